@@ -1,5 +1,5 @@
 // swift-tools-version: 6.2
-// One entry per target, sorted by floor from the bottom up; docs/Modules.md says what each is for.
+// This file has one entry for each target, sorted by floor from the bottom up. docs/Modules.md gives the purpose of each target.
 import PackageDescription
 
 let strict: [SwiftSetting] = [
@@ -12,17 +12,18 @@ let strict: [SwiftSetting] = [
     .treatAllWarnings(as: .error),
 ]
 
-// Swift's libraries stand inside the programs. A call goes through much code, each piece of it seldom: with every jump into
-// another library through a table, and to another page, it takes a seventh more of the processor.
-// Tests that are built in release mode are not such programs.
+// The programs contain Swift's libraries. If each jump into Swift's libraries went through a table to another memory page, a call would
+// take a seventh more CPU time.
+// Tests that are built in release mode use Swift's shared libraries.
 let inside = Context.environment["SIPPUSHD_TESTS"] == nil ? ["-static-stdlib"] : []
 
-// Whether two accesses to one place overlap is checked in debug builds, which the tests run. It costs each message six percent.
-// Nor does each closure ask once more whether it runs on its actor: `assumeIsolated`, which calls it, has just asked.
+// Only debug builds, which the tests use, check whether two accesses to one place overlap, because the check costs six per cent of the
+// CPU time of each message. Release builds also do not check in each closure whether it runs on its actor, because `assumeIsolated` has
+// just checked this before it calls the closure.
 let unchecked = ["-enforce-exclusivity=unchecked", "-Xfrontend", "-disable-dynamic-actor-isolation"]
 let released = strict + [.unsafeFlags(unchecked + inside, .when(configuration: .release))]
 
-/// A folder of `Sources`, and of `Tests`; each has a README.md that says what lives there.
+/// A floor is a folder of `Sources` and of `Tests`. The README.md of each folder in `Sources` describes the floor.
 enum Floor: String {
     case values = "Values"
     case outside = "Outside"
@@ -45,8 +46,8 @@ func program(
             + libraries.map { .linkedLibrary($0, .when(configuration: .release)) })
 }
 
-// A call takes memory 140 times, and gives it back. This library stands in for glibc's allocator, which needs twice as many
-// instructions for both. Debug builds are without it, as the sanitizers bring their own.
+// A call allocates and frees memory 140 times. The library mimalloc replaces glibc's allocator, which needs twice as many instructions.
+// Debug builds do not use mimalloc, because the sanitizers have their own allocators.
 let allocator = (library: "mimalloc", debian: "libmimalloc-dev")
 
 func tests(_ name: String, on floor: Floor, _ dependencies: [Target.Dependency]) -> Target {
@@ -54,7 +55,7 @@ func tests(_ name: String, on floor: Floor, _ dependencies: [Target.Dependency])
         name: name, dependencies: dependencies, path: "Tests/\(floor.rawValue)/\(name)", swiftSettings: strict)
 }
 
-/// What the tests of several modules share.
+/// Declares a target with code that the tests of several modules share.
 func support(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
     .target(name: name, dependencies: dependencies, path: "Tests/Support/\(name)", swiftSettings: strict)
 }
@@ -63,7 +64,7 @@ func library(_ name: String, pkgConfig: String?, debian: String) -> Target {
     .systemLibrary(name: name, path: "Sources/CLibraries/\(name)", pkgConfig: pkgConfig, providers: [.apt([debian])])
 }
 
-// etc/release says which commit is built. What comes from elsewhere must be no more than a name.
+// etc/release passes the commit of the build. Any other text in this variable must be a plain name.
 let commit = Context.environment["SIPPUSHD_COMMIT"] ?? ""
 let isCommit = !commit.isEmpty && commit.allSatisfy { $0.isASCII && ($0.isLetter || $0.isNumber || $0 == "+") }
 
@@ -74,7 +75,7 @@ let package = Package(
         .executable(name: "push-sandbox", targets: ["push-sandbox"]),
     ],
     targets: [
-        // C libraries, each behind one module
+        // C libraries. Only one module imports each of them.
         library("CAres", pkgConfig: "libcares", debian: "libc-ares-dev"),
         library("CCurl", pkgConfig: "libcurl", debian: "libcurl4-openssl-dev"),
         library("CEvent", pkgConfig: "libevent_openssl", debian: "libevent-dev"),
@@ -82,12 +83,14 @@ let package = Package(
         library("CMariaDB", pkgConfig: "libmariadb", debian: "libmariadb-dev"),
         library("CNGHTTP2", pkgConfig: "libnghttp2", debian: "libnghttp2-dev"),
         library("COpenSSL", pkgConfig: "openssl", debian: "libssl-dev"),
-        // Not a system library: its allocators need a thread's own state, which is a few lines of C.
+        // This target is no system library, because its allocators need a few lines of C for the state of each thread.
         .target(
             name: "COsip2", path: "Sources/CLibraries/COsip2", linkerSettings: [.linkedLibrary("osipparser2")]),
+        // The files of the operators' web page, and Debian's Chart.js, as C arrays.
+        .target(name: "CPage", path: "Sources/CLibraries/CPage", exclude: ["files"]),
         library("CPQ", pkgConfig: "libpq", debian: "libpq-dev"),
         library("CSQLite", pkgConfig: "sqlite3", debian: "libsqlite3-dev"),
-        // It has no description for pkg-config.
+        // This library has no description for pkg-config.
         library("CWSlay", pkgConfig: nil, debian: "libwslay-dev"),
         .target(
             name: "CVersion", path: "Sources/CLibraries/CVersion",
@@ -114,6 +117,7 @@ let package = Package(
             "HTTPServer", on: .outside,
             ["HTTPSemantics", "Reactor", "Crypto", "Addressing", "Collections", "Timekeeping"]),
         module("HEP", on: .outside, ["SIPGrammar", "Bytes", "Addressing"]),
+        module("OTLP", on: .outside, ["Crypto", "JSON", "Bytes"]),
         module("WebSocket", on: .outside, ["CWSlay", "Crypto", "Bytes"]),
         module("Storage", on: .outside, ["CSQLite"]),
         module("PostgreSQLClient", on: .outside, ["CPQ"]),
@@ -228,8 +232,8 @@ let package = Package(
             "ProxyRuntime", on: .shell,
             [
                 "HTTPSemantics", "Persistence", "PushSending", "ProxyCore", "PushPlanning", "Calling", "Routing",
-                "SIPDialogs", "ProxyPolicy", "PushDelivery", "Registration", "HTTPServer", "HEP", "WebSocket",
-                "Resolver",
+                "SIPDialogs", "ProxyPolicy", "PushDelivery", "Registration", "HTTPServer", "HEP", "OTLP", "WebSocket",
+                "HTTP1Connections", "HTTPClient", "Resolver",
                 "Reactor", "Crypto", "Compression", "SIPMessage", "SIPGrammar", "JSON", "Bytes", "Addressing",
                 "Collections", "Timekeeping", "Telemetry", "Settings", "CVersion",
             ]),
@@ -250,9 +254,17 @@ let package = Package(
                 "SIPGrammar", "Bytes", "Addressing", "Collections", "Timekeeping", "Telemetry",
             ]),
         module(
+            "OperatorPage", on: .shell,
+            [
+                "CPage", "HTTPSemantics", "Control", "HTTPServices", "ProxyRuntime", "Persistence", "ProxyCore",
+                "PushPlanning", "Calling", "PushDelivery", "Registration", "HTTPServer", "Reactor", "Crypto", "JSON",
+                "Bytes", "Addressing", "Collections", "Timekeeping", "Telemetry",
+            ]),
+        module(
             "ProxyDaemon", on: .shell,
             [
-                "Control", "HTTPServices", "ProxyRuntime", "UserSources", "Persistence", "PushSending", "ProxyCore",
+                "OperatorPage", "Control", "HTTPServices", "ProxyRuntime", "UserSources", "Persistence", "PushSending",
+                "ProxyCore",
                 "Calling",
                 "Routing", "ProxyPolicy", "PushDelivery", "Registration", "HTTPServer", "Resolver", "Reactor", "Crypto",
                 "SIPMessage", "SIPGrammar", "Bytes", "Addressing", "Timekeeping", "Telemetry", "Settings",
@@ -270,7 +282,9 @@ let package = Package(
                 "Addressing", "Timekeeping",
             ]),
         program("push-sandbox", on: .tools, ["PushSandbox", "Reactor", "Crypto", "Addressing", "Timekeeping", "JSON"]),
-        module("ScenarioReplay", on: .tools, ["JSON", "Settings", "Timekeeping"]),
+        module(
+            "ScenarioReplay", on: .tools,
+            ["HEP", "Crypto", "JSON", "SIPGrammar", "Bytes", "Settings", "Telemetry", "Timekeeping"]),
         program("scenario-replay", on: .tools, ["ScenarioReplay"]),
 
         // Tests
@@ -385,8 +399,9 @@ let package = Package(
             "ProxyRuntimeTests", on: .shell,
             [
                 "ProxyRuntime", "Persistence", "PushSending", "StoreTesting", "ProviderTesting", "LoopTesting",
-                "TestSupport", "ProxyCore", "Routing", "ProxyPolicy", "PushDelivery", "Registration", "HEP",
-                "Resolver", "Reactor", "Crypto", "SIPMessage", "Settings", "SIPGrammar", "Bytes", "Addressing",
+                "TestSupport", "ProxyCore", "Routing", "ProxyPolicy", "PushDelivery", "Registration", "HEP", "OTLP",
+                "HTTPSemantics", "JSON", "Calling", "Resolver", "Reactor", "Crypto", "SIPMessage", "Settings",
+                "SIPGrammar", "Bytes", "Addressing",
                 "Timekeeping",
                 "Telemetry",
             ]),
@@ -408,9 +423,17 @@ let package = Package(
                 "SIPMessage", "SIPGrammar", "Bytes", "Addressing", "Timekeeping", "Telemetry", "JSON",
             ]),
         tests(
+            "OperatorPageTests", on: .shell,
+            [
+                "OperatorPage", "HTTPSemantics", "Control", "HTTPServices", "ProxyRuntime", "ProxyCore", "Calling",
+                "PushPlanning", "PushDelivery", "Registration", "HTTPServer", "LoopTesting", "TestSupport", "Reactor",
+                "Crypto", "JSON", "Bytes", "Addressing", "Timekeeping", "Telemetry",
+            ]),
+        tests(
             "ProxyDaemonTests", on: .shell,
             [
-                "HTTPSemantics", "ProxyDaemon", "Control", "HTTPServices", "ProxyRuntime", "UserSources", "Persistence",
+                "HTTPSemantics", "ProxyDaemon", "OperatorPage", "Control", "HTTPServices", "ProxyRuntime",
+                "UserSources", "Persistence",
                 "PushSending",
                 "StoreTesting", "ProviderTesting", "PushSandbox", "LoopTesting", "TestSupport", "ProxyCore", "Routing",
                 "ProxyPolicy", "PushDelivery", "Registration", "HTTP1Connections", "HTTPClient", "HTTPServer",
@@ -448,7 +471,7 @@ let package = Package(
         tests(
             "ResolverTests", on: .outside,
             ["TestSupport", "Resolver", "LoopTesting", "Reactor", "Addressing", "Timekeeping"]),
-        tests("ScenarioReplayTests", on: .tools, ["ScenarioReplay", "Settings"]),
+        tests("ScenarioReplayTests", on: .tools, ["ScenarioReplay", "Crypto", "JSON", "Bytes", "Settings"]),
         tests(
             "RegistrationTests", on: .rules,
             [
@@ -466,8 +489,8 @@ let package = Package(
         tests(
             "sippushdTests", on: .shell,
             [
-                "TestSupport", "sippushd", "ProxyDaemon", "Control", "ProxyRuntime", "PushDelivery", "Settings",
-                "Bytes",
+                "TestSupport", "sippushd", "ProxyDaemon", "Control", "HTTPServices", "ProxyRuntime", "PushDelivery",
+                "Settings", "Bytes",
                 "Addressing", "Timekeeping",
             ]),
         tests(
@@ -477,6 +500,7 @@ let package = Package(
                 "Addressing", "Timekeeping", "Telemetry",
             ]),
         tests("HEPTests", on: .outside, ["TestSupport", "HEP", "Bytes", "Addressing"]),
+        tests("OTLPTests", on: .outside, ["TestSupport", "OTLP", "JSON", "Bytes"]),
         tests("WebSocketTests", on: .outside, ["WebSocket"]),
         tests("TelemetryTests", on: .values, ["TestSupport", "Telemetry", "Bytes", "Timekeeping"]),
         tests("TimekeepingTests", on: .values, ["TestSupport", "Timekeeping"]),

@@ -1,9 +1,9 @@
 // swift-tools-version: 6.2
 // The benchmarks. etc/benchmarks builds and runs them.
 //
-// They are a package of their own, so that they do not slow down builds of the daemon. `Main` is a link to the sources
-// of the main package, and `TestSupport` to the simulated world of its tests. Their modules are compiled here a second
-// time, because `package` declarations are visible only within one package.
+// The benchmarks are a separate package, so that builds of the daemon do not compile them. `Main` is a link to the sources of the main
+// package, and `TestSupport` is a link to the simulated world of the main package's tests. This package compiles the modules of the main
+// package again, because `package` declarations are visible only within one package.
 import PackageDescription
 
 let strict: [SwiftSetting] = [
@@ -14,11 +14,11 @@ let strict: [SwiftSetting] = [
     .enableUpcomingFeature("NonisolatedNonsendingByDefault"),
     .strictMemorySafety(),
     .treatAllWarnings(as: .error),
-    // The daemon is built with the same flag, and the benchmarks must measure the same code.
+    // The build of the daemon has the same flag, and the benchmarks must measure the same code.
     .unsafeFlags(["-enforce-exclusivity=unchecked"], .when(configuration: .release)),
 ]
 
-/// A module of the main package. It has the same dependencies as there.
+/// Declares a module of the main package, which has the same dependencies in both packages.
 func module(_ name: String, on floor: Floor, _ dependencies: [Target.Dependency] = []) -> Target {
     .target(name: name, dependencies: dependencies, path: "Main/\(floor.rawValue)/\(name)", swiftSettings: strict)
 }
@@ -162,7 +162,7 @@ let package = Package(
                 "HTTP2Connections", "HTTPClient", "HTTPServer", "HTTPSemantics", "Reactor", "Crypto", "SIPMessage",
                 "SIPGrammar", "Bytes", "Addressing", "Timekeeping", "Telemetry",
             ], swiftSettings: strict),
-        // Not a library, but a malloc that counts allocations. Only the program of the benchmarks may link it.
+        // This target is a malloc that counts allocations. Only the program of the benchmarks may link this malloc.
         .target(name: "CAllocationCount"),
         .executableTarget(
             name: "run-benchmarks", dependencies: ["Benchmarks", "CAllocationCount"], swiftSettings: strict),

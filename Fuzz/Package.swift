@@ -1,14 +1,13 @@
 // swift-tools-version: 6.2
 // Fuzzers for the code that reads bytes from the network. README.md explains how to run them.
 //
-// They are a package of their own, because a package with the flags below cannot be a dependency of the main package.
-// Its modules are links to the main package's folders, because `package` declarations are visible only within one
-// package.
+// The fuzzers are a separate package, because a package with unsafe flags cannot be a dependency of the main package. The modules of this
+// package are links to the main package's folders, because `package` declarations are visible only within one package.
 import PackageDescription
 
-// Both sanitizers are in one flag, because swiftc uses only the last of two flags. `swift build --sanitize=fuzzer
-// --sanitize=address` gives the flags in random order, so that either the coverage or the memory checks would be
-// missing. `--sanitize=fuzzer` alone is still needed on the command line, because it leaves `main` to libFuzzer.
+// The fuzzer and the address sanitizer are in one flag, because swiftc uses only the last of two flags. `swift build --sanitize=fuzzer
+// --sanitize=address` gives the flags in random order, so either the coverage or the memory checks would be missing. `--sanitize=fuzzer`
+// alone is still needed on the command line, because it leaves `main` to libFuzzer.
 let sanitized = "-sanitize=fuzzer,address"
 
 let strict: [SwiftSetting] = [

@@ -1,5 +1,6 @@
-# Sourced by etc/package-test and etc/package-systemd, for their counts, phones and callers. Before it "folder" names the place of
-# their files, "root" the Debian root, and "binaries" the programs of the release build. "inside" runs a line in the root.
+# Sourced by etc/package-test and etc/package-systemd, for their counts, phones and callers. The sourcing script must set the
+# variables "folder" (the folder of its files), "root" (the Debian root) and "binaries" (the programs of the release build), and
+# must have a function "inside", which runs a line in the root.
 passed=0
 failed=0
 
@@ -33,7 +34,7 @@ await() {
     done
 }
 
-# commands PAGE HEADING: the blocks of that page of docs under this heading, without comments at the ends of lines.
+# commands PAGE HEADING: prints the blocks of code under this heading of a page in docs/, without comments at the ends of lines.
 commands() { sed -n "/^##* $2\$/,/^##* /p" "docs/$1.md" | sed -n '/^```sh/,/^```$/p' | grep -v '^```' | sed 's/  *# .*//'; }
 
 phone() {
@@ -48,7 +49,7 @@ caller() {
 
 pushes() { grep -c '"token" *: *"bob-token"' "$folder/pushes.jsonl"; }
 
-# A caller calls, the phone wakes by its push, and answers the call.
+# The test of the package: a caller calls, a push wakes the phone, and the phone answers the call.
 call_wakes() {
     local before call
     before=$(pushes)

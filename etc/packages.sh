@@ -1,12 +1,13 @@
-# Sourced by etc/run and etc/check: the Debian packages that are needed, and how they are installed.
+# Sourced by etc/run and etc/check: lists the necessary Debian packages, and installs them.
 
-# The libraries of the program: the names in Package.swift, and the SIP parser, which has its own C target there.
+# The packages of the program's libraries: the libraries that Package.swift names, the SIP parser, which has its own C target in
+# Package.swift, and the script that draws the plots of the operators' web page. The script becomes a part of the program.
 build_packages() {
-    echo pkg-config libosip2-dev
+    echo pkg-config libosip2-dev libjs-chart.js
     sed -n 's/.*debian: "\([^"]*\)".*/\1/p' Package.swift | LC_ALL=C sort -u
 }
 
-# The packages that etc/run needs in addition.
+# The Debian packages that etc/run needs in addition.
 run_packages() { echo sip-tester curl openssl; }
 
 # The packages that etc/package needs in addition.
@@ -25,7 +26,7 @@ missing_packages() {
     done
 }
 
-# All packages, if dpkg exists. Elsewhere install_packages only names the packages that it assumes to be installed.
+# The list has all packages if dpkg exists. Without dpkg, install_packages only prints the packages that it assumes to be installed.
 missing_packages_here() { if command -v dpkg-query >/dev/null; then missing_packages "$@"; else echo "$@"; fi; }
 
 as_root() {
@@ -47,7 +48,8 @@ apt_install() {
     as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -y --no-install-recommends install "$@"
 }
 
-# install_packages PACKAGE...: installs the packages that are missing. If that is not possible, names them.
+# install_packages PACKAGE...: installs the missing packages. If an installation is not possible, the function prints the names of
+# the missing packages.
 install_packages() {
     local missing
     if ! command -v dpkg-query >/dev/null; then
@@ -62,7 +64,7 @@ install_packages() {
     return 1
 }
 
-# install_optional PACKAGE...: installs each package on its own, because this release may not have a package of some name.
+# install_optional PACKAGE...: installs each package separately, because some Debian releases lack one of the packages.
 install_optional() {
     local package
     command -v dpkg-query >/dev/null || return 0
@@ -77,8 +79,8 @@ require_swift() {
     return 1
 }
 
-# promtool_program FOLDER: prints the path of promtool. Only this program is extracted from Debian's package prometheus into
-# FOLDER, because installing the package would start a server.
+# promtool_program FOLDER: prints the path of promtool. Only the program promtool is extracted from Debian's package
+# prometheus into FOLDER, because installing the package would start a server.
 promtool_program() {
     local folder=$1 package=prometheus
     command -v promtool && return 0

@@ -1,7 +1,8 @@
 # Sourced by etc/run, etc/check and sip-scenarios/replay: runs long commands without printing all of their output.
 
-# quietly TITLE LOG COMMAND...: runs the command with its output in LOG. On a terminal it shows one line that moves; otherwise
-# it prints the title and the result. If the command fails, it prints the end of the output and the path of LOG.
+# quietly TITLE LOG COMMAND...: runs the command with its output in LOG. On a terminal, the function shows one line that changes;
+# without a terminal, it prints the title and the result. If the command fails, the function prints the end of the output and the
+# path of LOG.
 quietly() {
     local title=$1 log=$2 start=$SECONDS status=0 ticker=
     shift 2
@@ -13,7 +14,8 @@ quietly() {
     else
         echo "$title ..."
     fi
-    # Descriptor 9 is the lock of etc/run. It is closed, because processes that a build leaves behind must not keep the lock.
+    # Descriptor 9 is the lock of etc/run. The function closes descriptor 9, because processes that a build leaves behind must not
+    # keep the lock.
     "$@" >"$log" 2>&1 9>&- || status=$?
     if [ -n "$ticker" ]; then
         kill "$ticker" 2>/dev/null || true
@@ -31,7 +33,7 @@ quietly() {
     return $status
 }
 
-# Shows the moving line, until it is killed or the script has ended. SwiftPM prints its progress as [12/470].
+# Shows the progress line, until the function is killed or the script has ended. SwiftPM prints its progress as [12/470].
 tick() {
     local start=$SECONDS step
     while kill -0 $$ 2>/dev/null; do

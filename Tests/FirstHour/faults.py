@@ -1,4 +1,5 @@
-"""The sixteen faults of the first hour. Each fault breaks one part of the setup, asks the questions of an operator, and repairs the part."""
+"""The sixteen faults of the first hour. Each fault breaks one part of the setup, asks the questions of an operator, and repairs
+the part."""
 
 import http.client
 import os
@@ -12,8 +13,10 @@ SETTINGS = "/etc/sippushd/sippushd.yaml"
 KEY = "/etc/sippushd/AuthKey_ABC123DEFG.p8"
 CLOCK = "/etc/systemd/system/sippushd.service.d/clock.conf"
 CERTIFICATE, CERTIFICATE_KEY = "/etc/sippushd/cert.pem", "/etc/sippushd/key.pem"
-# The time in which a tool must report a fault. If a log line does not come within this time, it never comes.
-PATIENCE, LOG_PATIENCE = 120, 40
+# The time in which a tool must report a fault. The longest time for which the test waits for a log line.
+PATIENCE, LOG_PATIENCE, PAGE_PATIENCE = 120, 40, 60
+# The number of faults that the web page alone shows.
+PAGE_AIM = 12
 
 FAULTS = []
 
@@ -48,7 +51,8 @@ class Case:
         self.consequences += patterns
 
     def found(self, tool, pattern, *also):
-        """Expects that the answer names the cause only during the fault, and has no other complaint. The answer must also have the lines `also`."""
+        """Expects that the command's output names the cause only during the fault, and has no further complaint. The answer must
+        also have the lines `also`."""
         old = self.before[tool]
         wanted = [pattern, *also]
         self.asked.add(tool)
@@ -58,8 +62,9 @@ class Case:
         while True:
             text = self.hour.ask(tool, self.clock)
             missing = [one for one in wanted if not re.search(one, text, re.M)]
-            # The daemon writes log lines by itself, so the test waits for them. A command is run only once.
-            if not missing or tool != "log" or time.monotonic() - start > LOG_PATIENCE:
+            # Log lines and the web page change by themselves, so the test waits for them. A command is run only once.
+            limit = LOG_PATIENCE if tool == "log" else PAGE_PATIENCE if tool.startswith("page ") else 0
+            if not missing or time.monotonic() - start > limit:
                 break
             time.sleep(0.2)
         seconds = time.monotonic() - start
@@ -88,7 +93,8 @@ class Case:
         self.place.write(SETTINGS, re.sub(old, new, text))
 
     def reload(self):
-        """Reloads the settings, and waits until the daemon has read them, because the daemon reads them a moment after the command has ended."""
+        """Reloads the settings, and waits until the daemon has read them, because the daemon reads them a moment after the
+        command has ended."""
         count = self.hour.ask("log").count("settings reloaded")
         self.do("systemctl reload sippushd")
         await_(lambda: self.hour.ask("log").count("settings reloaded") > count, 20)
@@ -136,11 +142,18 @@ def play(hour, chosen, rows):
 
         hour.expect(name, run_case)
         hour.expect(f"{name}: nothing complains after the repair", is_healthy)
+    shown = [case.name for case in cases if any(tool.startswith("page ") for tool, *_ in case.findings)]
+    if not chosen:
+        hour.expect(f"the web page alone shows {PAGE_AIM} of the faults", lambda: check_page(shown))
     print(f"\n{'fault':<28}{'asked':<20}{'after':>6}  line")
     for case in cases:
         for number, (tool, seconds, line) in enumerate(case.findings):
             print(f"{case.name if number == 0 else '':<28}{tool:<20}{seconds:>4.1f} s  {line[:300]}")
     print()
+
+
+def check_page(shown):
+    assert len(shown) >= PAGE_AIM, f"the page shows only {shown}"
 
 
 # --- providers
@@ -149,7 +162,7 @@ def play(hour, chosen, rows):
 @fault("wrong key")
 def wrong_key(case):
     case.hour.iphone("anna")
-    case.watch("doctor", "explain anna", "provider list", "log")
+    case.watch("doctor", "explain anna", "provider list", "log", "page anna")
     good = case.place.read(KEY)
     case.do(f"openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out other.p8 && cat other.p8 >{KEY}")
     try:
@@ -160,6 +173,7 @@ def wrong_key(case):
         case.found("explain anna", r"=> Check push\.apns\.key-id, team-id and key-file: they must belong together")
         case.found("provider list", r"credentials refused +since .*InvalidProviderToken")
         case.found("log", r"provider does not accept our credentials .*InvalidProviderToken")
+        case.found("page anna", r"^provider apns\b.*InvalidProviderToken", r"=> .*key-id")
         yield
     finally:
         case.place.write(KEY, good)
@@ -169,7 +183,7 @@ def wrong_key(case):
 @fault("wrong topic")
 def wrong_topic(case):
     password = case.hour.user("berta")
-    case.watch("doctor", "explain berta", "provider list", "log")
+    case.watch("doctor", "explain berta", "provider list", "log", "page berta")
     case.edit(r"topics: \[com\.example\.phone\]", "topics: [com.example.telephone]")
     try:
         case.restart()
@@ -181,6 +195,7 @@ def wrong_topic(case):
         case.found("log", r"REGISTER refused aor=berta@example\.net .*status=555 reason=\"pn-param names a topic that is not served here",
                    r"advice=\"add the topic to push\.apns\.topics")
         case.found("explain berta", r"=> .*add the topic to push\.apns\.topics")
+        case.found("page berta", r"=> .*add the topic to push\.apns\.topics")
         yield
     finally:
         case.edit(r"topics: \[com\.example\.telephone\]", "topics: [com.example.phone]")
@@ -190,7 +205,7 @@ def wrong_topic(case):
 @fault("provider not in DNS")
 def provider_not_in_dns(case):
     case.hour.iphone("carl")
-    case.watch("doctor", "explain carl", "provider list", "log")
+    case.watch("doctor", "explain carl", "provider list", "log", "page carl")
     address = case.place.names.pop("api.push.apple.com")
     try:
         # The daemon needs the host name only for a new connection, so the test restarts the daemon, which ends the open connection.
@@ -202,6 +217,7 @@ def provider_not_in_dns(case):
         case.found("explain carl", r"the provider was not reached: .*api\.push\.apple\.com", r"=> .*DNS")
         case.found("provider list", r"the provider fails +since .*api\.push\.apple\.com.*DNS has no such name")
         case.found("log", r"the provider was not reached .*api\.push\.apple\.com")
+        case.found("page carl", r"^provider apns\b.*api\.push\.apple\.com.*DNS has no such name", r"=> .*DNS")
         yield
     finally:
         case.place.names["api.push.apple.com"] = address
@@ -214,7 +230,7 @@ def provider_not_in_dns(case):
 @fault("full disk")
 def full_disk(case):
     password = case.hour.user("dora")
-    case.watch("doctor", "explain dora", "log")
+    case.watch("doctor", "explain dora", "log", "page dora")
     place = case.place.path(STORE)
     disk = os.statvfs(place)
     run("mount", "-o", f"remount,size={(disk.f_blocks - disk.f_bfree) * disk.f_frsize}", place)
@@ -226,6 +242,7 @@ def full_disk(case):
         case.found("doctor", r"^WRONG +disk +/var/lib/sippushd cannot be written: No space left on device => Free some room")
         case.found("log", r"the store cannot be written .*(disk is full|No space)", r"REGISTER refused .*dora.*status=503")
         case.found("explain dora", r"the disk is full", r"=> .*503")
+        case.found("page dora", r"^store: .*", r"=> .*503")
         yield
     finally:
         run("mount", "-o", "remount,size=4g", place)
@@ -236,7 +253,7 @@ def full_disk(case):
 def clock_a_day_off(case):
     for clock, name in (("-1d", "emil"), ("+1d", "egon")):
         case.hour.iphone(name)
-        case.watch("doctor", f"explain {name}", "provider list", "log")
+        case.watch("doctor", f"explain {name}", "provider list", "log", f"page {name}")
         case.do("systemctl stop sippushd && mkdir -p /etc/systemd/system/sippushd.service.d")
         case.place.write(CLOCK, f"[Service]\nEnvironment={' '.join(clock_words(clock))}\n")
         try:
@@ -249,6 +266,7 @@ def clock_a_day_off(case):
             case.found("doctor", rf"^WRONG +clock +it is 86\d\d\d s {side}.* => Set the clock")
             case.found(f"explain {name}", r"=> Set this machine's clock")
             case.found("provider list", r"clock")
+            case.found(f"page {name}", r"=> Set this machine's clock")
             case.found("log", r"provider does not accept our credentials .*clock")
             if clock == "+1d":
                 yield
@@ -261,7 +279,7 @@ def clock_a_day_off(case):
 def port_taken(case):
     case.watch("doctor", "log")
     case.do("systemctl stop sippushd")
-    # The program that uses the port has a name of its own, which the answer must contain.
+    # The answer must contain the name of the program that uses the port.
     program = os.path.join(case.place.folder, "asterisk")
     if not os.path.exists(program):
         run("cp", os.path.realpath("/usr/bin/python3"), program)
@@ -288,13 +306,14 @@ def port_taken(case):
 @fault("wrong password")
 def wrong_password(case):
     case.hour.user("fred")
-    case.watch("doctor", "explain fred", "log")
+    case.watch("doctor", "explain fred", "log", "page fred")
     phone = Linphone(case.place, "fred", "a-wrong-password")
     try:
         phone.start()
         phone.failed()
         case.found("log", r"REGISTER refused .*fred.*wrong (user or )?password")
         case.found("explain fred", r"the phone showed a wrong .*password", r"=> Set a password with sippushd user passwd")
+        case.found("page fred", r"the phone showed a wrong .*password.*=> Set a password with sippushd user passwd")
         yield
     finally:
         phone.kill()
@@ -347,10 +366,11 @@ def certificate_without_the_name(case):
 @fault("phone that never wakes")
 def phone_that_never_wakes(case):
     case.hour.android("ida")
-    case.watch("doctor", "explain ida", "log")
+    case.watch("doctor", "explain ida", "log", "page ida")
     answer = case.hour.pbx.call("ida")
     assert answer.status == 480, answer
     case.found("explain ida", r"=> The phone did not register within \d+ \w although the provider accepted the push")
+    case.found("page ida", r"=> The phone did not register within \d+ \w although the provider accepted the push")
     case.found("log", r"call ended aor=ida@example\.net .*code=HANT .*no phone came in time")
     yield
 
@@ -358,13 +378,14 @@ def phone_that_never_wakes(case):
 @fault("dead token")
 def dead_token(case):
     case.hour.android("jana")
-    case.watch("doctor", "explain jana", "log")
+    case.watch("doctor", "explain jana", "log", "page jana")
     sandbox = http.client.HTTPConnection(PROVIDERS, 80, timeout=10)
     sandbox.request("PUT", "/sandbox/tokens/jana-token", '{"status": 410}')
     assert sandbox.getresponse().status < 300
     answer = case.hour.pbx.call("jana")
     assert answer.status == 480, answer
     case.found("explain jana", r"the provider says the token is dead", r"=> The provider no longer knows the app on that phone")
+    case.found("page jana", r"=> The provider no longer knows the app on that phone")
     case.found("log", r"a contact was removed, because its push token is dead aor=jana@example\.net")
     yield
 
@@ -374,27 +395,29 @@ def dead_token(case):
 
 @fault("unknown user")
 def unknown_user(case):
-    case.watch("doctor", "explain karl", "log")
+    case.watch("doctor", "explain karl", "log", "page karl")
     answer = case.hour.pbx.call("karl")
     assert answer.status == 404, answer
     case.found("explain karl", r"no user is called karl@example\.net, so the caller got 404", r"=> No user has that name\. Add the user with sippushd user add")
+    case.found("page karl", r"=> No user has that name\. Add the user with sippushd user add")
     case.found("log", r"call refused aor=karl@example\.net .*status=404 reason=\"no such user\"")
     yield
 
 
 @fault("foreign domain")
 def foreign_domain(case):
-    case.watch("doctor", "explain 192.0.2.10", "log")
+    case.watch("doctor", "explain 192.0.2.10", "log", "page 192.0.2.10")
     answer = case.hour.pbx.call("bob", "pbx.example.org")
     assert answer.status == 403, answer
     case.found("explain 192.0.2.10", r"its domain is not listed under domains, so the caller got 403", r"=> The caller must use a domain that is listed under domains")
+    case.found("page 192.0.2.10", r"=> The caller must use a domain that is listed under domains")
     case.found("log", r"call refused aor=bob@pbx\.example\.org .*status=403 reason=\"the domain is not listed under domains\"")
     yield
 
 
 @fault("PBX not trusted")
 def pbx_not_trusted(case):
-    case.watch("doctor", "explain 192.0.2.10", "log")
+    case.watch("doctor", "explain 192.0.2.10", "log", "page 192.0.2.10")
     case.edit(r'trusted: \["192\.0\.2\.10"\]', 'trusted: ["192.0.2.11"]')
     try:
         case.reload()
@@ -403,6 +426,7 @@ def pbx_not_trusted(case):
         case.allow(r"note +trusted +192\.0\.2\.11")
         case.found("doctor", r"^WRONG +trusted +the upstream's address 192\.0\.2\.10 is not trusted.* => Add 192\.0\.2\.10 to trusted")
         case.found("explain 192.0.2.10", r"not listed under trusted, so the caller got 407", r"=> If 192\.0\.2\.10 is your PBX, list it under trusted")
+        case.found("page 192.0.2.10", r"=> If 192\.0\.2\.10 is your PBX, list it under trusted")
         case.found("log", r"call refused .*source=192\.0\.2\.10:5060 .*status=407 reason=\"not listed under trusted")
         yield
     finally:
@@ -414,7 +438,7 @@ def pbx_not_trusted(case):
 def upstream_dead(case):
     password = case.hour.user("lena")
     case.hour.android("lena", password)
-    case.watch("doctor", "explain lena", "log")
+    case.watch("doctor", "explain lena", "log", "page lena")
     case.hour.pbx.close()
     try:
         answer = dial(PHONES[2], "lena", password, "200")
@@ -422,6 +446,7 @@ def upstream_dead(case):
         case.allow(r"call (ended|refused)", r"note +daemon +a part of its work fails: the upstream")
         case.found("doctor", r"^WRONG +upstream +sip:192\.0\.2\.10:5060: udp:192\.0\.2\.10:5060 .* => Is the PBX running")
         case.found("explain lena", r"the upstream does not answer", r"=> Is the PBX of upstream running")
+        case.found("page lena", r"=> Is the PBX of upstream running")
         case.found("log", r"the upstream does not answer.*192\.0\.2\.10:5060")
         yield
     finally:
@@ -436,13 +461,14 @@ def upstream_dead(case):
 def store_file_removed(case):
     password = case.hour.user("moritz")
     case.do("sippushd backup /var/backups/sippushd.db")
-    case.watch("doctor", "log")
+    case.watch("doctor", "log", "page moritz")
     case.do(f"rm {STORE}/sippushd.db")
     answer = case.hour.android("moritz", password)
     assert answer.status == 503, answer
     case.allow(r"REGISTER refused .*moritz", r"daemon +it is not ready: .*the store cannot be written")
     case.found("doctor", r"^WRONG +store +/var/lib/sippushd/sippushd\.db .*=> .*backup")
     case.found("log", r"the store cannot be written .*sippushd\.db")
+    case.found("page moritz", r"^store: .*")
     try:
         case.do("systemctl stop sippushd")
         result = case.place.inside("systemctl start sippushd")

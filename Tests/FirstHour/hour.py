@@ -1,7 +1,9 @@
-"""The first hour: docs/First-hour.md word for word, then sixteen faults. etc/first-hour starts it in namespaces of its own."""
+"""The first hour: runs the commands of docs/First-hour.md unchanged, and then causes sixteen faults. etc/first-hour starts this
+program in separate namespaces."""
 
 import os
 import re
+import subprocess
 import sys
 import time
 
@@ -18,7 +20,7 @@ GOOGLE = ";pn-provider=fcm;pn-param=example-phone;pn-prid="
 
 
 def blocks(page, heading, language="sh"):
-    """The blocks of code under a heading of a page of docs."""
+    """The code blocks under the given heading of a document."""
     with open(f"docs/{page}.md", encoding="utf-8") as file:
         text = file.read()
     section = re.search(rf"^## {re.escape(heading)}\n(.*?)(?=^## |\Z)", text, re.M | re.S).group(1)
@@ -26,7 +28,7 @@ def blocks(page, heading, language="sh"):
 
 
 def commands(page, heading):
-    """The commands of these blocks, each a line."""
+    """The commands in the given code blocks, one on each line."""
     text = "".join(blocks(page, heading)).replace("\\\n", " ")
     return [re.sub(r"  +# .*", "", line) for line in text.splitlines()]
 
@@ -68,8 +70,16 @@ class Hour:
         """The output of a command, or the log since the last `clear_log`."""
         if tool == "log":
             return self.place.read(LOG) if os.path.exists(self.place.path(LOG)) else ""
+        if tool.startswith("page "):
+            return self.page(tool.removeprefix("page "))
         line = f"sippushd {tool}" + (" --ca ca.pem" if tool in ("doctor", "cert check") else "")
         return self.place.inside(line, clock).stdout
+
+    def page(self, name):
+        """The texts that the operators' web page shows for a name."""
+        script = os.path.join(os.path.dirname(os.path.realpath(__file__)), "page.py")
+        words = [*self.place.server, sys.executable, "-B", script, "127.0.0.1:8089", self.page_key, name]
+        return subprocess.run(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120).stdout
 
     def clear_log(self):
         if os.path.exists(self.place.path(LOG)):
@@ -92,12 +102,12 @@ class Hour:
     # --- the people
 
     def user(self, name):
-        """A new user, for whom no record exists."""
+        """Makes a new user, for whom no record exists."""
         self.place.do(f"echo a-secret-of-{name} | sippushd user add {name} --password-stdin")
         return f"a-secret-of-{name}"
 
     def iphone(self, name, password=None, **options):
-        """A user whose iPhone has registered and sleeps."""
+        """Makes a user whose iPhone has registered and sleeps."""
         password = password or self.user(name)
         return register(PHONES[0], name, password, APPLE + self.apple_token(name) + ":voip", **options)
 
@@ -161,6 +171,14 @@ class Hour:
             assert re.search(pattern, text), text
         assert "=>" not in explained, explained
 
+    def opens_page(self):
+        """The commands that open the web page, and the page with the call of the step before."""
+        for line in commands("First-hour", "Open the web page"):
+            shown = self.place.do(line)
+        self.page_key = re.search(r"spd_[\w-]+", shown).group()
+        shown = self.page("bob")
+        assert re.search(r"^provider fcm ok: ", shown, re.M) and "answered" in shown, shown
+
     def init_offers_all(self):
         """A second configuration, with every provider. The service's user can read all of its files."""
         for line in commands("Providers", "Web Push"):
@@ -196,6 +214,7 @@ class Hour:
                 ("Linphone registers over TLS", self.linphone_registers),
                 ("a call wakes it by a push, and it answers", self.call_wakes),
                 ("explain, push test and provider list", self.explains),
+                ("the web page shows the providers and the call", self.opens_page),
                 ("init offers every kind of provider, and check-config finds no mistake", self.init_offers_all),
                 ("nothing complains", self.check_health),
             ]

@@ -24,7 +24,7 @@ class Exchange(Phone):
             super().arrived(raw, source)
 
     def call(self, user, domain="example.net", wait=45.0):
-        """Calls, and returns the final response."""
+        """Makes a call, and returns the final response."""
         invite = self.make("INVITE", f"sip:{user}@{domain}", "103", to=f"sip:{user}@{domain}", body=SESSION)
         self.send(invite)
         answer = self.response(invite.call_id, "INVITE", wait)
@@ -53,7 +53,7 @@ def dial(host, user, password, number):
 
 
 class Linphone:
-    """Debian's Linphone, over TLS. It accepts no certificate but those of the authority, and answers each call."""
+    """Debian's Linphone, over TLS. Linphone accepts only certificates of the test's authority, and answers each call."""
 
     SETTINGS = """[proxy_0]
 reg_proxy=<sip:sip.example.net:5061;transport=tls>

@@ -1,4 +1,5 @@
-"""The places of the first hour: the daemon's machine is a Debian root with a network of its own. Everybody else is outside."""
+"""The places of the first hour: the daemon's machine is a Debian root with a separate network. PBX, phones and providers are
+outside of this root."""
 
 import json
 import os
@@ -23,7 +24,8 @@ def run(*words, **options):
 
 
 class NameServer:
-    """Answers questions for addresses from the table `names`. Other names do not exist."""
+    """A DNS server that answers queries for addresses from the table `names`. For all other names, the server answers that they
+    do not exist."""
 
     def __init__(self, address, names):
         self.names = names
@@ -46,7 +48,8 @@ class NameServer:
         records = b""
         if address and kind == 1:
             records = b"\xc0\x0c" + struct.pack(">HHIH", 1, 1, 1, 4) + socket.inet_aton(address)
-        # If a name has no record of the requested kind, the answer says that the name exists. A name below it does not exist.
+        # If a name has no record of the requested kind, the answer says that the name exists without such a record. DNS names
+        # below this name do not exist in the test's network.
         status = 0 if address else 3
         return question[:2] + struct.pack(">HHHHH", 0x8580 | status, 1, 1 if records else 0, 0, 0) \
             + question[12:place + 5] + records
@@ -64,7 +67,7 @@ class Place:
         self.start_providers()
 
     def path(self, name):
-        """The path of a file on the daemon's machine, seen from here."""
+        """The path by which the test reaches a file of the daemon's machine."""
         return self.root + name
 
     def read(self, name):
@@ -72,7 +75,7 @@ class Place:
             return file.read()
 
     def write(self, name, text):
-        """Writes a file of the daemon's machine. Owner and rights of an old file stay."""
+        """Writes a file of the daemon's machine. If the file already exists, its owner and rights do not change."""
         with open(self.path(name), "w", encoding="utf-8") as file:
             file.write(text)
 
@@ -95,7 +98,7 @@ class Place:
                 run(*prefix, "ip", "address", "add", f"{address}/24", "dev", "lan")
             for device in ("lo", "lan"):
                 run(*prefix, "ip", "link", "set", device, "up")
-            # Without a way to the world, Linphone uses the loopback network only.
+            # Without a default route, Linphone uses only the loopback network.
             run(*prefix, "ip", "route", "add", "default", "dev", "lan")
 
     # --- the daemon's machine
@@ -113,14 +116,14 @@ class Place:
         run("cp", os.environ["PACKAGE"], self.path("/root/"))
         resolver = f"nameserver {NAMES}\n"
         self.write("/etc/resolv.conf", resolver)
-        # Linphone reads this file of the test's machine.
+        # Linphone reads the name server from /etc/resolv.conf of the test's machine.
         ours = os.path.join(self.folder, "resolv.conf")
         with open(ours, "w") as file:
             file.write(resolver)
         run("mount", "--bind", ours, os.path.realpath("/etc/resolv.conf"))
 
     def inside(self, line, clock=None):
-        """Runs a line on the daemon's machine, as its administrator. `clock` is how far its clock is ahead, such as `-1d`."""
+        """Runs a line on the daemon's machine as root. `clock` is the difference of the machine's clock, such as `-1d`."""
         faked = [] if clock is None else clock_words(clock)
         return subprocess.run(
             [*self.server, "chroot", self.root, "env", "-i", "PATH=/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
@@ -183,12 +186,12 @@ class Place:
 
 
 def clock_words(clock):
-    """The environment in which a program's clock is wrong."""
+    """The environment variables with which a program has a wrong clock."""
     return [f"LD_PRELOAD={os.environ['FAKETIME_LIBRARY']}", f"FAKETIME={clock}", "FAKETIME_DONT_FAKE_MONOTONIC=1", "NO_FAKE_STAT=1"]
 
 
 def await_(condition, seconds):
-    """Waits until the condition is true, and returns it."""
+    """Waits until the value of the condition is true, and returns the value."""
     end = time.monotonic() + seconds
     while True:
         found = condition()

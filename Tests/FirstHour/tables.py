@@ -1,4 +1,5 @@
-"""The users of Kamailio and Asterisk: the queries of docs/Operations.md on tables as those PBXs make them, then the import."""
+"""Tests the import of users from Kamailio and Asterisk: runs the queries of docs/Operations.md on tables of these PBXs, and
+imports the results."""
 
 import glob
 import hashlib
@@ -10,8 +11,8 @@ import subprocess
 from people import register
 from place import PHONES, await_, run
 
-# Kamailio's tables come from its own packages. Debian 12 has no Asterisk. This table has the columns that Asterisk's Alembic
-# scripts create.
+# Kamailio's tables come from Kamailio's Debian packages. Asterisk's table ps_auths is created here with the columns of
+# Asterisk's Alembic scripts, because Debian 12 has no package of Asterisk.
 ASTERISK = """CREATE TABLE ps_auths (
     id VARCHAR(255) NOT NULL UNIQUE, auth_type VARCHAR(8), nonce_lifetime INTEGER, md5_cred VARCHAR(40), password VARCHAR(80),
     realm VARCHAR(255), username VARCHAR(40), refresh_token VARCHAR(255), oauth_clientid VARCHAR(255), oauth_secret VARCHAR(255),
@@ -35,7 +36,7 @@ def kamailio_rows():
 def asterisk_rows():
     rows = [f"('{user}', '{'userpass' if shown else 'md5'}', '{user}', '{password if shown else ''}', "
             f"'{'' if shown else ha1(user, password)}', '{domain}')" for user, password, domain, shown in USERS if user != "stranger"]
-    # A hash for the realm that Asterisk uses when none is set.
+    # The hash is for the realm that Asterisk uses if no realm is set.
     rows.append(f"('old', 'md5', 'old', '', '{hashlib.md5(b'old:asterisk:x').hexdigest()}', 'asterisk')")
     return f"INSERT INTO ps_auths (id, auth_type, username, password, md5_cred, realm) VALUES {', '.join(rows)};"
 
@@ -55,7 +56,7 @@ class SQLite:
 
 
 class Server:
-    """A database server with a folder and a socket of its own."""
+    """A database server with its own folder and socket."""
 
     def __init__(self, folder):
         self.folder = os.path.join(folder, self.program)
@@ -120,7 +121,7 @@ class MariaDB(Server):
 
 
 def import_and_log_in(hour, folder, refusal, users):
-    """Imports users.csv on the daemon's machine. One row is refused; the other users log in."""
+    """Imports users.csv on the daemon's machine. The import refuses one row, and the users of all other rows can log in."""
     for user, _, _, _ in users:
         hour.place.inside(f"sippushd user remove {user}")
     shutil.copy(os.path.join(folder, "users.csv"), hour.place.path("/root/users.csv"))

@@ -1,7 +1,7 @@
 """Random faults from outside: callers, phones and a provider on loopback, and a daemon that is killed again and again.
 
-All parties run in one thread and one loop. They record everything that was acknowledged to them: 200 to a REGISTER, a push that
-the provider accepted, a final response. At the end they check that the daemon has kept its promises."""
+All simulated phones and callers run in one thread with one event loop. The parties record everything that the daemon acknowledged: 200 to a REGISTER, a push
+that the provider accepted, a final response. At the end, the parties check that nothing acknowledged was lost or doubled."""
 
 import collections
 import contextlib
@@ -108,8 +108,8 @@ class Run:
 
 
 class Ticks:
-    """Sends the daemon one OPTIONS after the other. The second of two answers proves that the daemon has read all its sockets
-    since the first OPTIONS was sent. This proof needs no clock, even if the daemon is slow."""
+    """Sends the daemon one OPTIONS after the other. When the daemon has answered two OPTIONS, it has read all its sockets since
+    the first OPTIONS was sent. The proof by two OPTIONS works without a clock, even if the daemon is slow."""
 
     transport = "UDP"
 
@@ -142,7 +142,7 @@ class Ticks:
 
 
 class Connection:
-    """One TCP connection to the daemon. When the connection ends, it calls its owner."""
+    """One TCP connection to the daemon, which notifies its owner when the connection ends."""
 
     transport = "TCP"
 
@@ -195,7 +195,7 @@ class Connection:
             self.owner.received(message)
 
     def is_there(self):
-        """Whether the other side still has the connection open. The owner may not know yet that it has ended."""
+        """Whether the daemon still has the connection open. The owner may not know yet that the connection has ended."""
         try:
             return socket.socket.recv(self.socket, 1, socket.MSG_PEEK | socket.MSG_DONTWAIT) != b""
         except BlockingIOError:
@@ -318,7 +318,7 @@ class Call:
         if self.over and not self.cancelled or self.cancel_done or attempt > 20:
             return
         if not self.provisional:
-            # On a stalled machine, the answer may come late. Until then, the INVITE is repeated.
+            # On a stalled machine, the response may come late, and the caller repeats the INVITE until then.
             if time.monotonic() - self.begun < 40:
                 self.world.loop.at(0.2, lambda: self.cancel(attempt))
             return
@@ -366,7 +366,7 @@ class Caller:
         if self.transport != "UDP" and not (self.connection and self.connection.isOpen):
             self.connection = connect(self.world, self)
             if self.connection.isOpen:
-                # The PBX registers no users. It sends an OPTIONS to show that it is back.
+                # The PBX registers no users, so it sends an OPTIONS to show that it is reachable again.
                 self.connection.send(request("OPTIONS", "sip:example.net", self.connection, fresh("z9hG4bK"), "pbx",
                                              "sip:example.net", fresh("o"), 1, fresh("f")))
         return self.connection if self.connection.isOpen else None
@@ -388,7 +388,7 @@ class Caller:
 
 
 class Phone:
-    """One device. It sleeps until it gets a push, registers, rings, and behaves according to the kind of the call."""
+    """One device, which sleeps until it gets a push, registers, rings, and then behaves according to the kind of the call."""
 
     pair = None
 
@@ -403,7 +403,7 @@ class Phone:
     def ended(self):
         if time.monotonic() - self.woken < RING_TIMEOUT or any(
                 d["final"] is None or not d["acknowledged"] for d in self.dialogs.values()):
-            # The phone knows of the call, because it rings or has just got a push.
+            # The phone knows about the call, because it rings or has just got a push.
             self.world.loop.at(random.uniform(0.1, 0.6), self.register)
 
     def register(self, attempt=0, number=None):
@@ -518,7 +518,7 @@ class Phone:
 
 
 class Provider:
-    """Firebase's legacy format over HTTP/1.1, in the same loop."""
+    """An imitated push provider with Firebase's legacy format over HTTP/1.1, in the event loop of the phones."""
 
     def __init__(self, world):
         self.world = world
@@ -573,7 +573,7 @@ class Provider:
 
 
 class World:
-    # The time after which a caller gives up without any response. The phone that rang may have crashed.
+    # The time after which a simulated caller without any response gives up. The phone that rang may have crashed.
     patience = None
     KINDS = ("answered", "answered", "declined", "cancelled", "held", "several", "ringing", "cancelled-ringing")
 
@@ -723,7 +723,7 @@ class World:
         probe.close()
 
     def verify_contacts(self, phones):
-        """Expects that the daemon knows every contact that it acknowledged with 200."""
+        """Expects that the daemon knows every contact whose REGISTER it answered with 200."""
         connection = http.client.HTTPConnection("127.0.0.1", self.daemon.admin_port, timeout=60)
         for phone in phones:
             connection.request("GET", f"/v1/users/{phone.user}@example.net/devices", headers={"Authorization": f"Bearer {self.daemon.key}"})
@@ -740,12 +740,11 @@ class World:
         limit = RING_TIMEOUT + 40
         self.loop.run(limit, lambda: all(c.over or not (c.pushes or c.invited) for c in self.calls.values())
                       and not any(c.cancelled and not c.over for c in self.calls.values()))
-        # A repeated message would arrive during this time.
+        # If the daemon sent a message twice, the second copy would arrive during this time.
         self.loop.run(3)
 
     def has_no_way(self, call):
-        """Whether a phone has answered, but sent each of its 200s while its connection was broken by a kill, or shortly
-        before."""
+        """Whether a phone has answered, but sent each 200 on a connection that a kill had broken or was about to break."""
         for dialog in (phone.dialogs.get(call.id) for phone in self.phones[call.user]):
             if dialog and dialog["final"] == 200 and not any(
                     self.was_heard(instant) and call.over_round > turn + 1 for instant, turn in dialog["said"]):
@@ -756,7 +755,7 @@ class World:
         return False
 
     def was_heard(self, instant):
-        """Whether the daemon has certainly handled everything that arrived at that time."""
+        """Whether the daemon has certainly handled everything that had arrived before this time."""
         return any(run.heard(instant) for run in self.runs)
 
     def judge(self):
@@ -802,7 +801,8 @@ class Soak(World):
     patience = 30
 
     def crash(self):
-        """Ends the app of a phone. The app forgets its calls, and comes back later or after a push."""
+        """Ends the simulated app of a phone. The simulated app crashes, loses its calls, and starts again later or after a
+        push."""
         if not self.is_calling:
             return
         phone = random.choice(random.choice(list(self.phones.values())))
@@ -854,8 +854,8 @@ def stored(daemon):
 def soak(daemon_of, seed, seconds, rate, users=60, say=print):
     """Runs for `seconds`, and measures memory and descriptors ten times in each half.
 
-    The result says whether the second half needs no more of them than the first. The store has a page cache of STORE_CACHE KiB.
-    Until this is full, memory may grow by the size of the pages."""
+    The result says whether the second half needs no more memory and descriptors than the first. The store has a page cache of
+    STORE_CACHE KiB. Until the page cache is full, memory may grow by the size of the pages."""
     world = Soak(seed, rate)
     world.daemon = daemon_of(world.settings())
     world.daemon.start()

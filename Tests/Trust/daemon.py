@@ -29,7 +29,7 @@ class QuietServer(http.server.ThreadingHTTPServer):
 
 
 class Provider:
-    """Accepts pushes in Firebase's legacy format, and keeps them by token."""
+    """Accepts pushes in Firebase's legacy format, and stores the pushes by push token."""
 
     def __init__(self):
         provider = self
@@ -47,7 +47,7 @@ class Provider:
                     push = json.loads(body)
                 except ValueError:
                     push = {}
-                # The log must not contain the token, even if the provider repeats it.
+                # The log must not contain the token, even if the provider repeats the token.
                 if "refused" in str(push.get("to", "")):
                     answer = json.dumps({"success": 0, "failure": 1, "results": [
                         {"error": "MismatchSenderId " + push["to"]}]}).encode()
@@ -76,7 +76,7 @@ class Provider:
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
     def hold(self, token):
-        """Accepts pushes for the token, but does not answer them until the event is set."""
+        """Accepts pushes for the token, and answers them only when the event is set."""
         with self.changed:
             return self.held.setdefault(token, threading.Event())
 
@@ -97,7 +97,7 @@ class Provider:
 
 
 class PBX(Phone):
-    """The upstream, with UDP and TCP at one address. Tests find its requests by their Call-ID."""
+    """The upstream, with UDP and TCP at one address. Tests find the PBX's requests by their Call-ID."""
 
     def __init__(self, host, port, target):
         super().__init__(host, target, port)
@@ -135,8 +135,8 @@ class Settings:
             self.known.add(".".join(stack))
 
     def write(self, values, indent="", path=""):
-        """Converts nested dictionaries to YAML. Settings that the program does not have are left out, and the probes that need
-        them fail with this reason."""
+        """Converts nested dictionaries to YAML. The function leaves out settings that the program does not have, and the probes
+        that need these settings fail with the name of the setting."""
         text = ""
         for key, value in values.items():
             here = f"{path}.{key}" if path else key
@@ -190,7 +190,8 @@ class Daemon:
             "auth": "digest",
             "trusted": "[127.2.0.0/16]",
             "call": {"ring-timeout": "8s"},
-            # If the machine is busy, requests that wait are still served. The probe of T30.1 sets another limit.
+            # The limit is so high that the daemon serves waiting requests even on a busy machine. The probe of T30.1
+            # sets another limit.
             "limits": {"queueing": "0s"},
             "log": {"level": "debug"},
             "push": {"try-credentials": False, "fcm": {"enabled": True, "body-format": "legacy", "server-key": PUSHES,
@@ -218,7 +219,7 @@ class Daemon:
         if self.pbx:
             base["upstream"] = f"sip:{self.pbx.host}:{self.pbx.port}"
         else:
-            # A probe that plays the upstream itself does not answer OPTIONS.
+            # The daemon sends no OPTIONS to the upstream, because a probe that plays the upstream does not answer OPTIONS.
             base["upstream-check"] = {"interval": "0s"}
         merge(base, self.values)
         return base
@@ -235,7 +236,7 @@ class Daemon:
         return self
 
     def words(self):
-        """The command line of the program."""
+        """The command line by which the probe starts the daemon."""
         return [self.suite.program]
 
     def launch(self):

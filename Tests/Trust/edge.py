@@ -1,4 +1,4 @@
-"""TLS and WebSocket from outside: certificates, streams, frames. Nothing here knows the daemon."""
+"""TLS and WebSocket for the probes: certificates, streams and frames. This module is independent of the daemon."""
 
 import base64
 import hashlib
@@ -78,7 +78,7 @@ class Sealed:
         plain.settimeout(48)
         self.socket = made.wrap_socket(
             plain, server_hostname=None if server else name, server_side=server, session=session)
-        # This is done before any thread reads, because OpenSSL does not report the handshake as done while tickets arrive.
+        # The handshake ends before any thread reads, because OpenSSL does not report the handshake as done while tickets arrive.
         self.certificate = self.socket.getpeercert()
         self.protocol = self.socket.selected_alpn_protocol()
         self.is_resumed = self.socket.session_reused
@@ -92,7 +92,7 @@ class Sealed:
             poll.register(self.socket, events)
             poll.poll(1000)
         except ValueError:
-            # The socket was closed meanwhile.
+            # Another thread has closed the socket in the meantime.
             pass
 
     def recv(self, count):
@@ -123,7 +123,8 @@ class Sealed:
             self.wait(select.POLLOUT)
 
     def close(self):
-        # Waits for the reader before the socket is closed, because OpenSSL would otherwise read from the next socket with the same descriptor.
+        # Waits for the reader before the socket is closed, because OpenSSL would otherwise read from the next socket with the
+        # same descriptor.
         with self.lock:
             self.socket.close()
 

@@ -48,7 +48,7 @@ class Manager:
                 self.changed.notify_all()
 
     def wait(self, key, value="1", since=0.0, timeout=10.0):
-        """The time of the first notification of this kind after `since`, or None."""
+        """Returns the time of the first notification of the given kind after `since`, or None."""
         limit = time.monotonic() + patience(timeout)
         with self.changed:
             while True:
@@ -88,7 +88,8 @@ class Manager:
             variables["WATCHDOG_USEC"] = str(int(self.watchdog * 1e6))
         if not numbers:
             return {"env": variables}
-        # In the child process, the passed descriptors begin at 3. Temporary copies have higher numbers than all passed descriptors, so that no descriptor is overwritten.
+        # In the child process, the passed descriptors begin at 3. Temporary copies have higher numbers than all passed
+        # descriptors, so that no descriptor is overwritten.
         above = max(numbers) + 64
 
         def arrange():

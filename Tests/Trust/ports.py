@@ -1,19 +1,19 @@
-"""Ports for programs that stop and start again. Each is reserved until the end of this process.
+"""Ports for programs that stop and start again. This process reserves each port until the process ends.
 
 The numbers are below the range from which the kernel chooses free ports. Two sockets keep each of them. The UDP socket is bound
 to an address that serves nothing else, so that only one process can reserve the port. The TCP socket is bound to all addresses,
-and nobody connects to it. The program that needs the port can bind it as often as it likes, and no other program gets it in
-between."""
+and nobody connects to it. The program that needs the port can bind the port again and again, and no other program gets the port
+in between."""
 
 import socket
 
-# Only this program and its counterpart in Swift (`ScenarioReplay/ReservedPort.swift`) bind anything there.
+# Only this program and its counterpart in Swift (`ScenarioReplay/ReservedPort.swift`) bind sockets to this address.
 KEEPER = "127.255.255.254"
 RANGE = range(20000, 32000)
 
 
 class NoPort(Exception):
-    """All ports are taken."""
+    """No port is free any more."""
 
 
 class Ports:
@@ -36,7 +36,7 @@ def reserve(port):
     stream = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
         datagrams.bind((KEEPER, port))
-        # A program can listen on the port that this socket has, because the socket itself does not listen.
+        # The socket does not listen, so a program can listen on the socket's port.
         stream.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         stream.bind(("0.0.0.0", port))
         if port not in datagram_ports():

@@ -1,4 +1,5 @@
-"""SIP from outside: messages as text, agents over UDP and TCP. Nothing here knows the daemon."""
+"""SIP for the probes: messages as text, and agents over UDP and TCP. The Python module for SIP, which shares no code with the
+daemon."""
 
 import hashlib
 import itertools
@@ -16,7 +17,7 @@ COMPACT = {
 }
 
 _numbers = itertools.count(1)
-# The random numbers of the agents. The suite sets the seed. The order of the threads is random.
+# The random numbers of the agents, whose seed the suite sets. The order of the threads stays random.
 chance = random.Random(1)
 
 
@@ -26,7 +27,7 @@ def fresh(prefix):
 
 
 class Message:
-    """A received message. `raw` has its bytes, for checks of text that a parser may overlook."""
+    """A received message. `raw` has the bytes of the message, for checks of text that a parser may overlook."""
 
     def __init__(self, raw, source=None):
         self.raw = raw
@@ -208,7 +209,7 @@ class Inbox:
 
 
 class Agent(Inbox):
-    """A party with an address of its own. The party sends its requests to `target`."""
+    """A party with its own address, which sends its requests to `target`."""
 
     transport = None
 
@@ -277,7 +278,7 @@ class Agent(Inbox):
         return cancel
 
     def with_credentials(self, request, user, password, timeout=6.0, nc=1, uri=None):
-        """Sends the request and answers a challenge. Returns the final response, and the request that got it."""
+        """Sends the request and answers a challenge. Returns the final response, and the request for which the response came."""
         answer = self.exchange(request, timeout)
         if answer is None or answer.status not in (401, 407):
             return answer, request
@@ -467,7 +468,7 @@ class Listener(Inbox):
 
 
 class Trap:
-    """An address where nothing may arrive: UDP and TCP on one port."""
+    """An address at which no message may arrive: UDP and TCP on one port."""
 
     def __init__(self, host):
         for _ in range(50):
@@ -542,7 +543,7 @@ HASHES = {"MD5": hashlib.md5, "SHA-256": hashlib.sha256, "SHA-512-256": lambda t
 
 
 def credentials(answer, user, password, method, uri, nc=1, cnonce=None, response=None, realm=None, pick=None):
-    """The field and value that answer a challenge, with the first known algorithm."""
+    """The header field and value that answer a digest challenge by its first known algorithm."""
     known = [c for c in challenges(answer) if c.get("algorithm", "MD5").upper() in HASHES and (not pick or pick(c))]
     if not known:
         raise ValueError(f"no challenge that can be answered in {answer.start}: {answer.fields}")

@@ -16,7 +16,7 @@ from sip import Phone, Stream, Trap
 
 PROBES, TIMINGS = [], []
 
-# Rules that are not implemented yet. Their probes print "open" instead of FAIL.
+# Rules that the daemon does not implement yet. The probes of these rules print "open" instead of FAIL.
 OPEN = {}
 
 
@@ -51,8 +51,8 @@ class Test:
 
     def __init__(self, suite, daemon, name):
         self.suite, self.daemon, self.name = suite, daemon, name
-        # The random numbers of the probe. Their seed consists of the run's seed and the probe's name, so other probes do not
-        # change them.
+        # The random numbers of the probe. The seed of a probe consists of the run's seed and the probe's name, so other probes do not
+        # change its random numbers.
         self.random = random.Random(f"{suite.seed} {name}")
         self.closing = []
 
@@ -115,7 +115,7 @@ class Suite:
         return os.path.join(self.folder, name)
 
     def free_port(self):
-        """A port for a daemon, or for a party that comes later. It is reserved until this process ends."""
+        """Returns a port for a daemon or another party, and reserves the port until this process ends."""
         with self.lock:
             return self.ports.take()
 
@@ -126,7 +126,7 @@ class Suite:
     def start(self, wanted):
         def begin(name):
             settings = self.stages[name]
-            # The daemon is listed before it starts, so that it is ended in any case.
+            # The suite lists the daemon before the start, so that it ends the daemon in any case.
             self.daemons[name] = Daemon(name, self, settings.get("settings", {}), settings.get("pbx"),
                                         edge=settings.get("edge", False))
             self.daemons[name].start()

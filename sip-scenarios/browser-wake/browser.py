@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Runs the page of the folder page/ as bob's phone in a Chromium that nobody sees, and is its push service's last mile: what
-the push sandbox has taken and decrypted reaches the page's service worker over the browser's debugging protocol.
+"""Runs the page of the folder page/ as bob's phone in a Chromium without a window. The program also passes on the pushes: it
+reads the pushes that the push sandbox has decrypted, and delivers them to the page's service worker over the browser's debugging
+protocol.
 
-It finds its way by the variables PHONE_... that README.md tells of, and prints what the page writes to its console. SIGTERM
-ends it, with 0 if the page has said all.
+The program uses the variables PHONE_... that README.md explains, and prints the console of the page. After SIGTERM the program
+ends, with exit status 0 if the page has printed all expected lines.
 """
 
 import fcntl
@@ -20,23 +21,24 @@ import time
 import urllib.parse
 
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "page")
-# What the page says at last, if PHONE_LAST does not tell otherwise.
+# The last line that the page prints, unless the variable PHONE_LAST names a different line.
 LAST_WORDS = os.environ.get("PHONE_LAST", "the call is over")
-# How long the page may take to say them when everything else is over.
+# How long the page may take to print the last line after all other steps have ended.
 PATIENCE = 2
 
 
 class Browser:
-    """A Chromium that is steered through two pipes. Each message is a JSON object with a zero byte behind it."""
+    """A Chromium that is controlled through two pipes. Each message between the test and Chromium is a JSON object, followed by a
+    zero byte."""
 
     def __init__(self, home, certificate_key):
         orders, self.orders = os.pipe()
         self.answers, answers = os.pipe()
-        # Chromium wants them as 3 and 4, which they must not be before.
+        # Chromium expects the pipes as the descriptors 3 and 4, so before that they must have other numbers.
         orders, answers = (fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 10) for end in (orders, answers))
         words = ["chromium", "--headless", "--remote-debugging-pipe", f"--user-data-dir={home}/profile", "--no-first-run",
                  "--disable-gpu", "--disable-background-networking", "--disable-component-update",
-                 # The daemon's certificate has no authority that a browser knows.
+                 # No authority that the browser trusts has signed the daemon's certificate.
                  f"--ignore-certificate-errors-spki-list={certificate_key}"]
         if os.getuid() == 0:
             words.append("--no-sandbox")
@@ -51,7 +53,7 @@ class Browser:
         self.events = []
 
     def order(self, method, **parameters):
-        """The result of a command; events that come before it are kept."""
+        """Returns the result of a command, and keeps the events that arrive before the result."""
         self.number += 1
         message = {"id": self.number, "method": method, "params": parameters}
         if self.session:
@@ -69,7 +71,7 @@ class Browser:
         return answer["result"]
 
     def read(self, seconds):
-        """What has come, after at most that time."""
+        """Returns the received events, after at most this time."""
         if not select.select([self.answers], [], [], seconds)[0]:
             return []
         came = os.read(self.answers, 1 << 16)
@@ -90,13 +92,13 @@ class Browser:
         return events or self.read(seconds)
 
     def close(self):
-        """It ends with its pipe."""
+        """Chromium ends when its pipe is closed."""
         os.close(self.orders)
         os.waitpid(self.process, 0)
 
 
 class Sandbox:
-    """The push service: it has the keys of the page's subscription."""
+    """The push service, which has the keys of the page's subscription."""
 
     def __init__(self, address, subscription):
         self.address = address
@@ -113,7 +115,7 @@ class Sandbox:
         return self.ask("PUT", f"/sandbox/subscriptions/{self.subscription}", body)
 
     def new_pushes(self):
-        """The texts of those that came since the last time, as the subscriber reads them."""
+        """Returns the decrypted texts of the pushes that arrived since the last call."""
         _, answer = self.ask("GET", f"/sandbox/pushes?token={self.subscription}")
         pushes = json.loads(answer)
         new, self.taken = pushes[self.taken:], len(pushes)
@@ -121,7 +123,8 @@ class Sandbox:
 
 
 def serve_page(sandbox):
-    """The page's origin. Service workers are for https pages, and for those of this machine."""
+    """The web server that serves the test page. Browsers allow service workers only for https pages and for pages of this
+    machine."""
     types = {"index.html": "text/html", "phone.js": "text/javascript", "sip.js": "text/javascript",
              "worker.js": "text/javascript"}
 
@@ -153,7 +156,7 @@ def serve_page(sandbox):
 
 
 def key_digest(certificate):
-    """How Chromium names a certificate's key: the SHA-256 of what it is, in base64."""
+    """The name that Chromium has for a certificate's key: the SHA-256 of the public key, in base64."""
     commands = ('openssl x509 -pubkey -noout -in "$0" | openssl pkey -pubin -outform der | openssl dgst -sha256 -binary'
                 ' | openssl base64')
     return subprocess.run(["sh", "-c", commands, certificate], check=True, capture_output=True, text=True).stdout.strip()

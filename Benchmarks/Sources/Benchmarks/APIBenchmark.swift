@@ -3,7 +3,7 @@
 ///
 /// Calls are measured alternately without reports, while another daemon receives reports, and while their own daemon
 /// receives reports. Reports to another daemon delay calls only because both daemons share the machine. If reports to
-/// the calls' own daemon delay calls more than reports to the other daemon do, the API itself causes the additional
+/// the daemon of the calls delay calls more than reports to a second daemon, the API itself causes the additional
 /// delay.
 enum APIBenchmark {
     private static let calls = 1000

@@ -24,7 +24,7 @@ package struct BenchmarkOptions: Sendable {
     package var bulkRate = 2000.0
     package var lowRate = 100.0
     package var bindings = 300_000
-    /// The number of users who are kept registered at a PBX.
+    /// The number of users whom the daemon keeps registered at a PBX.
     package var users = 100_000
     /// The number of connections to the HTTP API, each of which has one unanswered report at a time.
     package var connections = 64
@@ -43,7 +43,7 @@ package struct BenchmarkOptions: Sendable {
     /// - Parameters:
     ///   - words: the command line without the program's name.
     ///   - program: the path of the program, whose folder also contains the daemon.
-    /// - Throws: ``BenchmarkError`` with the unknown argument.
+    /// - Throws: ``BenchmarkError`` with the argument, if an argument is unknown.
     package init(_ words: [String], program: String) throws(BenchmarkError) {
         self.program = program
         daemon = URL(filePath: program).deletingLastPathComponent().appending(path: "sippushd").path

@@ -18,9 +18,9 @@ enum HoldBenchmark {
         let before = try bench.daemon.figures()
         let held = try bench.calls.hold(users, rate: rate)
         let pushes = bench.calls.pushLatencies
-        // Only phones with their own sockets are measured. If the system allows too few descriptors, the other phones
-        // share sockets. After the first REGISTER on a shared socket, the daemon delivers the calls of all phones on
-        // the socket.
+        // The benchmark measures only phones with their own sockets. If the system allows too few file descriptors for
+        // all phones, some phones share a socket. After the first REGISTER on a shared socket, the daemon delivers the
+        // calls of all phones on the socket.
         let alone = users.clamped(to: bench.alone)
         try bench.calls.wake(alone, rate: rate)
         let (wakes, again, completed) = (bench.calls.wakeLatencies, bench.calls.sentAgain, bench.calls.completed)

@@ -1,7 +1,7 @@
 /// Measures how much resident memory an idle connection adds to the daemon.
 ///
-/// The number of connections is high, so that pages which the allocator reserves in advance add only a few bytes to
-/// each connection's share.
+/// The benchmark opens many connections, so that memory pages that the allocator reserves in advance add only a few
+/// bytes to each connection's share.
 enum IdleBenchmark {
     /// The maximum number of connections that are being opened at the same time.
     private static let window = 64

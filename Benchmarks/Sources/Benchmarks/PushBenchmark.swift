@@ -88,7 +88,7 @@ final class PushLoad {
         template.route.authorityFile = options.authority
     }
 
-    /// Sends this number of pushes, and waits for all answers.
+    /// Sends the given number of pushes, and waits for all answers.
     ///
     /// - Returns: the duration, and the processor time that this process used.
     func run(_ count: Int) throws(BenchmarkError) -> (time: Duration, cpu: Duration) {

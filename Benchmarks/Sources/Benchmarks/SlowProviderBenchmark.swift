@@ -5,7 +5,7 @@
 enum SlowProviderBenchmark {
     private static let calls = 5000
     private static let rate = 1000.0
-    /// One call in six is for the app with the slow provider.
+    /// In the benchmark, one call in six is for the app whose push provider is slow.
     private static let share = 6
 
     static func run(_ options: BenchmarkOptions, into report: inout Report) throws(BenchmarkError) {

@@ -105,8 +105,9 @@ enum TLSBenchmark {
     /// no other thread needs. The thread that measures calls plays the PBX and the push gateway, so it runs as soon as
     /// an event arrives.
     ///
-    /// Calls are measured alternately without a storm, during a storm on another daemon, and during a storm on their
-    /// own daemon. A storm on another daemon slows calls down only because both daemons share the machine.
+    /// Calls are measured alternately without a storm, during a storm on another daemon, and during a storm on the
+    /// daemon that serves the calls. A storm on another daemon slows calls down only because both daemons share the
+    /// machine.
     static func storm(_ options: BenchmarkOptions, into report: inout Report) throws(BenchmarkError) {
         let users = 4 * calls * options.rounds
         let bench = try Workbench(options, calls: users, servesStreams: true)

@@ -22,7 +22,7 @@ enum UpstreamBenchmark {
         let trial = UpstreamTrial(users: users)
         let before = try ProcessFigures(of: getpid())
         trial.begin(users)
-        // Each user needs two REGISTERs.
+        // Each user needs two REGISTERs at the PBX: one without and one with credentials.
         trial.advance(by: .seconds(Int64(users * 2 / UpstreamTrial.rate(for: users)) + 60))
         let registered = try ProcessFigures(of: getpid())
         guard trial.registered == users else {
@@ -106,7 +106,7 @@ private final class UpstreamTrial {
                     name: ByteString("user\(number)"), realm: ByteString("example.net"), password: ByteString("p"),
                     algorithms: [.md5], functions: .forTests))
         }
-        // All phones register from one address at one instant.
+        // In the benchmark, all phones register from one address at one instant.
         engine = EngineFixture.engine(StoredState(users: directory), seed: 1) { $0.limits.registersPerSource = 0 }
         for number in 0..<users {
             let contact = "<sip:user\(number)@192.0.2.5:40000;pn-provider=fcm;pn-param=p;pn-prid=token\(number)>"
@@ -118,7 +118,7 @@ private final class UpstreamTrial {
                     "Call-ID: r\(number)", "CSeq: 1 REGISTER", "Contact: \(contact)", "Expires: 604800",
                 ]), from: Self.phone)
         }
-        // After this time, the transactions of the phones' REGISTERs have ended.
+        // After the pause, the transactions of the phones' REGISTERs have ended.
         advance(by: .seconds(60))
     }
 

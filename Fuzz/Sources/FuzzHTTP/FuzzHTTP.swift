@@ -6,7 +6,7 @@ import HTTPSemantics
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzzHTTP(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
     let input = unsafe Array(UnsafeBufferPointer(start: start, count: count))
-    // The first byte of the input determines how the other bytes are split into pieces.
+    // The first byte of the input determines how the fuzzer splits the remaining bytes into pieces.
     guard let seed = input.first else { return 0 }
     let stream = Array(input.dropFirst())
     let whole = pieces(stream) { stream.count }
@@ -43,7 +43,8 @@ private func pieces(_ stream: [UInt8], size: () -> Int) -> [Piece] {
                 precondition(position == slice.count, "bytes were left")
                 break reading
             case .wantsContinue:
-                // The pieces decide whether the client is asked for the body, so this step is not compared.
+                // Whether the reader asks the client for the body depends on the pieces of the stream, so the fuzzer
+                // does not compare this step.
                 break
             case .request(let head, let body):
                 check(head, body)

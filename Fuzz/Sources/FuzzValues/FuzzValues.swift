@@ -7,7 +7,8 @@ import SIPGrammar
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzzValues(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
     let bytes = unsafe Array(UnsafeBufferPointer(start: start, count: count))
-    // A message with control bytes is refused before its values are read. Folds and tabs count as white space.
+    // The SIP reader refuses a message with control bytes before it reads the values of header fields. In the fuzzer's
+    // comparison, folds and tabs of a header value count as white space.
     guard let kind = bytes.first, !bytes.contains(where: { $0 < 0x20 && !$0.isLinearSpace || $0 == 0x7f }) else {
         return 0
     }

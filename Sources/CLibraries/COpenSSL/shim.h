@@ -108,7 +108,7 @@ static inline int aes128gcm_seal(
     return made;
 }
 
-/* Decrypts one message; `count` is its length without the tag. Returns 1 if the tag is valid. */
+/* Decrypts one message; `count` is its length without the tag. Returns 1 if the authentication tag is valid. */
 static inline int aes128gcm_open(
     const unsigned char *key, const unsigned char *nonce, const unsigned char *sealed, int count, unsigned char *out) {
     EVP_CIPHER_CTX *context = EVP_CIPHER_CTX_new();

@@ -51,7 +51,7 @@ static void give_back(void *place) {
 static void *take_again(void *place, size_t size) {
     char *larger = cosip_arena_take(size);
     if (larger == NULL || place == NULL) return larger;
-    /* The size of the old allocation is unknown. It is at most the distance to the new allocation, so that much is
+    /* The size of libosip2's old allocation is unknown. It is at most the distance to the new allocation, so that much is
        copied. */
     char *old = place;
     if (old < arena.base || old >= larger || larger > arena.base + arena.size) return NULL;

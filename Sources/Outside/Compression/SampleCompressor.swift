@@ -8,9 +8,9 @@ import CLZ4
     /// The maximum number of bytes of a sample that LZ4 uses as the dictionary, counted from the sample's beginning.
     package static let sampleLimit = 4096
 
-    /// The state of LZ4; `nil` if memory was lacking, in which case no bytes are compressed.
+    /// The state of LZ4; `nil` if memory was lacking, so that no bytes are compressed.
     private let stream: UnsafeMutablePointer<LZ4_stream_t>?
-    /// The memory into which LZ4 writes a block, before the block is copied into memory of its exact length.
+    /// The memory into which LZ4 writes a block, before the block is copied into memory of the block's exact length.
     private var room: [UInt8] = []
 
     package init() { unsafe stream = LZ4_createStream() }
@@ -21,7 +21,7 @@ import CLZ4
     ///
     /// - Parameters:
     ///   - bytes: the bytes to compress.
-    ///   - sample: bytes that resemble `bytes`; may be empty.
+    ///   - sample: bytes that resemble `bytes`; the sample may be empty.
     ///   - limit: the maximum length of the block.
     /// - Returns: the block; `nil` if the block would be longer than `limit`.
     package func block(of bytes: ByteString, like sample: ByteString, limit: Int) -> ByteString? {

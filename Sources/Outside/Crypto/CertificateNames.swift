@@ -1,19 +1,20 @@
 import COpenSSL
 
-/// The names for which a certificate is valid, in lower case.
+/// The host names and SIP domains for which a certificate is valid, in lower case.
 struct CertificateNames {
     /// The domains of the certificate's `sip:` URIs.
     private(set) var domains: [String] = []
-    /// The certificate's DNS names. A certificate without alternative names has its common name in this list.
+    /// The DNS names of the certificate. If a certificate has no alternative names, its common name counts as a DNS
+    /// name.
     private(set) var hosts: [String] = []
 
-    /// The names that identify the certificate's owner in SIP (RFC 5922 section 7.1): the SIP domains if there are any,
-    /// otherwise the DNS names.
+    /// The names that identify the certificate's owner in SIP (RFC 5922 section 7.1): the SIP domains or, if the
+    /// certificate has none, the DNS names.
     var forSIP: [String] { domains.isEmpty ? hosts : domains }
 
     /// Collects the names of a certificate from OpenSSL.
     ///
-    /// - Parameter each: the function to call with each name of the certificate.
+    /// - Parameter each: the function that is called with each name of the certificate.
     /// - Returns: the names.
     @unsafe
     static func collected(_ each: (tls_name_function, UnsafeMutableRawPointer) -> Void) -> CertificateNames {
@@ -32,12 +33,12 @@ struct CertificateNames {
     }
 
     private mutating func note(_ bytes: UnsafeBufferPointer<UInt8>, isURI: Bool) {
-        // A name with a NUL or another invalid character is left out, because some programs stop comparing names at
-        // such a character.
+        // A certificate's name with a NUL or a further invalid character is left out, because some programs stop
+        // comparing names at such a character.
         let text = unsafe String(decoding: bytes, as: UTF8.self).lowercased()
         guard text.utf8.allSatisfy({ $0 > 32 && $0 < 127 }) else { return }
         guard isURI else { return hosts.append(text) }
-        // A URI with a user part is ignored, because it certifies only that user, and not the domain.
+        // A URI with a user part is ignored, because the certificate then certifies only the user, and not the domain.
         if text.hasPrefix("sip:"), !text.contains("@") { domains.append(String(text.dropFirst(4))) }
     }
 }

@@ -4,7 +4,7 @@ package import Timekeeping
 
 /// The contents of a server's certificate, and the reasons for which clients would refuse it.
 package struct CertificateReport: Hashable, Sendable {
-    /// The certificate's DNS names and SIP domains, in lower case.
+    /// The DNS names and SIP domains in the certificate, in lower case.
     package let names: [String]
     package let begins: UnixTime
     package let ends: UnixTime
@@ -20,7 +20,7 @@ package struct CertificateReport: Hashable, Sendable {
     ///   - identity: the certificate with its chain, and the key.
     ///   - names: the host names or addresses that the certificate must cover.
     ///   - authorities: a file of trusted authorities; `nil` for the authorities of the system.
-    /// - Throws: if a file cannot be read, or the key belongs to another certificate.
+    /// - Throws: an error if a file cannot be read, or if the key belongs to another certificate.
     package init(_ identity: TLSIdentity, for names: [String], authorities: String?) throws(TLSError) {
         _ = try TLSContext.server(identities: [identity])
         self = try unsafe identity.certificate.withCertificates { chain throws(TLSError) in

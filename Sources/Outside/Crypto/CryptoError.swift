@@ -1,14 +1,14 @@
-/// The reason why a hash, a key or a signature could not be made. The error's description is a sentence that tells an
-/// operator what to do.
+/// The reason why a hash, a key or a signature could not be made. The description of a crypto error is a sentence that
+/// tells an operator what to do.
 package struct CryptoError: Error, Hashable, CustomStringConvertible {
     package enum Code: Hashable, Sendable {
         /// The file or text contains no PEM private key, or the key is encrypted.
         case unreadableKey
-        /// The algorithm cannot use this kind of key.
+        /// The algorithm cannot use the given kind of key.
         case unsuitableKey
-        /// The salt, secret or key has a length that the algorithm does not allow.
+        /// The salt, secret or key of a web push has a length that the algorithm does not allow.
         case wrongLength
-        /// The text is too long to be encrypted as one message.
+        /// The text that must be encrypted is too long for one message.
         case tooLong
         /// The text cannot be decrypted: it is malformed, was modified, or was encrypted for another key or secret.
         case undecryptable
@@ -17,7 +17,8 @@ package struct CryptoError: Error, Hashable, CustomStringConvertible {
     }
 
     package let code: Code
-    /// A sentence about the error, for operators. The description never contains key material.
+    /// A sentence for operators about the cryptographic error. The description of a crypto error never contains key
+    /// material.
     package let description: String
 
     init(_ code: Code, _ description: String) {

@@ -3,7 +3,7 @@ import COpenSSL
 /// A key that authenticates bytes by GMAC (NIST SP 800-38D: AES-256-GCM with only associated data). GMAC is cheap: to
 /// authenticate 1,000 bytes, the processor runs some 1,500 instructions, a twentieth of HMAC-SHA256.
 ///
-/// The type generates all nonces itself, because a nonce that is used for two different texts would break the key.
+/// ``GMACKey`` generates all nonces itself, because a nonce that is used for two different texts would break the key.
 @safe
 package struct GMACKey: ~Copyable {
     private let aes: OpaquePointer
@@ -14,7 +14,7 @@ package struct GMACKey: ~Copyable {
     /// Sets up the GMAC key.
     ///
     /// - Parameter key: 32 random bytes.
-    /// - Throws: if the key has another length, or OpenSSL fails.
+    /// - Throws: an error if the key has a wrong length, or if OpenSSL fails.
     package init(_ key: [UInt8]) throws(CryptoError) {
         guard key.count == Self.byteCount else { throw CryptoError(.wrongLength, "A GMAC key has 32 bytes.") }
         let nonce = try RandomBytes.make(8).reduce(0) { $0 << 8 | UInt64($1) }
@@ -35,14 +35,15 @@ package struct GMACKey: ~Copyable {
         unsafe EVP_CIPHER_CTX_free(aes)
     }
 
-    /// Seals all bytes from `start` on, so that any change to them is noticed. The seal, a nonce and a tag, is written
-    /// into the reserved bytes directly before `start`.
+    /// Seals all bytes from `start` on, so that any change to the bytes is noticed. The authentication code (a nonce
+    /// and a tag) is written into the reserved bytes directly before `start`.
     package mutating func seal(_ bytes: inout [UInt8], from start: Int) {
         precondition(start >= Self.sealCount && start < bytes.count, "there is something, and room before it")
         let gcm = unsafe gcm
         let place = start - Self.sealCount
         nonce.count &+= 1
-        // After 4 billion seals, the counter starts again, so the start value of the nonces is raised by one.
+        // After 4 billion authentication codes, the counter starts again, so the start value of the nonces is raised by
+        // one.
         if nonce.count == 0 { nonce.start &+= 1 }
         let nonce = nonce
         let isDone = unsafe bytes.withUnsafeMutableBufferPointer { buffer in
@@ -56,7 +57,7 @@ package struct GMACKey: ~Copyable {
         precondition(isDone, "a keyed GMAC takes any bytes")
     }
 
-    /// Whether the seal directly before `range` was made with this key for the bytes in `range`.
+    /// Whether the authentication code directly before `range` was made with the GMAC key for the bytes in `range`.
     package func isSealed(_ bytes: [UInt8], _ range: Range<Int>) -> Bool {
         guard range.lowerBound >= Self.sealCount, range.upperBound <= bytes.count, !range.isEmpty else { return false }
         let gcm = unsafe gcm
@@ -70,6 +71,6 @@ package struct GMACKey: ~Copyable {
 
     package static let byteCount = 32
     private static let nonceCount = 12
-    /// The length of a seal in bytes: a nonce, and a tag of 16 bytes.
+    /// The length of an authentication code in bytes: a nonce, and a tag of 16 bytes.
     package static let sealCount = nonceCount + 16
 }

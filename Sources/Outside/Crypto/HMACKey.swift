@@ -6,7 +6,7 @@ import COpenSSL
 package struct HMACKey: ~Copyable {
     private let raw: OpaquePointer
 
-    /// Sets up a key from secret bytes of any length. The secret should be random and have at least 16 bytes.
+    /// Sets up a key from secret bytes of any length. The secret bytes should be random, and at least 16 bytes.
     package init(_ key: Span<UInt8>) throws(CryptoError) {
         guard let algorithm = unsafe FetchedMAC.hmac.pointer, let raw = unsafe EVP_MAC_CTX_new(algorithm) else {
             throw .library("HMAC")

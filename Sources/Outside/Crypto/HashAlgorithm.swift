@@ -13,7 +13,7 @@ package enum HashAlgorithm: Hashable, Sendable, CaseIterable {
         return context.finish()
     }
 
-    /// The digest of the bytes in lower-case hexadecimal, as digest authentication compares it.
+    /// The digest of the bytes in lower-case hexadecimal, which digest authentication compares.
     package func hexDigest(of bytes: Span<UInt8>) -> [UInt8] {
         var context = HashContext(self)
         context.update(bytes)
@@ -23,8 +23,8 @@ package enum HashAlgorithm: Hashable, Sendable, CaseIterable {
     package func digest(of bytes: [UInt8]) -> [UInt8] { digest(of: bytes.span) }
     package func hexDigest(of bytes: [UInt8]) -> [UInt8] { hexDigest(of: bytes.span) }
 
-    /// OpenSSL's object for the algorithm. Each object is fetched only once per process, because a fetch searches
-    /// OpenSSL's providers under a lock.
+    /// OpenSSL's object for the algorithm. OpenSSL's object for each algorithm is fetched only once per process,
+    /// because a fetch searches OpenSSL's providers under a lock.
     var implementation: FetchedDigest {
         switch self {
         case .md5: .md5

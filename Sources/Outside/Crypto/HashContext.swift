@@ -33,7 +33,7 @@ package struct HashContext: ~Copyable {
         return digest
     }
 
-    /// Ends the computation and returns the digest in lower-case hexadecimal, as digest authentication compares it.
+    /// Ends the computation, and returns the digest in lower-case hexadecimal, which digest authentication compares.
     package mutating func finishHex() -> [UInt8] { Hex.encode(finish().span) }
 
     private func start() {

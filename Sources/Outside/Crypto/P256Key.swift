@@ -11,9 +11,10 @@ package final class P256PublicKey: @unchecked Sendable {
 
     package static let pointLength = 65
 
-    /// Makes a key from a point of 65 bytes.
+    /// Makes a public key from a point of 65 bytes.
     ///
-    /// - Throws: ``CryptoError/Code/unsuitableKey`` for another length or form, or a point that is not on the curve.
+    /// - Throws: ``CryptoError/Code/unsuitableKey`` if the key has a wrong length or form, or if its point is not on
+    ///   the curve.
     package init(point: [UInt8]) throws(CryptoError) {
         guard point.count == Self.pointLength, point.first == 4 else {
             throw CryptoError(.unsuitableKey, "A public key on P-256 has 65 bytes, the first of them 4.")
@@ -29,8 +30,8 @@ package final class P256PublicKey: @unchecked Sendable {
 
     deinit { unsafe EVP_PKEY_free(raw) }
 
-    /// Whether the ES256 signature was made for the message with the private key of this public key. The signature
-    /// consists of the numbers r and s, 32 bytes each.
+    /// Whether the ES256 signature was made for the message with the private key that belongs to the public key. An
+    /// ES256 signature consists of the numbers r and s, 32 bytes each.
     package func isValid(_ signature: [UInt8], for message: [UInt8]) -> Bool {
         guard let encoded = ECDSASignature.encoded(signature) else { return false }
         return unsafe isSHA256Signature(encoded, for: message, by: raw)
@@ -50,7 +51,7 @@ package final class P256KeyPair: @unchecked Sendable {
 
     package static let privateKeyLength = 32
 
-    /// Creates a random key pair.
+    /// Creates a random key pair on the curve P-256.
     package init() throws(CryptoError) {
         ERR_clear_error()
         guard let raw = unsafe tls_make_p256_key() else { throw .library("a fresh key") }
@@ -76,8 +77,8 @@ package final class P256KeyPair: @unchecked Sendable {
 
     deinit { unsafe EVP_PKEY_free(raw) }
 
-    /// The secret that the owners of two key pairs share (ECDH): the X coordinate of a shared point, 32 bytes. Each
-    /// owner computes the secret from its own private key and the other owner's public key.
+    /// The secret that the owners of two key pairs share (ECDH): the X coordinate of a shared point, 32 bytes. Each of
+    /// the two parties computes the shared secret from its own private key and the other party's public key.
     func sharedSecret(with other: P256PublicKey) throws(CryptoError) -> [UInt8] {
         ERR_clear_error()
         guard let context = unsafe EVP_PKEY_CTX_new_from_pkey(nil, raw, nil) else { throw .library("ECDH") }
@@ -100,8 +101,8 @@ func publicPoint(of key: OpaquePointer) throws(CryptoError) -> [UInt8] {
     return point
 }
 
-/// Whether the SHA-256 signature was made for the message. The signature must be in OpenSSL's form, which is DER for a
-/// key on an elliptic curve.
+/// Whether the SHA-256 signature was made for the message. The signature must be in OpenSSL's form: for a key on an
+/// elliptic curve, this form is DER.
 func isSHA256Signature(_ signature: [UInt8], for message: [UInt8], by key: OpaquePointer) -> Bool {
     guard let context = unsafe EVP_MD_CTX_new() else { return false }
     defer {

@@ -25,7 +25,7 @@ package enum PEM: Hashable, Sendable {
         while let certificate = unsafe PEM_read_bio_X509(source.bio, nil, nil, nil) {
             unsafe certificates.append(certificate)
         }
-        // The error queue is emptied here, because OpenSSL has reported the end of the file as an error.
+        // The error queue is emptied, because OpenSSL has reported the end of the file as an error.
         ERR_clear_error()
         guard unsafe !certificates.isEmpty else {
             throw .unreadable(source: name, reason: "no certificate in PEM form")
@@ -62,8 +62,8 @@ package enum PEM: Hashable, Sendable {
 
     func withPrivateKey<Result>(_ body: (OpaquePointer) throws(TLSError) -> Result) throws(TLSError) -> Result {
         let source = try PEMReader(self)
-        // The callback returns no pass phrase, so that encrypted keys are refused. Without this callback, OpenSSL would
-        // ask for the pass phrase at a terminal, and a daemon has no terminal.
+        // The pass-phrase callback returns no pass phrase, so that encrypted keys are refused. Without the callback,
+        // OpenSSL would ask for the pass phrase at a terminal, and a daemon has no terminal.
         guard let key = unsafe PEM_read_bio_PrivateKey(source.bio, nil, { _, _, _, _ in 0 }, nil) else {
             ERR_clear_error()
             throw .unreadable(source: name, reason: "no private key in PEM form that is not encrypted")
@@ -82,7 +82,7 @@ struct PEMReader: ~Copyable {
         ERR_clear_error()
         switch source {
         case .file(let path):
-            // A folder is refused here, because OpenSSL would open it and report an empty file.
+            // A folder is refused, because OpenSSL would open the folder and report an empty file.
             guard unsafe access(path + "/", F_OK) != 0 else {
                 throw .unreadable(source: path, reason: unsafe String(cString: strerror(EISDIR)))
             }

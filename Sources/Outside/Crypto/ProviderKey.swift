@@ -32,7 +32,7 @@ package final class ProviderKey: @unchecked Sendable {
         let raw: OpaquePointer
         do throws(TLSError) {
             unsafe raw = try unsafe pem.withPrivateKey { key throws(TLSError) in
-                // The key gets one more reference here, because the PEM reader frees its own reference after this
+                // The OpenSSL key gets one more reference, because the PEM reader frees its own reference after the
                 // closure.
                 guard unsafe EVP_PKEY_up_ref(key) == 1 else { throw .library(TLSError.pendingReason()) }
                 return unsafe key
@@ -93,14 +93,14 @@ package final class ProviderKey: @unchecked Sendable {
         }
     }
 
-    /// Whether this key made the signature for the message.
+    /// Whether the key made the signature for the message.
     package func isValid(_ signature: [UInt8], for message: [UInt8]) -> Bool {
         guard let encoded = algorithm == .es256 ? ECDSASignature.encoded(signature) : signature else { return false }
         return unsafe isSHA256Signature(encoded, for: message, by: raw)
     }
 
-    /// The public key as an uncompressed point of 65 bytes. In base64url, this point is `k` in a web push's
-    /// authorization (RFC 8292 section 3.2), and the value of `+sip.vapid`.
+    /// The public key as an uncompressed point of 65 bytes. In base64url, the point of the public key is `k` in a web
+    /// push's authorization (RFC 8292 section 3.2), and the value of `+sip.vapid`.
     ///
     /// - Throws: ``CryptoError/Code/unsuitableKey`` if the key is not on a curve.
     package func publicPoint() throws(CryptoError) -> [UInt8] {

@@ -3,25 +3,25 @@ import COpenSSL
 /// A key for AES-128-SIV (RFC 5297). AES-SIV needs no nonce: one text with the same associated data always gives the
 /// same encrypted bytes.
 ///
-/// OpenSSL's own AES-SIV and CMAC are slow, because they set up a context for each message. This type builds AES-SIV
-/// and CMAC from OpenSSL's AES for single blocks. The contexts for single blocks keep their keys. Because the contexts
-/// keep their keys, a message needs neither a set-up nor an allocation. The table shows how many instructions the
-/// processor runs with OpenSSL 3.0.19, measured by callgrind for a text of 48 bytes with 36 and 10 associated bytes:
+/// OpenSSL's own AES-SIV and CMAC are slow, because OpenSSL sets up a context for each message. ``SIVKey`` builds
+/// AES-SIV and CMAC from OpenSSL's AES for single blocks. OpenSSL's contexts for single AES blocks store their keys. A
+/// message therefore needs neither a set-up nor an allocation. The table shows how many instructions the processor runs
+/// with OpenSSL 3.0.19, measured by callgrind for a text of 48 bytes with 36 and 10 associated bytes:
 ///
 /// | | instructions |
 /// |---|---|
-/// | this type, to seal or to open | 3,300 |
-/// | `EVP` AES-128-SIV, to seal or to open | 34,000 |
+/// | this type, to encrypt or to decrypt | 3,300 |
+/// | `EVP` AES-128-SIV, to encrypt or to decrypt | 34,000 |
 /// | `EVP` AES-128-SIV from a copy of a keyed context | 15,400 |
 /// | a code of 36 bytes by this type; by `CMAC_Final`; by `EVP_MAC` | 1,000; 1,750; 2,150 |
 /// | counter mode of 48 bytes by this type; by `EVP` | 840; 1,200 |
 ///
 /// AES-GCM with a context that keeps its key takes 3,200 instructions by `EVP` and 1,800 by `CRYPTO_gcm128`. AES-GCM is
-/// not used, because its nonce makes each token 16 letters longer, and because it never seals a text twice to the same
-/// token. OpenSSL has AES-GCM-SIV only from version 3.2 on.
+/// not used: its nonce makes each token 16 letters longer, and it never encrypts a text twice to the same token.
+/// OpenSSL has AES-GCM-SIV only from version 3.2 on.
 package struct SIVKey: ~Copyable {
     package static let byteCount = 32
-    /// The number of bytes by which a sealed text is longer than the plain text.
+    /// The number of bytes by which an encrypted text is longer than the plain text.
     package static let overhead = 16
 
     private let mac: BlockCode
@@ -47,8 +47,8 @@ package struct SIVKey: ~Copyable {
         self.cipher = cipher
     }
 
-    /// Associates data with the next message. A sealed message can be opened only if the same data were associated with
-    /// it in the same order.
+    /// Associates data with the next message. An encrypted message can be decrypted only with the data that were
+    /// associated at encryption, in their order.
     package mutating func associate(_ data: Span<UInt8>) {
         chain = chain.doubled ^ mac.code(of: data)
     }
@@ -62,10 +62,10 @@ package struct SIVKey: ~Copyable {
         apply(tag, to: &out, from: begin)
     }
 
-    /// Decrypts a sealed text and appends the plain text to `plain`. If the seal is invalid, the function appends
+    /// Decrypts a text and appends the plain text to `plain`. If the text is not authentic, the function appends
     /// nothing.
     ///
-    /// - Returns: whether the text was sealed with this key and the same associated data.
+    /// - Returns: whether the text was encrypted with this key and these associated data.
     package mutating func open(_ sealed: Span<UInt8>, into plain: inout [UInt8]) -> Bool {
         guard sealed.count >= Self.overhead else {
             chain = start
@@ -82,8 +82,8 @@ package struct SIVKey: ~Copyable {
         return false
     }
 
-    /// The synthetic initialisation vector of a message (S2V, RFC 5297 section 2.4). This function also forgets the
-    /// associated data, so that the next message begins without any.
+    /// The synthetic initialisation vector of a message (S2V, RFC 5297 section 2.4). After the computation, the
+    /// associated data are forgotten, so that the next message begins without associated data.
     private mutating func tag(of plain: Span<UInt8>) -> Block {
         defer { chain = start }
         guard plain.count < 16 else { return mac.code(of: plain, addingToEnd: chain) }
@@ -97,7 +97,7 @@ package struct SIVKey: ~Copyable {
         unsafe bytes.withUnsafeMutableBytes { raw in
             for index in stride(from: begin, to: raw.count, by: 64) {
                 // OpenSSL encrypts four blocks at a time, because each use of OpenSSL costs ten times as much as
-                // encrypting one block. Most texts need four blocks.
+                // encrypting one block. Most encrypted texts need four blocks.
                 var stream = [4 of Block] { (counter &+ Block($0)).bigEndian }
                 counter &+= 4
                 unsafe withUnsafeMutableBytes(of: &stream) { stream in
@@ -119,7 +119,8 @@ package struct SIVKey: ~Copyable {
 package struct BlockKey: ~Copyable {
     private let forward, backward: AESContext
 
-    /// Derives a block key from the bytes of an ``SIVKey``. Nobody can find out one of the two keys from the other.
+    /// Derives a block key from the bytes of an ``SIVKey``. Nobody can compute one of the two AES keys from the other
+    /// key.
     package init(derivedFrom key: Span<UInt8>) throws(CryptoError) {
         guard key.count == SIVKey.byteCount else {
             throw CryptoError(.wrongLength, "A key for AES-128-SIV has \(SIVKey.byteCount) bytes, not \(key.count).")
@@ -145,8 +146,8 @@ package struct BlockKey: ~Copyable {
 /// Computes the message authentication code of RFC 4493 (AES-CMAC), for messages of any length.
 private struct BlockCode: ~Copyable {
     private let cipher: AESContext
-    /// The values to add to a message's last block: `whole` for a complete block, `filled` for a padded one (RFC 4493
-    /// section 2.3).
+    /// The values that are added to a message's last block: `whole` for a complete block, `filled` for a padded block
+    /// (RFC 4493 section 2.3).
     private let whole, filled: Block
 
     init(_ key: Span<UInt8>) throws(CryptoError) {
@@ -159,7 +160,7 @@ private struct BlockCode: ~Copyable {
     /// The authentication code of a message that has exactly sixteen bytes.
     func code(of block: Block) -> Block { cipher.encrypted(block ^ whole) }
 
-    /// The authentication code of the bytes. The `addend` is added to the last sixteen bytes first (`xorend` of RFC
+    /// The authentication code of the bytes. The `addend` is first added to the last sixteen bytes (`xorend` of RFC
     /// 5297 section 2.1). A text with an addend must have at least sixteen bytes.
     func code(of bytes: Span<UInt8>, addingToEnd addend: Block = 0) -> Block {
         var state: Block = 0
@@ -174,9 +175,10 @@ private struct BlockCode: ~Copyable {
     }
 }
 
-/// OpenSSL's context of AES-128 for single blocks (ECB). The context keeps its key for all blocks.
+/// OpenSSL's context of AES-128 for single blocks (ECB). OpenSSL's context for single AES blocks uses one key for all
+/// blocks.
 ///
-/// The counter mode of this file is also built from single blocks. OpenSSL's own counter mode is slower, because
+/// The counter mode of ``SIVKey`` is also built from single blocks. OpenSSL's own counter mode is slower, because
 /// setting its initialisation vector costs more than encrypting the three blocks of a token.
 @safe
 private struct AESContext: ~Copyable {
@@ -198,7 +200,7 @@ private struct AESContext: ~Copyable {
 
     deinit { unsafe EVP_CIPHER_CTX_free(raw) }
 
-    /// Encrypts the block, or decrypts it if the context was made for decryption.
+    /// Encrypts the block, or decrypts the block if the context was made for decryption.
     func encrypted(_ block: Block) -> Block {
         var bytes = block.bigEndian
         unsafe withUnsafeMutableBytes(of: &bytes) { unsafe encrypt($0) }
@@ -214,7 +216,7 @@ private struct AESContext: ~Copyable {
     }
 }
 
-/// Sixteen bytes as an integer, whose most significant byte is the first one.
+/// Sixteen bytes as an integer, whose most significant byte is the first byte.
 private typealias Block = UInt128
 
 extension Block {
@@ -224,12 +226,12 @@ extension Block {
         (UInt64(truncatingIfNeeded: self >> 64), UInt64(truncatingIfNeeded: self))
     }
 
-    /// Makes a block of the first sixteen bytes.
+    /// Makes an AES block from the first sixteen bytes.
     fileprivate init(first bytes: Span<UInt8>) {
         self = unsafe Block(bigEndian: bytes.bytes.unsafeLoadUnaligned(as: Block.self))
     }
 
-    /// Makes a block of fewer than sixteen bytes, padded with a one bit and zeros (RFC 5297 section 2.1).
+    /// Makes a block from fewer than sixteen bytes, padded with a one bit and zeros (RFC 5297 section 2.1).
     fileprivate init(padding bytes: Span<UInt8>) {
         self = 0
         for index in bytes.indices { self = self << 8 | Block(bytes[index]) }

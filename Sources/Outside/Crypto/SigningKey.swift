@@ -11,13 +11,13 @@ import COpenSSL
 @safe
 package final class SigningKey: @unchecked Sendable {
     package let algorithm: ProviderKey.Algorithm
-    /// The number of bits of the key.
+    /// The length of the RSA key in bits.
     package let bits: Int
     /// The SHA-256 digest of the key in the form SubjectPublicKeyInfo.
     package let digest: [UInt8]
     private let raw: OpaquePointer
 
-    /// The allowed sizes of RSA keys in bits. Larger keys would make each check of a signature slow.
+    /// The allowed sizes of RSA keys in bits. A larger RSA key would make each check of a signature slow.
     private static let sizes = 2048...8192
     private static let longestExponent = 4
 
@@ -56,7 +56,7 @@ package final class SigningKey: @unchecked Sendable {
         try unsafe self.init(owning: raw)
     }
 
-    /// Takes ownership of an OpenSSL key, and frees the key even if this initialiser throws.
+    /// Takes ownership of an OpenSSL key, and frees the key even if the initialiser throws.
     private init(owning raw: OpaquePointer) throws(CryptoError) {
         unsafe self.raw = raw
         bits = Int(unsafe EVP_PKEY_get_bits(raw))
@@ -94,7 +94,7 @@ package final class SigningKey: @unchecked Sendable {
 
     /// Reads up to 64 public keys from a PEM text, in their order.
     ///
-    /// - Throws: ``CryptoError/Code/unreadableKey`` for a text without a public key, and
+    /// - Throws: ``CryptoError/Code/unreadableKey`` if the text contains no public key, and
     ///   ``CryptoError/Code/unsuitableKey`` if a key cannot be used.
     package static func keys(in pem: [UInt8]) throws(CryptoError) -> [SigningKey] {
         let source: PEMReader
@@ -112,7 +112,7 @@ package final class SigningKey: @unchecked Sendable {
         return keys
     }
 
-    /// Whether this key made the signature of a message.
+    /// Whether the key made the signature of a message.
     package func isValid(_ signature: [UInt8], for message: [UInt8]) -> Bool {
         switch algorithm {
         case .rs256: return unsafe isSHA256Signature(signature, for: message, by: raw)

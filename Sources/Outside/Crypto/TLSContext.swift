@@ -15,8 +15,8 @@ package struct TLSIdentity: Hashable, Sendable {
 /// The certificates and rules for TLS sessions: TLS 1.2 and 1.3 with Mozilla's "intermediate" ciphers, no compression,
 /// no renegotiation.
 ///
-/// A context never changes, so a renewed certificate needs a new context. Each session keeps the context from its
-/// beginning.
+/// A TLS context never changes, so a renewed certificate needs a new context. Each TLS session keeps the context from
+/// its beginning.
 ///
 /// - The type is `@unchecked Sendable`, because nothing changes the context after its creation, and OpenSSL locks its
 ///   reference counts.
@@ -25,16 +25,17 @@ package final class TLSContext: @unchecked Sendable {
     private let raw: OpaquePointer
     private let isServer: Bool
     private let verifiesPeer: Bool
-    /// The ALPN names, stored here because OpenSSL's callback has only an unretained pointer to them.
+    /// The ALPN names, which are stored because OpenSSL's callback has only an unretained pointer to them.
     private let protocols: ProtocolList
-    /// The keys of session tickets, stored here because OpenSSL's callback has only an unretained pointer to them. The
-    /// properties below keep the contexts for other host names alive, because OpenSSL has only unretained pointers to
+    /// The keys of session tickets, which are stored because OpenSSL's callback has only an unretained pointer to them.
+    /// The properties for further host names keep their contexts alive, because OpenSSL has only unretained pointers to
     /// these contexts.
     private var tickets: TicketKeys?
     private var choice: CertificateChoice?
     private var others: [TLSContext] = []
 
-    // The ciphers of TLS 1.2. TLS 1.3 needs no list, because OpenSSL's defaults are already Mozilla's recommendation.
+    // The ciphers of TLS 1.2. TLS 1.3 needs no list of ciphers, because OpenSSL's defaults are already Mozilla's
+    // recommendation.
     private static let ciphers =
         "ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-RSA-AES128-GCM-SHA256:ECDHE-ECDSA-AES256-GCM-SHA384:"
         + "ECDHE-RSA-AES256-GCM-SHA384:ECDHE-ECDSA-CHACHA20-POLY1305:ECDHE-RSA-CHACHA20-POLY1305:"
@@ -55,8 +56,8 @@ package final class TLSContext: @unchecked Sendable {
         unsafe tls_use_automatic_dh(raw)
         unsafe tls_release_idle_buffers(raw)
         unsafe tls_keep_no_sessions(raw)
-        // A peer is allowed to close TCP without close_notify, because SIP and HTTP detect missing bytes by the lengths
-        // in their messages.
+        // A peer may close TCP without close_notify, because SIP and HTTP detect missing bytes by the lengths in their
+        // messages.
         unsafe tls_set_strict_options(raw)
     }
 
@@ -64,7 +65,7 @@ package final class TLSContext: @unchecked Sendable {
 
     // MARK: Servers
 
-    /// Creates a context for accepted connections. The argument `certificate` has the server's own certificate,
+    /// Creates a TLS context for accepted connections. The argument `certificate` has the server's own certificate,
     /// followed by its chain. The argument `protocols` lists ALPN names in the server's order of preference. A client
     /// that supports none of the ALPN names is served without ALPN. If `clientAuthority` is set, clients must present a
     /// certificate that this authority issued.
@@ -77,8 +78,8 @@ package final class TLSContext: @unchecked Sendable {
     }
 
     /// Creates a context for accepted connections, with one certificate for each of several host names. A client that
-    /// asks for a host name gets the first identity whose certificate covers the name. For all other names, the client
-    /// gets the first identity of the list (RFC 6066 section 3).
+    /// asks for a host name gets the first identity whose certificate covers the name. For a host name without a
+    /// certificate, the client gets the first certificate of the list (RFC 6066 section 3).
     package static func server(
         identities: [TLSIdentity], protocols: [String] = [], clients: ClientCertificates = .unknown,
         tickets: TicketKeys? = nil
@@ -97,14 +98,14 @@ package final class TLSContext: @unchecked Sendable {
         return first
     }
 
-    /// Whether clients must present a certificate, are allowed to present one, or are not asked for one.
+    /// Whether clients must present a certificate, may present a certificate, or are not asked for a certificate.
     package enum ClientCertificates: Hashable, Sendable {
         /// The server does not ask clients for a certificate.
         case unknown
-        /// Clients are allowed to present a certificate. A certificate that this authority issued identifies the
-        /// client; any other certificate is ignored.
+        /// TLS clients may send a certificate, but need not. A certificate that the given authority issued identifies
+        /// the client; any other certificate is ignored.
         case mayShow(PEM)
-        /// Clients must present a certificate that this authority issued.
+        /// Clients must present a certificate that the given authority issued.
         case mustShow(PEM)
     }
 
@@ -123,8 +124,8 @@ package final class TLSContext: @unchecked Sendable {
         // creation.
         let name = try clients.sessionContext()
         unsafe SSL_CTX_set_session_id_context(raw, name, UInt32(name.count))
-        // A client with a certificate is not allowed to resume a session, so that each of its handshakes checks the
-        // dates of the certificate.
+        // A client with a certificate may not resume a session, so that each of its handshakes checks the dates of the
+        // certificate.
         unsafe tls_open_tickets(raw, mayResume)
     }
 
@@ -213,7 +214,7 @@ package final class TLSContext: @unchecked Sendable {
     }
 
     /// Creates the session of a connection to `host`, a name or an IP address. The client sends the host as the server
-    /// name, and the server's certificate must cover it.
+    /// name, and the server's certificate must cover the host.
     package func makeClientSession(host: String) throws(TLSError) -> TLSSession {
         precondition(!isServer, "a server context cannot connect")
         let session = try unsafe TLSSession(SSL_new(raw), context: self, isServer: false)
@@ -222,7 +223,7 @@ package final class TLSContext: @unchecked Sendable {
     }
 }
 
-/// ALPN names in the form of RFC 7301 section 3.1, where a byte with its length precedes each name.
+/// ALPN names in the form of RFC 7301 section 3.1: a byte with its length precedes each name.
 private final class ProtocolList: Sendable {
     let wire: [UInt8]
 
@@ -235,8 +236,8 @@ private final class ProtocolList: Sendable {
 }
 
 extension TLSContext.ClientCertificates {
-    /// A digest of the rules for client certificates and of the authorities. OpenSSL stores the digest in each session,
-    /// and refuses to resume a session with another digest.
+    /// A digest of the rules for client certificates and of the authorities. OpenSSL stores the digest in each TLS
+    /// session, and resumes a session only if the stored digest equals the context's digest.
     fileprivate func sessionContext() throws(TLSError) -> [UInt8] {
         let (kind, authority): (UInt8, PEM?) =
             switch self {
@@ -250,8 +251,8 @@ extension TLSContext.ClientCertificates {
     }
 }
 
-/// Whether a client is allowed to resume the session of its ticket: the result is 1 if the client presented no
-/// certificate in that session.
+/// Whether a client may resume the session of its ticket: the result is 1 if the client presented no certificate in
+/// that session.
 private func mayResume(_ session: OpaquePointer?) -> Int32 {
     guard let session = unsafe session else { return 0 }
     return unsafe SSL_SESSION_get0_peer(session) == nil ? 1 : 0
@@ -271,14 +272,15 @@ private func selectProtocol(
         let code = unsafe SSL_select_next_proto(
             &result, selectedLength, ours.baseAddress, UInt32(ours.count), offered, offeredLength)
         guard code == OPENSSL_NPN_NEGOTIATED else { return SSL_TLSEXT_ERR_NOACK }
-        // The pointer stays valid after this function, because it points into the context's list, which outlives the
-        // handshake.
+        // The pointer stays valid after the function has returned, because it points into the context's list, which
+        // outlives the handshake.
         unsafe selected.pointee = unsafe UnsafePointer(result)
         return SSL_TLSEXT_ERR_OK
     }
 }
 
-/// The contexts of a server with several names. Each handshake chooses one of them.
+/// The TLS contexts of a server with several host names, one for each certificate. Each handshake chooses one context
+/// by the host name.
 @safe
 private final class CertificateChoice {
     private let contexts: [OpaquePointer]

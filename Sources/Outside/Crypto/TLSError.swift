@@ -1,8 +1,8 @@
 import COpenSSL
 import Glibc
 
-/// The reason why a TLS context or session could not be created. The text of the reason comes from OpenSSL, and
-/// contains no key material.
+/// The reason why a TLS context or session could not be created. The text of a TLS error's reason comes from OpenSSL,
+/// and contains no key material.
 package enum TLSError: Error, Hashable, Sendable, CustomStringConvertible {
     /// A certificate, key or authority cannot be read. The value `source` is a file name or "PEM bytes".
     case unreadable(source: String, reason: String)
@@ -18,7 +18,8 @@ package enum TLSError: Error, Hashable, Sendable, CustomStringConvertible {
         }
     }
 
-    /// The text of OpenSSL's oldest pending error. The function also empties OpenSSL's error queue.
+    /// The text of OpenSSL's oldest pending error. ``pendingReason()`` returns OpenSSL's error, and empties OpenSSL's
+    /// error queue.
     static func pendingReason() -> String {
         let code = ERR_get_error()
         ERR_clear_error()

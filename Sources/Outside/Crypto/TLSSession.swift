@@ -1,11 +1,11 @@
 import COpenSSL
 import Glibc
 
-/// The TLS state of one connection. The C library that transports the bytes has its own reference to this state, see
+/// The TLS state of one connection. The C library that transports the bytes has its own reference to the TLS state: see
 /// ``retainedHandle()``.
 ///
-/// - The type is `@unchecked Sendable`, because after the session was passed to a connection, only the connection's
-///   loop uses it.
+/// - The type is `@unchecked Sendable`: after the session was passed to a connection, only the connection's loop uses
+///   it.
 @safe
 package final class TLSSession: @unchecked Sendable {
     private let raw: OpaquePointer
@@ -32,15 +32,15 @@ package final class TLSSession: @unchecked Sendable {
     }
 
     /// Asks the server to resume an earlier session. The earlier session must have received a ticket; a TLS 1.3 server
-    /// sends tickets after the handshake. This function must be called before the handshake.
+    /// sends tickets after the handshake. ``resume(_:)`` must be called before the TLS handshake.
     package func resume(_ earlier: TLSSession) throws(TLSError) {
         guard let ticket = unsafe SSL_get_session(earlier.raw), unsafe SSL_set_session(raw, ticket) == 1 else {
             throw .library(TLSError.pendingReason())
         }
     }
 
-    /// OpenSSL's `SSL` object with one additional reference. The C library that gets the object releases this reference
-    /// by `SSL_free`.
+    /// OpenSSL's `SSL` object with one additional reference. The C library that gets the `SSL` object releases the
+    /// additional reference by `SSL_free`.
     @unsafe
     package func retainedHandle() -> UnsafeMutableRawPointer {
         unsafe SSL_up_ref(raw)
@@ -49,21 +49,21 @@ package final class TLSSession: @unchecked Sendable {
 
     // MARK: The handshake of a server
 
-    /// The state of a handshake after its last step.
+    /// The state of a TLS handshake after its last step.
     package enum HandshakeStep: Hashable, Sendable {
         case done
         case wantsInput
         case wantsOutput
         /// The client closed the connection during the handshake.
         case ended
-        /// The connection failed with this `errno` during the handshake.
+        /// The connection failed with the given `errno` during the handshake.
         case broken(Int32)
         /// Client and server could not agree; the associated text is OpenSSL's reason.
         case failed(String)
     }
 
-    /// Attaches the session to a connected socket. The socket's owner must still close the socket. Call this function
-    /// before the first ``shakeHands()``.
+    /// Attaches the TLS session to a connected socket. The owner of the socket must still close the socket.
+    /// ``accept(on:)`` must be called before the first ``shakeHands()``.
     ///
     /// - Returns: false if memory is lacking.
     package func accept(on socket: Int32) -> Bool {
@@ -71,8 +71,8 @@ package final class TLSSession: @unchecked Sendable {
         return unsafe SSL_set_fd(raw, socket) == 1
     }
 
-    /// Continues the handshake until it ends or must wait for the socket. While the handshake waits, call this function
-    /// again when the socket can be read or written.
+    /// Continues the handshake until it ends or must wait for the socket. While the handshake waits, ``shakeHands()``
+    /// must be called again when the socket can be read or written.
     package func shakeHands() -> HandshakeStep {
         ERR_clear_error()
         errno = 0
@@ -93,7 +93,7 @@ package final class TLSSession: @unchecked Sendable {
 
     // MARK: After the handshake
 
-    /// The ALPN name on which both sides agreed; `nil` if they agreed on none.
+    /// The ALPN name on which both sides agreed; `nil` if they agreed on no name.
     package var applicationProtocol: String? {
         var name: UnsafePointer<UInt8>?
         var length: UInt32 = 0
@@ -105,16 +105,16 @@ package final class TLSSession: @unchecked Sendable {
     /// The TLS version of the session, such as "TLSv1.3".
     package var version: String { unsafe String(cString: SSL_get_version(raw)) }
 
-    /// Why the peer's certificate was refused; `nil` if it was accepted.
+    /// Why the peer's certificate was refused; `nil` if the certificate was accepted.
     package var verificationFailure: String? {
         let code = unsafe SSL_get_verify_result(raw)
         guard code != X509_V_OK else { return nil }
         return unsafe String(cString: X509_verify_cert_error_string(code))
     }
 
-    /// The names by which the peer's certificate identifies the peer, in lower case (RFC 5922 section 7.1). The list
-    /// has the certificate's SIP domains, otherwise its DNS names, otherwise its common name. A peer without a trusted
-    /// certificate has no names.
+    /// The names by which the peer's certificate identifies the peer, in lower case (RFC 5922 section 7.1). The names
+    /// are the certificate's SIP domains; if there are none, its DNS names; if there are none either, its common name.
+    /// A peer without a trusted certificate has no names.
     package var peerNames: [String] {
         guard verificationFailure == nil else { return [] }
         return unsafe CertificateNames.collected { found, context in
@@ -130,7 +130,7 @@ package final class TLSSession: @unchecked Sendable {
         verificationFailure.map { "certificate not trusted: \($0)" } ?? (code == 0 ? nil : TLSError.reason(for: code))
     }
 
-    /// Tells the peer that no more data follow (close_notify), and does not wait for its answer.
+    /// Tells the peer that no more data follow (close_notify), and does not wait for the peer's answer.
     package func shutDown() {
         ERR_clear_error()
         // During the handshake, SSL_shutdown would fail without sending anything.

@@ -1,22 +1,23 @@
 package import Bytes
 
 /// Encrypts short texts so that they can be used in URIs, and decrypts them again. Without the key, nobody can read,
-/// change or create a sealed text.
+/// change or create an encrypted text.
 ///
-/// A sealed text is the base64url form of the key's number and the AES-SIV ciphertext. A sealed text can be opened only
-/// together with the two texts to which it was bound. The newest key seals texts, and each older key only opens the
-/// texts that it has sealed. After its first use, a sealer allocates only its return values.
+/// An encrypted text is the base64url form of the key's number and the AES-SIV ciphertext. The sealer decrypts a text
+/// only together with the two texts to which it was bound. The newest key encrypts texts, and each older key only
+/// decrypts the texts that it has encrypted. After its first use, a sealer allocates only its return values.
 ///
 /// - The type is `@unchecked Sendable`, because only its shard's thread uses it.
 package final class TextSealer: @unchecked Sendable {
     package struct Opened {
         package let plain: [UInt8]
-        /// A 64-bit digest of the sealed text: the key's number in the upper eight bits, then the start of the text's
-        /// tag.
+        /// A 64-bit digest of the encrypted text: the key's number in the upper eight bits, then the start of the
+        /// text's tag.
         package let digest: UInt64
     }
 
-    /// The maximum length of a sealed text in bytes. A longer sealed text is invalid, because a sealer never makes one.
+    /// The maximum length of an encrypted text in bytes. An encrypted text above 240 bytes is invalid, because a sealer
+    /// never makes such a text.
     package static let maximumLength = 240
 
     private var keys: [Key] = []
@@ -41,17 +42,17 @@ package final class TextSealer: @unchecked Sendable {
 
     package init() {}
 
-    /// Sets the key for sealing from now on. If a key with the same number exists, the new key replaces it.
+    /// Sets the key that encrypts texts from now on. If a key with the same number exists, the new key replaces it.
     package func use(_ key: [UInt8], number: UInt8) throws(CryptoError) {
         let new = try Key(number, key.span)
         forget(number)
         keys.insert(new, at: 0)
     }
 
-    /// Removes a key, so that the texts that it sealed can no longer be opened.
+    /// Removes a key, so that texts encrypted with the key can no longer be decrypted.
     package func forget(_ number: UInt8) { keys.removeAll { $0.number == number } }
 
-    /// Seals a text and binds it to two other texts.
+    /// Seals a text, and binds the text to two other texts.
     ///
     /// - Precondition: a key was set by ``use(_:number:)``.
     package func seal(_ plain: [UInt8], with first: ByteString, _ second: ByteString) -> [UInt8] {
@@ -64,7 +65,8 @@ package final class TextSealer: @unchecked Sendable {
         return Base64.url.encode(bytes.span)
     }
 
-    /// Opens a sealed text. The result is `nil` if none of the keys sealed the text together with `first` and `second`.
+    /// Decrypts a text. If none of the keys encrypted the text together with `first` and `second`, ``open(_:with:_:)``
+    /// returns `nil`.
     package func open(_ text: ByteString, with first: ByteString, _ second: ByteString) -> Opened? {
         guard text.count <= Self.maximumLength else { return nil }
         var bytes = takeScratch()
@@ -82,7 +84,7 @@ package final class TextSealer: @unchecked Sendable {
         return Opened(plain: plain, digest: digest)
     }
 
-    /// Seals sixteen bytes, given as two integers. The sixteen bytes must contain a value by which the receiver can
+    /// Encrypts sixteen bytes, given as two integers. The sixteen bytes must contain a value by which the receiver can
     /// recognise a forgery.
     ///
     /// - Precondition: a key was set by ``use(_:number:)``.
@@ -99,8 +101,8 @@ package final class TextSealer: @unchecked Sendable {
         return .init(initializingWith: { Base64.url.encode(bytes.span, into: &$0) })
     }
 
-    /// Decrypts sixteen bytes without checking whether they are authentic. The result is `nil` if the text is malformed
-    /// or its key is unknown.
+    /// Decrypts sixteen bytes without checking whether they are authentic. If the text is malformed or its key is
+    /// unknown, ``openBlock(_:)`` returns `nil`.
     package func openBlock(_ text: ByteString) -> (high: UInt64, low: UInt64)? {
         guard text.count <= Self.maximumLength else { return nil }
         var bytes = takeScratch()
@@ -111,8 +113,8 @@ package final class TextSealer: @unchecked Sendable {
         return key.blocks.opened(number(1..<9), number(9..<17))
     }
 
-    /// Takes the buffer from `scratch`, empty but with its capacity. After use, the buffer must be stored in `scratch`
-    /// again.
+    /// Takes the buffer from `scratch`: it is empty, but has its capacity. After use, the buffer must be stored in
+    /// `scratch` again.
     private func takeScratch() -> [UInt8] {
         var bytes: [UInt8] = []
         swap(&bytes, &scratch)

@@ -1,15 +1,18 @@
 import COpenSSL
 import Synchronization
 
-/// The keys that seal session tickets (RFC 5077 section 4). A ticket lets a phone reconnect without a full handshake.
+/// The keys that encrypt TLS session tickets (RFC 5077 section 4). A ticket lets a phone reconnect without a full
+/// handshake.
 ///
-/// Each key is used only for a short time, because a thief who has the key can decrypt the sessions whose tickets it
-/// sealed. A key seals tickets until the next ``rotate()``, and still opens them until the second ``rotate()``. Ticket
-/// keys are never written to disk, so phones make full handshakes after a restart.
+/// Each ticket key is used only for a short time, because a thief who has the key can decrypt the TLS sessions whose
+/// tickets this key encrypted. A ticket key encrypts tickets until the next ``rotate()``, and still decrypts these
+/// tickets until the second ``rotate()``. Ticket keys are never written to disk, so phones make full handshakes after a
+/// restart.
 package final class TicketKeys: Sendable {
     private struct Key {
         var name: [UInt8]
-        /// The key bytes: the first 32 are for the cipher, and the other 32 for the authentication code.
+        /// The key bytes of a ticket key: the first 32 bytes are for the cipher, and the other 32 bytes for the
+        /// authentication code.
         var secret: [UInt8]
 
         init() throws(TLSError) {
@@ -22,19 +25,20 @@ package final class TicketKeys: Sendable {
         }
     }
 
-    /// The current ticket key and then the previous one, if there is one.
+    /// The current ticket key, and then the previous ticket key, if there is one.
     private let keys: Mutex<[Key]>
 
     package init() throws(TLSError) { keys = Mutex([try Key()]) }
 
-    /// Creates a key that seals all later tickets. If no random bytes are available, the previous key stays in use.
+    /// Creates a key that encrypts all later session tickets. If no random bytes are available, the previous key stays
+    /// in use.
     package func rotate() {
         guard let key = try? Key() else { return }
         keys.withLock { $0 = [key] + $0.prefix(1) }
     }
 
-    /// Sets up OpenSSL's contexts for sealing or opening a ticket. The result is OpenSSL's: -1 for an error, 0 for a
-    /// full handshake, 1 for a valid ticket, 2 for a ticket to renew.
+    /// Sets up OpenSSL's contexts for encrypting or decrypting a session ticket. OpenSSL expects a number: -1 for an
+    /// error, 0 for a full handshake, 1 for a valid ticket, 2 for a ticket to renew.
     fileprivate func seal(
         _ name: UnsafeMutablePointer<UInt8>, _ iv: UnsafeMutablePointer<UInt8>, _ cipher: OpaquePointer,
         _ mac: OpaquePointer

@@ -3,23 +3,24 @@ import COpenSSL
 /// Encrypts the bodies of web pushes (RFC 8291), for the browser or app that subscribed. Each encrypted body is one
 /// record of the content coding aes128gcm (RFC 8188).
 package enum WebPushEncryption {
-    /// The maximum length of a plaintext in bytes. The encrypted body of the longest plaintext has 4096 bytes, which
-    /// every push service accepts.
+    /// The maximum length in bytes of a plaintext for a web push. The encrypted body of the longest plaintext has 4096
+    /// bytes, which every push service accepts.
     package static let plaintextLimit = 3993
     package static let authSecretLength = 16
 
     private static let saltLength = 16
     private static let recordSize = 4096
     private static let tagLength = 16
-    /// The number of bytes before the ciphertext of a body: salt, record size, length of the key, key.
+    /// The number of bytes before the ciphertext of a body: for salt, record size, length of the key, and key.
     private static let headLength = saltLength + 4 + 1 + P256PublicKey.pointLength
-    /// The delimiter byte after the plaintext of the last record (RFC 8188 section 2). Padding of zeros may follow the
-    /// delimiter.
+    /// The delimiter byte after the plaintext of the last record (RFC 8188 section 2). In a web push's plaintext, zeros
+    /// as padding may follow the delimiter byte.
     private static let lastDelimiter: UInt8 = 2
 
-    /// Encrypts a body for the subscription with this key ("p256dh", 65 bytes) and secret ("auth", 16 bytes).
+    /// Encrypts a body for the subscription with the given key ("p256dh", 65 bytes) and secret ("auth", 16 bytes).
     ///
-    /// - Throws: ``CryptoError/Code/unsuitableKey``, ``CryptoError/Code/wrongLength`` or ``CryptoError/Code/tooLong``.
+    /// - Throws: ``CryptoError/Code/unsuitableKey``, ``CryptoError/Code/wrongLength`` or ``CryptoError/Code/tooLong``
+    ///   if a key, the secret or the text is unsuitable.
     package static func encrypt(
         _ plaintext: [UInt8], for userAgent: [UInt8], authSecret: [UInt8]
     ) throws(CryptoError) -> [UInt8] {
@@ -50,7 +51,8 @@ package enum WebPushEncryption {
 
     /// Decrypts a body with the keys of the subscription's owner.
     ///
-    /// - Throws: ``CryptoError/Code/undecryptable``, or ``CryptoError/Code/wrongLength`` for the secret.
+    /// - Throws: ``CryptoError/Code/undecryptable`` if decryption fails, or ``CryptoError/Code/wrongLength`` if the
+    ///   secret has a wrong length.
     package static func decrypt(
         _ body: [UInt8], with userAgent: P256KeyPair, authSecret: [UInt8]
     ) throws(CryptoError) -> [UInt8] {

@@ -1,15 +1,15 @@
 import Bytes
 package import Timekeeping
 
-/// The signature of a webhook, which proves to the receiver that the sender knows the secret. A signature has the form
-/// `t=UNIX,v1=HEX`, where HEX is the HMAC-SHA256 of the time's digits, a full stop and the body.
+/// The signature of a webhook, which proves to the receiver that the sender knows the secret. A webhook signature has
+/// the form `t=UNIX,v1=HEX`: HEX is the HMAC-SHA256 of the time's digits, a full stop and the body.
 ///
 /// While a secret is being replaced, a signature has one code for the old secret and one for the new secret. A receiver
 /// needs to know only one of the two secrets.
 package struct WebhookSignature: Hashable, Sendable {
-    /// The time of the signature, in whole seconds.
+    /// The time at which the webhook was signed, in whole seconds.
     package let time: UnixTime
-    /// The authentication codes, one for each secret.
+    /// The authentication codes in a webhook's signature, one for each secret.
     private let codes: [[UInt8]]
 
     /// The maximum difference, in either direction, between the time of a signature and the receiver's clock.
@@ -21,7 +21,7 @@ package struct WebhookSignature: Hashable, Sendable {
     /// calculations with twelve digits cannot overflow.
     private static let timeDigitLimit = 12
 
-    /// Signs the body with each secret.
+    /// Signs the webhook's body with each secret.
     package init(for body: [UInt8], secrets: [[UInt8]], at time: UnixTime) throws(CryptoError) {
         self.time = UnixTime(seconds: time.seconds)
         var codes: [[UInt8]] = []
@@ -65,7 +65,7 @@ package struct WebhookSignature: Hashable, Sendable {
         return text
     }
 
-    /// Whether a holder of one of the secrets signed this body at a time close to `now`.
+    /// Whether a holder of one of the secrets signed the body at a time close to `now`.
     ///
     /// The time that the comparison takes does not reveal which bytes of a code are right.
     package func isValid(

@@ -3,20 +3,21 @@ package import Addressing
 /// A packet of the Homer Encapsulation Protocol, version 3 (HEP3). One packet carries one SIP message or one log line
 /// to a collector such as Homer, heplify-server or sngrep.
 ///
-/// The order of the chunks suits all collectors: sngrep reads the chunks in a fixed order, and the others in any order.
+/// The order of a packet's chunks suits all collectors: sngrep reads the chunks in a fixed order, and the other
+/// collectors in any order.
 package struct HEPPacket {
-    /// The kind of the payload; the raw value is the chunk 0x000b.
+    /// The kind of a packet's payload; the raw value is the value of the chunk 0x000b.
     package enum Content: UInt8 {
         case sip = 1
-        /// Homer's type for log lines. Homer shows a log line beside the call with the same Call-ID.
+        /// Homer's type for log lines. Homer shows a log line next to the call with the same Call-ID.
         case log = 100
     }
 
-    /// The program that sends the packets, as collectors show it.
+    /// The name of the program that sends the HEP packets, which collectors show.
     package struct Agent: Sendable {
         package let id: UInt32
         package let name: [UInt8]
-        /// The key that the collector checks; empty if the collector wants none.
+        /// The key that the collector checks; empty if the collector wants no key.
         package let password: [UInt8]
 
         package init(id: UInt32, name: [UInt8], password: [UInt8] = []) {
@@ -28,7 +29,7 @@ package struct HEPPacket {
     package let source: Endpoint
     package let target: Endpoint
     package let isDatagram: Bool
-    /// The time in microseconds since 1970.
+    /// The time of the message in microseconds since 1970.
     package let time: Int64
     /// The Call-ID to which a log line belongs; empty for SIP messages, which contain their Call-ID.
     package let correlation: [UInt8]
@@ -45,12 +46,12 @@ package struct HEPPacket {
         self.correlation = correlation
     }
 
-    /// The maximum length of a packet in bytes. The length field of a packet has 16 bits.
+    /// The maximum length of a HEP packet in bytes. The length field of a HEP packet has 16 bits.
     package static let longest = 65_535
     /// The maximum length of a packet in one UDP datagram over IPv4.
     package static let longestDatagram = 65_507
 
-    /// Returns the bytes of the packet. If the packet would be longer than `limit`, the payload loses its end.
+    /// Returns the bytes of the HEP packet. If the packet would be longer than `limit`, the payload loses its end.
     package func bytes(payload: Span<UInt8>, from agent: Agent, limit: Int) -> (bytes: [UInt8], isCut: Bool) {
         let name = agent.name.prefix(Self.longestText)
         let password = agent.password.prefix(Self.longestText)
@@ -107,8 +108,8 @@ package struct HEPPacket {
         for index in bytes.indices { out.append(bytes[index]) }
     }
 
-    /// Appends the chunk of an address in the packet's family. An address of the other family becomes the unspecified
-    /// address.
+    /// Appends the chunk of an address, in the packet's address family. If source and destination have different
+    /// address families, one of the two addresses becomes the unspecified address.
     private func address(_ address: IPAddress, _ type: UInt64, to out: inout [UInt8]) {
         guard !target.address.isV4 else {
             return chunk(type, address.isV4 ? UInt64(address.v4Bits) : 0, 4, to: &out)

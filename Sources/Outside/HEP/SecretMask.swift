@@ -5,9 +5,9 @@ import SIPGrammar
 ///
 /// The secrets are credentials, push tokens and other `pn-*` parameters, passwords in URIs, keys of media, and all
 /// bodies that are no session description. Fields and parameters count as secret by parts of their names, because the
-/// daemon cannot know the fields of every app. The mask rather hides too much than too little.
+/// daemon cannot know the fields of every app. The mask hides too much rather than too little.
 package struct SecretMask: Sendable {
-    /// Whether bodies other than session descriptions stay readable.
+    /// Whether the copies keep message bodies other than session descriptions readable.
     package var keepsBodies: Bool
 
     package init(keepsBodies: Bool = false) { self.keepsBodies = keepsBodies }
@@ -19,6 +19,12 @@ package struct SecretMask: Sendable {
         maskBody(&message, outline)
     }
 
+    /// Masks the secrets of lines that are no SIP message, such as the lines of a log.
+    package static func apply(toLines text: inout [UInt8]) {
+        let range = text.startIndex..<text.endIndex
+        SecretMask(keepsBodies: true).maskSession(&text, range, keepsOthers: true)
+    }
+
     // MARK: Fields
 
     private func mask(_ field: SIPOutline.Field, of message: inout [UInt8]) {
@@ -26,7 +32,7 @@ package struct SecretMask: Sendable {
         if Self.challenges.contains(name) {
             maskChallenge(&message, field.value)
         } else if name.isEmpty {
-            // Nothing says what a line without a name contains.
+            // The daemon masks a header line without a name, because the line may contain a secret.
             Self.mask(&message, field.value)
         } else if Self.isSecret(name) {
             let start = Self.schemeEnd(message, field.value)
@@ -36,7 +42,8 @@ package struct SecretMask: Sendable {
         }
     }
 
-    /// The fields that contain challenges or proofs of a server. The values that say what is asked stay readable.
+    /// The fields that contain challenges or proofs of a server. Parameters such as `realm` and `qop`, which describe
+    /// the server's challenge, stay readable.
     private static let challenges: [[UInt8]] = [
         "www-authenticate", "proxy-authenticate", "authentication-info", "proxy-authentication-info",
     ].map { Array($0.utf8) }
@@ -50,7 +57,9 @@ package struct SecretMask: Sendable {
         "auth", "token", "passw", "passwd", "pwd", "secret", "cookie", "credential", "api-key", "apikey", "api_key",
     ].map { Array($0.utf8) }
 
-    private static func isSecret(_ name: [UInt8]) -> Bool { secretParts.contains { name.contains($0) } }
+    /// Whether the value of a header field, parameter or JSON member with the given name is secret. The name of the
+    /// header field is in lower case.
+    package static func isSecret(_ name: [UInt8]) -> Bool { secretParts.contains { name.contains($0) } }
 
     /// The index at which the secret part of credentials begins: after the name of a known scheme.
     private static func schemeEnd(_ message: [UInt8], _ value: Range<Int>) -> Int {
@@ -73,7 +82,7 @@ package struct SecretMask: Sendable {
             }
             let name = message[start..<index].filter { !$0.isLinearSpace }.map(\.asciiLowercased)
             guard index < value.upperBound, message[index] == UInt8(ascii: "=") else {
-                // A part without a name is no parameter, so nothing says that it is harmless.
+                // A part without a name is no parameter, and may be a secret.
                 if !Self.schemes.contains(name) { Self.mask(&message, start..<index) }
                 index += 1
                 continue
@@ -171,8 +180,8 @@ package struct SecretMask: Sendable {
         for index in colon + 1..<range.upperBound {
             switch message[index] {
             case UInt8(ascii: "@"): return second.map { $0 + 1..<index }
-            // A third colon after "sip" begins another URI. Without this end, many URIs without "@" would take time
-            // that grows with the square of the field's length.
+            // A third colon after "sip" begins another URI. If the search did not end at another URI, many URIs without
+            // "@" would take time that grows with the square of the field's length.
             case UInt8(ascii: ":") where second != nil && isScheme(message, before: index, range): return nil
             case UInt8(ascii: ":"): second = second ?? index
             case UInt8(ascii: ">"), UInt8(ascii: "<"), UInt8(ascii: "\""), UInt8(ascii: " "): return nil
@@ -229,8 +238,8 @@ package struct SecretMask: Sendable {
         return (isSession, outline.isOf("MESSAGE", bytes))
     }
 
-    /// Masks the keys of a session description, line by line. Unless `keepsOthers` is true, the lines that are no lines
-    /// of a session description are masked completely.
+    /// Masks the keys of a session description, line by line. Unless `keepsOthers` is true, lines that do not belong to
+    /// a session description are masked completely.
     private func maskSession(_ message: inout [UInt8], _ body: Range<Int>, keepsOthers: Bool) {
         var at = body.lowerBound
         while at < body.upperBound {
@@ -267,7 +276,7 @@ package struct SecretMask: Sendable {
     /// Replaces all bytes of the range except line ends.
     private static func mask(_ message: inout [UInt8], _ range: Range<Int>) {
         for index in range where message[index] != UInt8(ascii: "\r") && message[index] != UInt8(ascii: "\n") {
-            // Blanks at the start of a value stay, so that the field still has its form.
+            // Blanks at the start of a value stay, so that the field keeps its form.
             if index == range.lowerBound, message[index].isBlank { continue }
             message[index] = UInt8(ascii: "x")
         }

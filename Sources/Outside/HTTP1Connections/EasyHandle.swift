@@ -6,11 +6,11 @@ import Glibc
 import HTTPClient
 import Reactor
 
-/// The sole owner of one libcurl easy handle, and of the buffers to which the handle points. An easy handle serves one
-/// request after another.
+/// The sole owner of one libcurl easy handle, and of the buffers to which the handle points. An easy handle (libcurl's
+/// object for a transfer) serves one request after another.
 ///
-/// The method ``prepare(_:)`` gives libcurl unretained pointers to this object. The owner of a multi handle must retain
-/// this object until the easy handle is removed from the multi handle.
+/// The method ``prepare(_:)`` gives libcurl unretained pointers to the easy handle. The owner of a multi handle must
+/// retain the easy handle until the easy handle is removed from the multi handle.
 @safe
 final class EasyHandle {
     let raw: UnsafeMutableRawPointer
@@ -23,16 +23,16 @@ final class EasyHandle {
     private(set) var body: [UInt8] = []
     private var bodyLimit = 0
     private(set) var isBodyTooLarge = false
-    /// Whether libcurl has begun to send the request; if so, the daemon must not send the request again.
+    /// Whether libcurl has begun to send the request, so that the daemon must not send the request again.
     private var hasLeft = false
-    /// Whether libcurl tried to send the request a second time; the daemon forbids this.
+    /// Whether libcurl tried to send the request a second time, which the daemon forbids.
     private var wasToRepeat = false
     /// Whether libcurl waits for bytes of the server, which shows that the connection is established.
     private var isReading = false
-    /// The request that the handle currently serves.
+    /// The HTTP request that libcurl's handle currently serves.
     var exchange: HTTPExchange?
 
-    /// The source address of connections; `nil` if the kernel chooses it.
+    /// The source address of connections; `nil` if the kernel chooses the address.
     private let source: IPAddress?
 
     private static let keepAliveIdle = 60
@@ -58,12 +58,12 @@ final class EasyHandle {
     // MARK: Request
 
     /// The request whose options are set in the handle, without its body; `nil` if the handle is new or only partly
-    /// set. Only options that differ from this request are set, because most requests of a group are nearly equal.
+    /// set. Only options that differ from the last request are set, because most requests of a group are nearly equal.
     private var last: HTTPClientRequest?
     private var hadBody = false
     private var connectMilliseconds = 0
 
-    /// Sets all of libcurl's options for the request. The result is `false` if libcurl refuses an option.
+    /// Sets all of libcurl's options for the request. If libcurl refuses an option, ``prepare(_:)`` returns `false`.
     func prepare(_ request: HTTPClientRequest) -> Bool {
         bodyLimit = request.responseLimit
         isBodyTooLarge = false
@@ -150,8 +150,8 @@ final class EasyHandle {
 
     private func set(_ route: HTTPRoute) -> Bool {
         if let authority = route.authority {
-            // The option CURLOPT_CAPATH is set to NULL, because libcurl would otherwise also trust the authorities in
-            // the system's folder.
+            // The option CURLOPT_CAPATH is set to NULL: without this, libcurl would also trust the authorities in the
+            // system's folder.
             guard unsafe easy_set_string(raw, CURLOPT_CAPATH, nil) == CURLE_OK,
                 set(authority, file: CURLOPT_CAINFO, bytes: CURLOPT_CAINFO_BLOB)
             else { return false }
@@ -202,11 +202,12 @@ final class EasyHandle {
     private func setBody(_ request: HTTPClientRequest) -> Bool {
         let bytes = request.body
         guard request.method == "POST" || !bytes.isEmpty else { return true }
-        // The size is set before the body, because libcurl copies as many bytes of the body as the size says.
+        // The size of the request body is set before the body, because libcurl copies as many bytes of the body as the
+        // size says.
         guard set(CURLOPT_POSTFIELDSIZE, bytes.count) else { return false }
         return unsafe bytes.withUnsafeBytes {
-            // For an empty array, another pointer replaces NULL, because with NULL libcurl would ask a callback for the
-            // body.
+            // For an empty array, the pointer must not be NULL: with NULL, libcurl would request the body from a
+            // callback.
             unsafe easy_set_bytes(raw, CURLOPT_COPYPOSTFIELDS, $0.baseAddress ?? UnsafeRawPointer(raw)) == CURLE_OK
         }
     }
@@ -225,7 +226,7 @@ final class EasyHandle {
             if header.name.utf8.count == 12, header.name.lowercased() == "content-type" { hasContentType = true }
         }
         if request.method == "POST" || !request.body.isEmpty {
-            // Without this empty Content-Type, libcurl would declare that the body is a form. Without an empty Expect,
+            // Without an empty Content-Type, libcurl would declare that the body is a form. Without an empty Expect,
             // libcurl would wait for a 100 before a long body, although few servers send a 100.
             if !hasContentType { guard append("Content-Type:") else { return false } }
             guard append("Expect:") else { return false }
@@ -274,8 +275,8 @@ final class EasyHandle {
         let status = long(CURLINFO_HTTP_CONNECTCODE)
         if status != 0, !(200...299).contains(status) { return proxy.error(.tunnel(.refused(status: status))) }
         guard microseconds(CURLINFO_PRETRANSFER_TIME_T) == .zero else { return nil }
-        // If this write error occurs before the request is sent, the proxy's answer is too long, because only the proxy
-        // has sent anything so far.
+        // If libcurl's write error occurs before the request is sent, the proxy's answer is too long, because only the
+        // proxy has sent anything so far.
         if code == CURLE_WRITE_ERROR { return proxy.error(.tunnel(.tooLong)) }
         guard status == 0 else { return nil }
         switch code {
@@ -290,8 +291,8 @@ final class EasyHandle {
         }
     }
 
-    /// The error of a request that reached its deadline while it waited for the proxy; `nil` if it waits for the
-    /// server.
+    /// The error of a request that reached its deadline while it waited for the proxy; `nil` if the request waits for
+    /// the server.
     var delay: HTTPClientError? {
         guard let proxy = exchange?.request.route.proxy, long(CURLINFO_HTTP_CONNECTCODE) == 0,
             microseconds(CURLINFO_PRETRANSFER_TIME_T) == .zero
@@ -303,8 +304,8 @@ final class EasyHandle {
 
     private func errorCode(_ code: CURLcode, wasSent: Bool) -> HTTPClientError.Code {
         switch code {
-        // If no byte was sent, libcurl does not support the scheme of the URL. If bytes were sent, the server answered
-        // without a status line ("HTTP/0.9").
+        // If the request ended before it sent a byte, libcurl does not support the scheme of the URL. If the request
+        // had sent bytes, the server answered without a status line ("HTTP/0.9").
         case CURLE_UNSUPPORTED_PROTOCOL: wasSent ? .badResponse : .invalidRequest
         case CURLE_URL_MALFORMAT, CURLE_SSL_CERTPROBLEM, CURLE_SSL_CACERT_BADFILE,
             CURLE_BAD_FUNCTION_ARGUMENT:
@@ -341,9 +342,9 @@ final class EasyHandle {
 
     // MARK: Callbacks
 
-    /// Allows libcurl to send the request only once. By default, libcurl would send the request up to five more times
-    /// if a reused connection ends without an answer. Sending a request again is dangerous, because the server may have
-    /// carried out the first request already (RFC 9110 section 9.2.2).
+    /// Allows libcurl to send the HTTP request only once. By default, libcurl would send the request up to five more
+    /// times if a reused connection ends without an answer. Sending a request again is dangerous, because the server
+    /// may have carried out the first request already (RFC 9110 section 9.2.2).
     fileprivate func mayLeave() -> Bool {
         if hasLeft { wasToRepeat = true }
         hasLeft = true
@@ -400,7 +401,7 @@ private func bodyArrived(
 }
 
 extension Duration {
-    /// The duration in milliseconds for libcurl; at least 1, because 0 means "no limit" there.
+    /// The duration in milliseconds for libcurl; at least 1, because 0 means "no limit" in libcurl.
     fileprivate var milliseconds: Int {
         let (seconds, attoseconds) = components
         let scaled = seconds.multipliedReportingOverflow(by: 1000)

@@ -4,13 +4,13 @@ package import HTTPClient
 package import Reactor
 import Timekeeping
 
-/// The HTTP/1.1 connections of one group, driven by the loop. This object is the sole owner of one libcurl multi
-/// handle.
+/// The HTTP/1.1 connections of one request group, which the event loop drives. ``HTTP1Transport`` is the sole owner of
+/// one libcurl multi handle.
 ///
-/// libcurl calls back only while this object calls libcurl, on the loop's thread. The completions of requests run only
-/// while libcurl does not run. The resolver of libcurl looks up host names.
+/// libcurl calls back only while ``HTTP1Transport`` calls libcurl, on the loop's thread. The completions of requests
+/// run only while libcurl does not run. The resolver of libcurl looks up host names.
 ///
-/// - The type is `@unchecked Sendable`, because every use is on the loop's thread.
+/// - The type is `@unchecked Sendable`, because only the loop's thread uses it.
 @safe
 package final class HTTP1Transport: HTTPTransport, @unchecked Sendable {
     private let loop: EventLoop
@@ -18,16 +18,17 @@ package final class HTTP1Transport: HTTPTransport, @unchecked Sendable {
     private let source: IPAddress?
     private var timer: LoopTimer?
     private var watches: FileWatches?
-    /// The easy handles of the active requests. The table keeps the easy handles alive while libcurl uses them.
+    /// libcurl's easy handles of the active HTTP requests. The table keeps the easy handles alive while libcurl uses
+    /// them.
     private var active: [ObjectIdentifier: EasyHandle] = [:]
     private var idle: [EasyHandle] = []
-    /// Whether libcurl will start the new requests at the end of this iteration of the loop.
+    /// Whether libcurl will start the new requests at the end of the loop's present iteration.
     private var isStartDue = false
 
     /// The maximum number of unused easy handles that are kept for later requests.
     private static let idleLimit = 256
 
-    /// Initialises libcurl once per process, before the first handle is made.
+    /// Initialises libcurl once per process, before libcurl's first handle is created.
     private static let isLibraryReady: Bool = curl_global_init(Int(CURL_GLOBAL_DEFAULT)) == CURLE_OK
 
     package init(on loop: EventLoop, limits: HTTPSession.Limits, names: HostNames) throws(HTTPClientError) {
@@ -40,8 +41,8 @@ package final class HTTP1Transport: HTTPTransport, @unchecked Sendable {
         unsafe multi_set_long(raw, CURLMOPT_MAX_TOTAL_CONNECTIONS, limits.connections)
         unsafe multi_set_long(raw, CURLMOPT_MAXCONNECTS, limits.connections)
         do throws(SystemError) {
-            // The timer has the loop's first priority, so that libcurl sends its requests before other work adds
-            // further requests.
+            // The timer of libcurl has the loop's first priority, so that libcurl sends its requests before other work
+            // adds further requests.
             timer = try LoopTimer(on: loop, turn: .first) { [weak self] in self?.advance(CURL_SOCKET_BAD, 0) }
         } catch {
             throw HTTPClientError(.failed, detail: error.description)
@@ -49,7 +50,7 @@ package final class HTTP1Transport: HTTPTransport, @unchecked Sendable {
         watches = FileWatches(on: loop, turn: .first, until: timer) { [weak self] descriptor, ready in
             self?.advance(descriptor, ready == .read ? CURL_CSELECT_IN : CURL_CSELECT_OUT)
         }
-        // The pointer is unretained, because deinit removes both callbacks before the object is freed.
+        // The pointer is unretained, because deinit removes both callbacks before the transport is freed.
         let context = unsafe Unmanaged.passUnretained(self).toOpaque()
         unsafe multi_set_socket_callback(raw, socketCallback, context)
         unsafe multi_set_timer_callback(raw, timerCallback, context)
@@ -59,8 +60,8 @@ package final class HTTP1Transport: HTTPTransport, @unchecked Sendable {
         unsafe multi_set_socket_callback(raw, nil, nil)
         unsafe multi_set_timer_callback(raw, nil, nil)
         for easy in active.values { unsafe curl_multi_remove_handle(raw, easy.raw) }
-        // The watches are removed before libcurl closes the sockets, because a watch must not exist longer than its
-        // descriptor.
+        // The event loop's watches on sockets are removed before libcurl closes the sockets, because a watch must end
+        // before its descriptor.
         watches = nil
         unsafe curl_multi_cleanup(raw)
     }
@@ -105,7 +106,7 @@ package final class HTTP1Transport: HTTPTransport, @unchecked Sendable {
 
     // MARK: Driving libcurl
 
-    /// Lets libcurl start all new requests of this iteration of the loop together, at its end.
+    /// At the end of the loop's iteration, lets libcurl start all new requests of the iteration together.
     private func startSoon() {
         guard !isStartDue else { return }
         isStartDue = true
@@ -127,7 +128,7 @@ package final class HTTP1Transport: HTTPTransport, @unchecked Sendable {
             guard unsafe message.pointee.msg == CURLMSG_DONE, let handle = unsafe message.pointee.easy_handle else {
                 continue
             }
-            // The message's values are read first, because removing the handle frees libcurl's message.
+            // The values of libcurl's message are read first, because removing the handle frees the message.
             let code = unsafe multi_message_result(message)
             var context: UnsafeMutableRawPointer?
             unsafe easy_private(handle, &context)
@@ -143,8 +144,8 @@ package final class HTTP1Transport: HTTPTransport, @unchecked Sendable {
     // MARK: Callbacks
 
     fileprivate func socketChanged(_ descriptor: Int32, _ what: Int32) {
-        // When libcurl no longer needs the socket, it asks for neither reading nor writing. The watch of the socket is
-        // then kept, because libcurl may soon use the socket again.
+        // When libcurl no longer needs the socket, it asks for neither reading nor writing. The event loop's watch on
+        // the socket is then kept, because libcurl may soon use the socket again.
         let reads: FileWatch.Interest = what & CURL_POLL_IN != 0 ? .read : FileWatch.Interest(rawValue: 0)
         let writes: FileWatch.Interest = what & CURL_POLL_OUT != 0 ? .write : FileWatch.Interest(rawValue: 0)
         watches?.watch(descriptor, for: reads.union(writes))

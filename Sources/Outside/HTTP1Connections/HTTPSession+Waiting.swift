@@ -2,8 +2,8 @@ package import HTTPClient
 import Reactor
 
 extension HTTPSession {
-    /// Sends a request on a new loop, and blocks until the request has ended. Only command-line tools use this
-    /// function, because it blocks.
+    /// Sends a request on a new loop, and blocks until the request has ended. Only command-line tools use
+    /// ``wait(for:)``, because ``wait(for:)`` blocks the thread.
     package static func wait(for request: HTTPClientRequest) throws(HTTPClientError) -> HTTPClientResponse {
         let loop: EventLoop
         do {

@@ -1,16 +1,17 @@
 import CNGHTTP2
 
-/// The client's side of one HTTP/2 connection. The client gets requests and received bytes, and returns outcomes and
-/// bytes to send.
+/// The client's side of one HTTP/2 connection. ``HTTP2Client`` gets requests and received bytes, and returns outcomes
+/// and bytes to send.
 ///
-/// The client itself uses neither a socket nor a clock. After each input or request, fetch the bytes to send by
-/// ``takeOutput(_:)``, and the finished requests by ``takeFinished(into:)``. This object is the sole owner of the
-/// nghttp2 session.
+/// ``HTTP2Client`` itself uses neither a socket nor a clock. After each input or request, the owner must fetch the
+/// bytes to send by ``takeOutput(_:)``, and the finished requests by ``takeFinished(into:)``. ``HTTP2Client`` is the
+/// sole owner of the nghttp2 session.
 @safe
 package final class HTTP2Client {
     /// The client's own limits, which apply in addition to the server's limits.
     package struct Limits: Hashable, Sendable {
-        /// The maximum number of simultaneous requests. The server's own limit of streams applies as well.
+        /// The maximum number of simultaneous requests on the connection. The server's own limit of streams applies as
+        /// well.
         package var streams = 1000
         /// The maximum size of a response's header fields in bytes.
         package var head = 16 << 10
@@ -54,7 +55,7 @@ package final class HTTP2Client {
     }
 
     struct Stream {
-        /// The stream id of HTTP/2; 0 if this entry of the table of streams is free.
+        /// The stream id of HTTP/2; 0 if the entry of the table of streams is free.
         var number: Int32 = 0
         var isAbandoned = false
         var hasFinalHead = false
@@ -68,7 +69,7 @@ package final class HTTP2Client {
         var head: [UInt8] = []
         var answer: [UInt8] = []
         var answerLimit = 0
-        /// The total number of bytes that the connection had produced for sending before this request.
+        /// The total number of bytes that the connection had produced for sending before the request.
         var offset = 0
     }
 
@@ -79,27 +80,28 @@ package final class HTTP2Client {
     private var output: [UInt8] = []
     private var finished: [Finished] = []
     private var isBroken = false
-    /// The header lines, received so far, of one response.
+    /// The header lines of one response that were received so far.
     var head: [UInt8] = []
-    /// The stream of the response whose header lines are in ``head``; `nil` while trailers or other fields are ignored.
+    /// The stream of the response whose header lines are in ``head``; `nil` while the client ignores header fields,
+    /// such as trailers.
     var headStream: Int?
 
-    /// The number of bytes that were produced for sending, including bytes that were not fetched yet.
+    /// The number of output bytes that the HTTP/2 client has produced, including bytes that nobody has fetched yet.
     private(set) package var producedCount = 0
-    /// The number of unfinished requests. A cancelled request still counts until the server has been told about the end
-    /// of its stream.
+    /// The number of unfinished requests on the HTTP/2 connection. A cancelled request still counts until the server
+    /// has been told about the end of its stream.
     private(set) package var openCount = 0
     /// Whether the server's SETTINGS frame has arrived.
     private(set) package var hasSettings = false
     private(set) package var goAway: GoAway?
-    /// The number of this client's PINGs that the server has answered.
+    /// The number of the client's PINGs that the server has answered.
     private(set) package var pongCount = 0
-    /// Whether this connection still has unused stream ids.
+    /// Whether the connection still has unused stream ids.
     private var hasNumbers = true
     private var serverLimit = HTTP2Client.limitBeforeSettings
 
-    /// The maximum number of simultaneous requests before the server's settings arrive. The limit is one, because
-    /// Apple's servers begin with a limit of one request.
+    /// The maximum number of simultaneous requests before the server's settings arrive. Before the server's settings
+    /// arrive, one request is allowed, because Apple's servers begin with a limit of one request.
     private static let limitBeforeSettings = 1
     /// The flow-control window: the number of bytes of response bodies that the server can send without a
     /// WINDOW_UPDATE.
@@ -133,7 +135,7 @@ package final class HTTP2Client {
         defer { unsafe nghttp2_session_callbacks_del(callbacks) }
         unsafe setClientCallbacks(callbacks)
         var session: OpaquePointer?
-        // The pointer is unretained, because the session is freed with this object.
+        // The pointer is unretained, because the session is freed together with its ``HTTP2Client``.
         let context = unsafe Unmanaged.passUnretained(self).toOpaque()
         guard unsafe nghttp2_session_client_new(&session, callbacks, context) == 0 else { return nil }
         return unsafe session
@@ -149,8 +151,8 @@ package final class HTTP2Client {
 
     package var hasRoom: Bool { acceptsRequests && openCount < streamLimit }
 
-    /// Whether the connection still has work to do. The value becomes false after a server's error, and after a GOAWAY
-    /// once all requests are answered.
+    /// Whether the HTTP/2 connection still has requests or output. The value becomes false after an error of the
+    /// server, or when all requests are answered after a GOAWAY.
     package var isWanted: Bool {
         guard !isBroken else { return false }
         return unsafe nghttp2_session_want_read(session) != 0 || nghttp2_session_want_write(session) != 0
@@ -161,10 +163,10 @@ package final class HTTP2Client {
     /// Starts a request.
     ///
     /// - Parameters:
-    ///   - head: the header fields. The pseudo-header fields of HTTP/2, such as `:method`, are first.
-    ///   - body: the body of the request. The client keeps the body until it is sent.
+    ///   - head: the header fields, beginning with the pseudo-header fields of HTTP/2, such as `:method`.
+    ///   - body: the body of the request, which the client keeps until the body is sent.
     ///   - answerLimit: the maximum size of the response body in bytes.
-    /// - Returns: the stream, a small number; `nil` if no request is allowed now.
+    /// - Returns: the number of the request's stream, a small number; `nil` if the connection accepts no request now.
     package func start(_ head: inout HeaderBlock, body: [UInt8], answerLimit: Int) -> Int? {
         guard hasRoom else { return nil }
         let index = takeStream()
@@ -177,8 +179,8 @@ package final class HTTP2Client {
         }
         guard number > 0 else {
             release(index)
-            // nghttp2 reports this error when no stream ids are left, after 2^30 requests. Any other error of nghttp2
-            // at this point means that memory is lacking.
+            // When no stream ids are left, after 2^30 requests, nghttp2 reports NGHTTP2_ERR_STREAM_ID_NOT_AVAILABLE.
+            // Any other error of nghttp2 at the start of a request means that memory is lacking.
             hasNumbers = false
             return nil
         }
@@ -205,7 +207,7 @@ package final class HTTP2Client {
     /// Whether at least one byte of an unfinished request was written to the connection. The argument `unsentCount` is
     /// the number of bytes that were fetched but are not written yet.
     package func wasWritten(_ stream: Int, unsentCount: Int) -> Bool {
-        // A request has no stream id if nghttp2 refused it because the connection is ending.
+        // A request has no stream id if nghttp2 refused the request because the connection is ending.
         guard streams.indices.contains(stream), streams[stream].number != 0 else { return false }
         return streams[stream].offset < producedCount - output.count - unsentCount
     }
@@ -231,7 +233,7 @@ package final class HTTP2Client {
         produce()
     }
 
-    /// Sends a GOAWAY. The owner must use this function before it closes the connection.
+    /// Sends a GOAWAY. The owner must call ``close()`` before it closes the connection.
     package func close() {
         unsafe nghttp2_session_terminate_session(session, NGHTTP2_NO_ERROR.rawValue)
         produce()
@@ -249,8 +251,8 @@ package final class HTTP2Client {
         return isWanted
     }
 
-    /// Passes the bytes to send to `send`, and then drops them. The function `send` is not called if there are no bytes
-    /// to send.
+    /// Passes the bytes to send to `send`, and then drops them. If there are no bytes to send, the function `send` is
+    /// not called.
     package func takeOutput(_ send: (Span<UInt8>) -> Void) {
         guard !output.isEmpty else { return }
         let bytes = output

@@ -16,7 +16,7 @@ private func owner(_ context: UnsafeMutableRawPointer?) -> HTTP2Server? {
 extension HTTP2Server {
     /// Stores a header field of the request that is being received.
     ///
-    /// - Returns: whether the head is still within the limit.
+    /// - Returns: whether the request's head is still within the size limit.
     fileprivate func fieldArrived(_ name: String, _ value: String, on number: Int32) -> Bool {
         streams[number, default: Stream()].headCount += name.utf8.count + value.utf8.count + 32
         guard streams[number]?.headCount ?? 0 <= limits.head else { return false }

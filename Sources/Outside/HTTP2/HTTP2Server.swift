@@ -1,20 +1,21 @@
 import CNGHTTP2
 
-/// The server's side of one HTTP/2 connection. The server gets received bytes and answers, and returns requests and
-/// bytes to send.
+/// The server's side of one HTTP/2 connection. ``HTTP2Server`` gets received bytes and answers, and returns requests
+/// and bytes to send.
 ///
-/// The server itself uses no socket. After each use of the server, fetch the bytes to send by ``takeOutput()``. This
-/// object is the sole owner of the nghttp2 session.
+/// ``HTTP2Server`` itself uses no socket. After each use of the server, the owner must fetch the bytes to send by
+/// ``takeOutput()``. ``HTTP2Server`` is the sole owner of the nghttp2 session.
 @safe
 package final class HTTP2Server {
-    /// The limits that apply to the client.
+    /// The limits that the server sets for its HTTP/2 client.
     package struct Limits: Hashable, Sendable {
-        /// The maximum number of simultaneous requests.
+        /// The maximum number of simultaneous requests on one HTTP/2 connection.
         package var streams = 256
         /// The maximum size of a request's header fields in bytes, counted as in RFC 9113 section 6.5.2. The server
         /// resets the stream of a request with a longer head.
         package var head = 16 << 10
-        /// The maximum size of a request's body in bytes. If a body is longer than the limit, its end is dropped.
+        /// The maximum size in bytes of an HTTP/2 request's body. If a request's body is longer than the limit, the end
+        /// of the body is dropped.
         package var body = 1 << 20
 
         package init() {}
@@ -26,10 +27,10 @@ package final class HTTP2Server {
         package let scheme: String
         package let authority: String
         package let path: String
-        /// The header fields in their received order, with names in lower case.
+        /// The header fields of the request in their received order, with names in lower case.
         package let fields: [(name: String, value: String)]
         package let body: [UInt8]
-        /// Whether the body was too long, so that its end is missing.
+        /// Whether the body of the request was too long, so that its end is missing.
         package let isBodyCut: Bool
     }
 
@@ -68,7 +69,7 @@ package final class HTTP2Server {
         defer { unsafe nghttp2_session_callbacks_del(callbacks) }
         unsafe setServerCallbacks(callbacks)
         var session: OpaquePointer?
-        // The pointer is unretained, because the session is freed with this object.
+        // The pointer is unretained, because the session is freed together with its ``HTTP2Server``.
         let context = unsafe Unmanaged.passUnretained(self).toOpaque()
         guard unsafe nghttp2_session_server_new(&session, callbacks, context) == 0 else { return nil }
         return unsafe session
@@ -78,8 +79,8 @@ package final class HTTP2Server {
 
     /// Processes received bytes.
     ///
-    /// - Returns: whether the bytes were HTTP/2. If the bytes were not HTTP/2, the connection must be closed after the
-    ///   waiting output was sent.
+    /// - Returns: whether the bytes were HTTP/2; if not, the connection must be closed after the waiting output was
+    ///   sent.
     package func received(_ bytes: Span<UInt8>) -> Bool {
         let used = unsafe bytes.withUnsafeBufferPointer {
             unsafe nghttp2_session_mem_recv(session, $0.baseAddress, $0.count)
@@ -89,8 +90,8 @@ package final class HTTP2Server {
         return !isBroken
     }
 
-    /// Whether the connection still has work to do. The value becomes false after a client's error, and after a GOAWAY
-    /// once no stream is open.
+    /// Whether the HTTP/2 connection still has requests or output. After a client's error, the value becomes false;
+    /// after a GOAWAY, it becomes false once no stream is open.
     package var isWanted: Bool {
         guard !isBroken else { return false }
         return unsafe nghttp2_session_want_read(session) != 0 || nghttp2_session_want_write(session) != 0

@@ -19,7 +19,7 @@ package struct HeaderBlock {
 
     private var bytes: [UInt8] = []
     private var fields: [Field] = []
-    /// The original values of the fields whose values were replaced only for the current message.
+    /// The original values of the header fields whose values were replaced only for the current message.
     private var replaced: [(index: Int, value: Range<Int>)] = []
 
     package init() {}
@@ -34,14 +34,14 @@ package struct HeaderBlock {
         fields.removeLast(fields.count - mark.fields)
     }
 
-    /// The number of fields.
+    /// The number of header fields in the block.
     package var count: Int { fields.count }
 
     /// Appends a field, with its name in lower case and its value without white space around it (RFC 9113 section
     /// 8.2.1).
     ///
-    /// If `isRepeated` is false, the field is not put into HTTP/2's compression table (HPACK), where it would displace
-    /// more useful fields.
+    /// If `isRepeated` is false, the header field is not put into HTTP/2's compression table (HPACK), where it would
+    /// displace more useful fields.
     package mutating func append(_ name: String, _ value: String, isRepeated: Bool = true) {
         append(name, value.utf8.span, isRepeated: isRepeated)
     }
@@ -74,7 +74,7 @@ package struct HeaderBlock {
         unsafe span.withUnsafeBufferPointer { unsafe bytes.append(contentsOf: $0) }
     }
 
-    /// Calls `body` with the fields in the form that nghttp2 needs. nghttp2 copies the fields.
+    /// Calls `body` with the fields in the form that nghttp2 needs; nghttp2 copies the fields.
     @discardableResult
     mutating func withFields<Result>(_ body: (UnsafePointer<nghttp2_nv>?, Int) -> Result) -> Result {
         unsafe bytes.withUnsafeMutableBufferPointer { bytes in

@@ -6,7 +6,7 @@ import Timekeeping
 /// Checks the health of a connection: the client sends PINGs while the server is silent, and a connection with an
 /// unanswered PING counts as sick.
 extension HTTP2Connection {
-    /// Notes that bytes have arrived from the server, so the server is alive.
+    /// Notes that bytes have arrived from the server, so that the server counts as alive.
     func heard(now: Instant) {
         lastHeard = now
         asked = nil
@@ -32,8 +32,8 @@ extension HTTP2Connection {
                 }
             } else if now >= asked + limits.pingPatience {
                 sickSince = now
-                // The origin is asked to distribute the requests again, so that it notices the sick connection and
-                // opens a second one.
+                // The origin is asked to distribute the requests again, so that the origin notices the sick connection
+                // and opens a second connection.
                 origin?.flushSoon()
             }
         } else if now >= nextPing {
@@ -49,8 +49,8 @@ extension HTTP2Connection {
         arm(now: now)
     }
 
-    /// The time at which the next PING is due. While requests wait for answers, the pause doubles after each PING,
-    /// because some requests take the server much time.
+    /// The time at which the connection must send its next PING. While requests wait for answers, the pause doubles
+    /// after each PING, because some requests take the server much time.
     private var nextPing: Instant {
         guard client.openCount > 0 else { return lastHeard + limits.pingInterval }
         let pause = min(limits.answerPatience * (1 << min(quietPings, 10)), limits.pingInterval)

@@ -8,10 +8,11 @@ import Timekeeping
 
 /// One HTTP/2 connection to a server, from the start of connecting until it is closed.
 ///
-/// - The type is `@unchecked Sendable`, because every use is on the loop's thread.
+/// - The type is `@unchecked Sendable`, because only the loop's thread uses it.
 final class HTTP2Connection: @unchecked Sendable {
     private enum State {
-        /// The connection is being established, by TCP and TLS. The state `opening` is followed by `open` or `closed`.
+        /// The connection is being established, by TCP and TLS. The connection's state `opening` is followed by `open`
+        /// or `closed`.
         case opening
         case open
         case closed
@@ -32,13 +33,14 @@ final class HTTP2Connection: @unchecked Sendable {
     private(set) var isRetired = false
     private(set) var opened = Instant.distantFuture
 
-    // The timer of the next health check. HTTP2Connection+Health.swift uses this property and the following ones.
+    // The timer of the connection's next health check (PING). The file HTTP2Connection+Health.swift uses `checkTimer`
+    // and the properties after it.
     var checkTimer: LoopTimer?
     /// When the last bytes arrived from the server.
     var lastHeard = Instant.distantPast
-    /// The time since which at least one request has been active without a pause.
+    /// The time since which the connection has had at least one active request without a pause.
     var busySince = Instant.distantPast
-    /// The time since which no request has been active.
+    /// The time since which the HTTP/2 connection has had no active request.
     var idleSince = Instant.distantPast
     /// When the unanswered PING was sent; `nil` if no PING is unanswered.
     var asked: Instant?
@@ -48,8 +50,8 @@ final class HTTP2Connection: @unchecked Sendable {
     /// The number of PINGs that were sent since the last answer to a request.
     var quietPings = 0
 
-    /// The maximum number of bytes that may wait to be sent. Normally far fewer bytes wait, because of flow control and
-    /// the origin's own limit.
+    /// The maximum number of bytes that may wait to be sent. Normally far fewer bytes wait to be sent, because of flow
+    /// control and the origin's own limit.
     private static let outputLimit = 64 << 20
 
     /// Creates a connection, which starts to connect to the address.
@@ -71,7 +73,8 @@ final class HTTP2Connection: @unchecked Sendable {
         var streamLimits = StreamConnection.Limits()
         streamLimits.output = Self.outputLimit
         streamLimits.openTimeout = timeout
-        // This connection has the loop's first priority, so that its output is sent before more requests are accepted.
+        // An HTTP/2 connection has the loop's first priority, so that its output is sent before more requests are
+        // accepted.
         streamLimits.turn = .first
         stream = try StreamConnection.connect(
             to: endpoint, from: limits.source, on: loop, through: origin.key.proxy?.tunnel(to: origin.key.target),
@@ -92,7 +95,7 @@ final class HTTP2Connection: @unchecked Sendable {
 
     var isOpen: Bool { state == .open }
 
-    /// Whether the connection is healthy and can take another request, at once or after an active request has finished.
+    /// Whether the connection is healthy and can take another request, now or after an active request has finished.
     var isGood: Bool { state == .open && !isRetired && sickSince == nil && client.acceptsRequests }
 
     var hasRoom: Bool { client.hasRoom }
@@ -108,14 +111,14 @@ final class HTTP2Connection: @unchecked Sendable {
 
     private static let usualStreams = 100
 
-    /// Whether the connection can be closed, because it has no active requests and accepts no new ones.
+    /// Whether the connection can be closed, because it has no active requests and accepts no new requests.
     var isDone: Bool { state == .open && client.openCount == 0 && (isRetired || !client.acceptsRequests) }
 
     var outputCount: Int { (stream?.outputCount ?? 0) + client.outputCount }
 
     // MARK: Requests
 
-    /// Starts a request on this connection.
+    /// Starts an HTTP request on the HTTP/2 connection.
     ///
     /// - Returns: whether the request was started.
     func start(_ exchange: HTTPExchange, now: Instant) -> Bool {
@@ -168,8 +171,8 @@ final class HTTP2Connection: @unchecked Sendable {
         let goesOn = client.received(bytes)
         origin.goOn { finish(for: origin, now: now) }
         guard state == .open, !goesOn else { return }
-        // At this point, the session of nghttp2 has ended: the server sent a GOAWAY and has answered all requests, or
-        // the server violated the protocol.
+        // The session of nghttp2 has ended: the server sent a GOAWAY and has answered all requests, or the server
+        // violated the protocol.
         write()
         end(HTTPClientError(.reset, detail: ending("the server ended the connection")))
     }
@@ -201,7 +204,7 @@ final class HTTP2Connection: @unchecked Sendable {
 
     var hasFinished: Bool { client.hasFinished }
 
-    /// Reports the outcome of requests that ended while output was being sent.
+    /// Reports the outcome of HTTP requests that ended while the connection sent its output.
     func finishRest() {
         guard state == .open, let origin else { return }
         origin.goOn { finish(for: origin, now: loop.now) }
@@ -247,8 +250,8 @@ final class HTTP2Connection: @unchecked Sendable {
         }
     }
 
-    /// Ends the connection after an error. Requests that were already sent fail with the error. Unsent requests move to
-    /// another connection.
+    /// Ends the HTTP/2 connection after an error. Requests that were already sent over the connection fail with the
+    /// error. Unsent requests of the connection move to another connection.
     func end(_ error: HTTPClientError) {
         guard state == .open, let origin else { return }
         // Complete responses that arrived before the error are still reported.
@@ -273,7 +276,7 @@ final class HTTP2Connection: @unchecked Sendable {
 
     /// Closes the connection.
     ///
-    /// - Returns: the requests that were active.
+    /// - Returns: the HTTP requests that were active on the connection.
     func close() -> [HTTPExchange] {
         guard state != .closed else { return [] }
         let under = exchanges.compactMap { $0 }

@@ -18,7 +18,7 @@ extension HTTP2Origin {
         }
     }
 
-    /// How long a TLS context is used for new connections, before a new one is made that reads changed certificate
+    /// How long a TLS context is used for new connections; then a new context is made, which reads changed certificate
     /// files.
     private static let contextTime: Duration = .seconds(60)
     /// The pause after a failed attempt to open an additional connection while a good connection exists.
@@ -27,7 +27,7 @@ extension HTTP2Origin {
 
     // MARK: When connections open
 
-    /// Opens a connection although no request waits, and opens a new one whenever the connection ends.
+    /// Opens a connection although no request waits, and opens a new connection whenever the connection ends.
     func keepWarm() {
         isKeptWarm = true
         flushSoon()
@@ -72,7 +72,7 @@ extension HTTP2Origin {
         names.resolve(key.target) { [weak self] in self?.resolved(opening, $0) }
     }
 
-    /// Resolves the name of the proxy. The name of the server is not resolved here, because the proxy does it.
+    /// Resolves the name of the HTTP proxy. The name of the server is not resolved, because the proxy resolves it.
     private func resolve(_ proxy: HTTPProxy, _ opening: Opening) {
         guard let target = proxy.target else { return failed(proxy.error(.unresolved("it is not a host name"))) }
         names.resolve(target) { [weak self] result in
@@ -152,7 +152,7 @@ extension HTTP2Origin {
     func openingFailed(_ connection: HTTP2Connection, _ error: HTTPClientError) {
         guard let opening, opening.connection === connection else { return }
         opening.connection = nil
-        // After a certificate error, the other addresses are not tried, because they would present the same
+        // After a certificate error, the server's other addresses are not tried, because they would have the same
         // certificate.
         if error.code == .tls || error.code == .proxyRefused { failed(error) } else { connectNext(opening, error) }
     }

@@ -4,12 +4,12 @@ import HTTPClient
 import Reactor
 import Timekeeping
 
-/// The HTTP/2 connections to one server with one client certificate, and the requests that wait for them.
+/// The HTTP/2 connections to one server with one client certificate, and the requests that wait for these connections.
 ///
 /// New requests are collected during an iteration of the loop, then distributed to the connections and written
 /// together.
 ///
-/// - The type is `@unchecked Sendable`, because every use is on the loop's thread.
+/// - The type is `@unchecked Sendable`, because only the loop's thread uses it.
 final class HTTP2Origin: @unchecked Sendable {
     /// The values that two requests must have in common to use the same connection.
     struct Key: Hashable {
@@ -33,14 +33,14 @@ final class HTTP2Origin: @unchecked Sendable {
     }
 
     let key: Key
-    /// The first request to this server; all connections use the route and options of this request.
+    /// The first request to the server; all connections use the route and options of this request.
     private let model: HTTPClientRequest
     let loop: EventLoop
     let limits: HTTPSession.Limits
     let names: HostNames
 
     var waiting = ExchangeQueue()
-    /// The connections in the order in which they were opened. Connections that accept no more requests stay in this
+    /// The connections in the order in which they were opened. Connections that accept no more requests stay in the
     /// list until their requests are answered.
     var connections: [HTTP2Connection] = []
     private var isFlushDue = false
@@ -50,20 +50,20 @@ final class HTTP2Origin: @unchecked Sendable {
     private var isRecovering = false
     private var isClosed = false
 
-    // The attempt to open a connection; `nil` if there is none. HTTP2Origin+Opening.swift uses this property and the
-    // following ones.
+    // The attempt to open a connection; `nil` if no connection is being opened. The file HTTP2Origin+Opening.swift uses
+    // `opening` and the properties after it.
     var opening: Opening?
     var context: (made: Instant, context: TLSContext)?
-    /// The time until which no additional connection is opened while a good one exists.
+    /// The time until which no additional connection is opened while a good connection exists.
     var nextSpare = Instant.distantPast
     var isKeptWarm = false
     var warmTimer: LoopTimer?
-    /// The time until which a connection is opened only if a request waits for it.
+    /// The time until which a connection is opened only if a request waits for the connection.
     var nextWarm = Instant.distantPast
     /// The pause after the next failed attempt to open a connection that no request needs yet.
     var warmPause: Duration
-    /// The time until which the server is assumed not to support HTTP/2. For a server that supports HTTP/2, this
-    /// property is in the distant past.
+    /// The time until which the server is assumed not to support HTTP/2. For a server that supports HTTP/2,
+    /// `withoutHTTP2Until` is in the distant past.
     private var withoutHTTP2Until = Instant.distantPast
 
     /// The maximum number of times that a request is sent if the server reports each time that it did not process the
@@ -88,7 +88,7 @@ final class HTTP2Origin: @unchecked Sendable {
 
     var speaksHTTP2: Bool { withoutHTTP2Until == .distantPast || loop.now >= withoutHTTP2Until }
 
-    /// Whether this object can be released, because it has no requests and no connections, and need not remember
+    /// Whether the origin can be released, because it has no requests and no connections, and need not remember
     /// anything about the server.
     var isForgettable: Bool {
         waiting.count == 0 && connections.isEmpty && opening == nil && !isKeptWarm && speaksHTTP2 && !isFinishing
@@ -97,8 +97,9 @@ final class HTTP2Origin: @unchecked Sendable {
 
     // MARK: Requests
 
-    /// Whether the request can use the connections of this origin: it is for the same server and has the same client
-    /// identity. The function compares the requests, because making a key for each request would cost more.
+    /// Whether the request can use the connections of the origin: the request must have the origin's server and client
+    /// certificate. ``fits(_:)`` compares the requests, because creating a dictionary key for each request would cost
+    /// more time.
     func fits(_ request: HTTPClientRequest) -> Bool {
         key.target.begins(request.url) && request.hasRoute(of: model)
     }
@@ -120,7 +121,7 @@ final class HTTP2Origin: @unchecked Sendable {
 
     /// Closes all connections.
     ///
-    /// - Returns: the requests that waited or were active.
+    /// - Returns: the HTTP requests that waited or were active.
     func close() -> [HTTPExchange] {
         isClosed = true
         isKeptWarm = false
@@ -157,7 +158,7 @@ final class HTTP2Origin: @unchecked Sendable {
 
     // MARK: Writing
 
-    /// Calls ``flush()`` at the end of this iteration of the loop.
+    /// Calls ``flush()`` at the end of the loop's present iteration.
     func flushSoon() {
         guard !isFlushDue else { return }
         isFlushDue = true
@@ -203,8 +204,8 @@ final class HTTP2Origin: @unchecked Sendable {
         _ = connection.close()
     }
 
-    /// Removes a connection that has ended. Active requests of the connection fail if they were already written, and
-    /// are otherwise sent again.
+    /// Removes a connection that has ended. Active requests of the ended connection fail if they were already written;
+    /// if not, they are sent again.
     func lost(
         _ connection: HTTP2Connection, _ error: HTTPClientError, written: [HTTPExchange], unwritten: [HTTPExchange]
     ) {
@@ -212,12 +213,12 @@ final class HTTP2Origin: @unchecked Sendable {
         noteEnd(of: connection)
         isRecovering = true
         for exchange in written { exchange.finish(.failure(error)) }
-        // An unwritten request gets only one more attempt, because the server might accept and drop connections
-        // forever.
+        // A request that was not written to a connection gets only one more attempt, because the server might accept
+        // and drop connections forever.
         sendAgain(unwritten, tryLimit: 2, error)
         isRecovering = false
-        // The waiting requests fail, because the connection ended before the server's SETTINGS arrived, and the next
-        // connection would probably end in the same way.
+        // The connection ended before the server's SETTINGS arrived, so the waiting requests fail: the next connection
+        // would probably end in the same way.
         if !connection.hasWorked, connections.isEmpty, opening == nil { failWaiting(error) }
         flushSoon()
     }

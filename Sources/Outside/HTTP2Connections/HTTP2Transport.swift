@@ -7,7 +7,7 @@ package final class HTTP2Transport: HTTPTransport {
     private let limits: HTTPSession.Limits
     private let names: HostNames
     private var origins: [HTTP2Origin.Key: HTTP2Origin] = [:]
-    /// The server of the previous request, to which the next request most likely goes too.
+    /// The HTTP/2 server of the previous request, because the next request most likely goes to that server.
     private var recent: HTTP2Origin?
 
     package init(on loop: EventLoop, limits: HTTPSession.Limits, names: HostNames) {

@@ -4,13 +4,13 @@ import HTTPSemantics
 
 /// Writes the heads of successive requests to one server, in the form of HTTP/2 (RFC 9113 section 8.3).
 ///
-/// A header field that the previous request had with the same value is not written again.
+/// The writer reuses header fields that did not change since the previous request.
 package struct RequestHead {
     private let target: RequestTarget
-    /// The header fields of the last written head.
+    /// The header fields of the request head that was written last.
     package var block = HeaderBlock()
-    /// The last request whose complete head was written, without its body. The heads of later requests are compared
-    /// with this request.
+    /// The last request whose complete head was written; its body is left out. The heads of later requests are compared
+    /// with the request `model`.
     private var model: HTTPClientRequest?
     /// The index in the block of each header field of `model`; `nil` for a field that is left out.
     private var places: [Int?] = []
@@ -18,7 +18,7 @@ package struct RequestHead {
     /// The position in the block after the fields that later requests have in common with `model`.
     private var mark = HeaderBlock().mark
 
-    /// The index of `:path` in the block.
+    /// The index of the pseudo-header field `:path` in the header block.
     private static let path = 3
 
     /// Prepares to write heads of requests to `target`.
@@ -111,7 +111,7 @@ extension HTTPField {
 }
 
 extension String {
-    /// Whether the text equals this header name in any case. The argument `name` must be in lower case.
+    /// Whether the text equals the header name `name` in any case. The argument `name` must be in lower case.
     fileprivate func isName(_ name: String) -> Bool {
         let (own, name) = (utf8.span, name.utf8.span)
         guard own.count == name.count else { return false }

@@ -7,9 +7,9 @@ package struct HTTPClientError: Error, Hashable, Sendable, CustomStringConvertib
         case connect
         /// The TLS handshake failed, or the client refused the server's certificate.
         case tls
-        /// The proxy could not open a tunnel to the server. A later request may succeed.
+        /// The proxy could not open a tunnel to the server. After a failure of the proxy, a later request may succeed.
         case proxy
-        /// The proxy refused the daemon's credentials, or does not allow connections to this server.
+        /// The proxy refused the daemon's credentials, or does not allow connections to the server.
         case proxyRefused
         case timeout
         /// The connection broke, or the server ended the connection or the request's stream (reset, GOAWAY).
@@ -23,8 +23,8 @@ package struct HTTPClientError: Error, Hashable, Sendable, CustomStringConvertib
     }
 
     package let code: Code
-    /// A text about the error, for logs; most texts come from libcurl. The text may contain the host, but never header
-    /// fields or bodies.
+    /// A text about the error, for logs; most texts come from libcurl. The text about an HTTP error may contain the
+    /// host, but never header fields or bodies.
     package let detail: String
 
     package init(_ code: Code, detail: String = "") {
@@ -32,8 +32,8 @@ package struct HTTPClientError: Error, Hashable, Sendable, CustomStringConvertib
         self.detail = detail
     }
 
-    /// A sentence about the error, for operators. The sentence does not name the server, because the code that logs the
-    /// sentence adds the name.
+    /// A sentence for operators about the failure of the HTTP request. The sentence about an HTTP error does not name
+    /// the server, because the code that logs the sentence adds the name.
     package var sentence: String {
         let words =
             switch code {

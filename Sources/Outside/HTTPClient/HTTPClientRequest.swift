@@ -2,16 +2,17 @@ package import Addressing
 package import Crypto
 package import HTTPSemantics
 
-/// The route of a request: how it reaches the server, and the identity that the client shows to the server.
+/// The route of an HTTP request: how the request reaches the server, and by which certificate the client authenticates
+/// to the server.
 package struct HTTPRoute: Hashable, Sendable {
     package enum Version: Sendable, Hashable {
         case http1
-        /// HTTP/2 over TLS if the server supports it, otherwise HTTP/1.1. Requests without TLS always use HTTP/1.1.
+        /// HTTP/2 over TLS if the server supports it, and HTTP/1.1 if not. Requests without TLS always use HTTP/1.1.
         case http2
     }
 
     package var version = Version.http2
-    /// The certificate authorities that the client trusts; `nil` for those of the system.
+    /// The certificate authorities that the client trusts; `nil` for the authorities of the system.
     package var authority: PEM?
     /// The client certificate and its private key.
     package var certificate: PEM?
@@ -57,7 +58,7 @@ extension PEM {
     }
 }
 
-/// An HTTP request with all its options.
+/// An HTTP request of the client, with its options.
 package struct HTTPClientRequest: Sendable {
     package var method: String
     /// The absolute URL, which begins with `http` or `https` and has percent encoding.
@@ -76,8 +77,8 @@ package struct HTTPClientRequest: Sendable {
     }
     private var shared = SharedRoute.standard
 
-    /// Stores the route of a request in an object that all copies of the request share. If two requests share one
-    /// object, their routes are equal, and the values need not be compared.
+    /// Stores the way of an HTTP request to its server in an object that all copies of the request share. If two
+    /// requests share one object, their routes are equal, and the values need not be compared.
     private final class SharedRoute: Sendable {
         let route: HTTPRoute
 
@@ -99,13 +100,13 @@ package struct HTTPClientRequest: Sendable {
 
     func isOf(_ group: String) -> Bool { shared.route.group == group }
 
-    /// Whether the client is allowed to try HTTP/2 for this request.
+    /// Whether the client may try HTTP/2 for the request.
     package var mayUseHTTP2: Bool {
         shared.route.version == .http2 && shared.route.unixSocketPath == nil && url.utf8.starts(with: "https://".utf8)
     }
 
-    /// Whether method, URL and header fields contain only allowed characters. Without this check, a line end in a value
-    /// could begin another header field.
+    /// Whether method, URL and header fields contain only allowed characters. If the characters were not checked, a
+    /// line end in a value could begin another header field.
     var isWellFormed: Bool {
         guard !method.isEmpty, method.utf8.span.areVisible, url.utf8.span.areVisible else { return false }
         return headers.allSatisfy { $0.name.utf8.span.isFieldName && $0.value.utf8.span.isFieldValue }
@@ -131,7 +132,7 @@ extension Span<UInt8> {
         return true
     }
 
-    /// Whether all bytes are in `low...0x7e`. The bytes are checked eight at a time.
+    /// Whether all bytes are in `low...0x7e`. The bytes of the text are checked eight at a time.
     private func isASCII(from low: UInt8) -> Bool {
         let one: UInt64 = 0x0101_0101_0101_0101
         return unsafe withUnsafeBytes { bytes in

@@ -9,11 +9,11 @@ package struct HTTPClientResponse: Sendable {
     package let duration: Duration
     /// Whether a new connection was opened for the request.
     package let isNewConnection: Bool
-    /// The header lines as they were received.
+    /// The header lines of the response as they were received.
     private let head: [UInt8]
 
-    /// The maximum size of the header fields in bytes. A request fails if its response has more header fields than this
-    /// limit.
+    /// The maximum size of a response's header fields in bytes. If a response has longer header fields than the limit,
+    /// its request fails.
     package static let headLimit = 16 << 10
 
     package init(
@@ -28,7 +28,7 @@ package struct HTTPClientResponse: Sendable {
         self.isNewConnection = isNewConnection
     }
 
-    /// The value of the first header field with this name (in upper or lower case), without surrounding white space.
+    /// The value of the first header field with the given name (in upper or lower case), without white space around it.
     package func header(_ name: String) -> String? {
         let (head, name) = (head.span, name.utf8.span)
         var start = 0

@@ -9,22 +9,23 @@ package final class HTTPExchange: @unchecked Sendable {
     package let started: Instant
     private let loop: EventLoop
     private var completion: HTTPSession.Completion?
-    /// The group of the request; `nil` after the request has ended.
+    /// The ``RequestGroup`` of the request; `nil` after the request has ended.
     private var group: RequestGroup?
-    /// The id of this request among the active requests of its group.
+    /// The id of the HTTP request among the active requests of its request group.
     package private(set) var number = 0
     private var deadline = DeadlineID.none
     /// The index of the transport that sends the request, in the list of the request's group.
     var transport = 0
 
-    // The four properties below belong to the transport that sends the request.
+    // The properties `connection`, `stream`, `tries` and `opensConnection` belong to the transport that sends the
+    // request.
     /// The connection that sends the request; `nil` while the request waits for a connection.
     package var connection: AnyObject?
     /// The index of the request's stream on its connection.
     package var stream = 0
     /// The number of times that the request was sent.
     package var tries = 0
-    /// Whether a connection is being opened for this request.
+    /// Whether a connection is being opened for the request.
     package var opensConnection = false
 
     package var isUnderWay: Bool { group != nil }
@@ -42,16 +43,16 @@ package final class HTTPExchange: @unchecked Sendable {
         self.deadline = deadline
     }
 
-    /// Cancels the request, and calls its completion with the error `cancelled`. The function does nothing if the
-    /// request has already ended.
+    /// Cancels the request, and calls its completion with the error `cancelled`. If the request has already ended,
+    /// ``cancel()`` does nothing.
     package func cancel() {
         guard let group else { return }
         group.takeBack(self)
         finishLater(HTTPClientError(.cancelled))
     }
 
-    /// Ends the request, and calls its completion with the outcome. The function does nothing if the request has
-    /// already ended.
+    /// Ends the request, and calls its completion with the outcome. If the request has already ended, ``finish(_:)``
+    /// does nothing.
     package func finish(_ outcome: Result<HTTPClientResponse, HTTPClientError>) {
         guard isUnderWay else { return }
         leave()

@@ -94,7 +94,7 @@ extension HTTPProxy {
         case tunnel(StreamTunnel.Failure)
     }
 
-    /// Makes the error of a request that failed at this proxy, with a hint how to solve the problem.
+    /// Makes the error of a request that failed at the proxy, with a hint how to solve the problem.
     package func error(_ fault: Fault) -> HTTPClientError {
         switch fault {
         case .unresolved(let why):

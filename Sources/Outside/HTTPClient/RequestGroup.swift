@@ -7,10 +7,10 @@ final class RequestGroup {
     private let limits: HTTPSession.Limits
     private let names: HostNames
     private let kinds: [any HTTPTransport.Type]
-    /// The transports of this group that were created so far, in the order of `kinds`. The group creates a transport
-    /// when the first request needs it.
+    /// The transports that the group has created so far, in the order of `kinds`. The request group creates an HTTP
+    /// transport when the first request needs the transport.
     private var transports: [any HTTPTransport] = []
-    /// The deadlines of all active requests.
+    /// The deadlines of the group's active HTTP requests.
     private var deadlines = DeadlineQueue<HTTPExchange>()
     private var timer: LoopTimer?
     private var sentCount = 0
@@ -40,7 +40,8 @@ final class RequestGroup {
         offer(exchange, from: 0)
     }
 
-    /// Offers the request to one transport after the other, from the index `first` on, until one accepts it.
+    /// Offers the request to one transport after the other, from the index `first` on, until one transport accepts the
+    /// request.
     func offer(_ exchange: HTTPExchange, from first: Int) {
         do throws(HTTPClientError) {
             for index in first..<kinds.count {
@@ -66,7 +67,7 @@ final class RequestGroup {
 
     func keepWarm(_ request: HTTPClientRequest) throws(HTTPClientError) { try transport(0).keepWarm(request) }
 
-    /// Ends all requests of the group with an error, and passes this error to their completions.
+    /// Ends all requests of the group with an error, and passes the error to their completions.
     func close(_ error: HTTPClientError) {
         for exchange in transports.flatMap({ $0.close() }) { exchange.finish(.failure(error)) }
     }

@@ -1,13 +1,14 @@
-/// The server that a URL names. This type does not parse URLs in an unusual form; libcurl does.
+/// The server that a URL names: scheme, host and port. ``RequestTarget`` does not parse URLs in an unusual form;
+/// libcurl does.
 package struct RequestTarget: Hashable {
     package let isSecure: Bool
     package let hasUser: Bool
     /// The host of the URL, without the brackets of an IPv6 address.
     package let host: String
     package let port: UInt16
-    /// Host and port exactly as the URL has them.
+    /// The host and port exactly as the URL has them.
     package let authority: String
-    /// The URL's text before its path.
+    /// The part of the URL before the path.
     package let beginning: String
 
     /// Parses a URL; the result is `nil` if the scheme is not HTTP or HTTPS, or host or port is malformed.
@@ -46,10 +47,10 @@ package struct RequestTarget: Hashable {
         beginning = String(Substring(bytes[..<end]))
     }
 
-    /// Host and port of the server, with the default port of the scheme if the URL has none.
+    /// The host and port of the server, with the default port of the scheme if the URL has no port.
     package var server: String { authority.hasSuffix(":\(port)") ? authority : "\(authority):\(port)" }
 
-    /// Whether a URL begins with exactly the scheme, host and port of this target.
+    /// Whether a URL begins with exactly the scheme, host and port of the target.
     package func begins(_ url: String) -> Bool {
         let url = url.utf8.span
         let beginning = beginning.utf8.span

@@ -2,8 +2,8 @@ import Reactor
 
 /// The body of an answer that any thread sends in pieces, so that the whole body is never in memory.
 ///
-/// If this object is released before ``end()``, the connection is closed, so that the client notices the incomplete
-/// body.
+/// If the ``HTTPBody`` is released before ``end()``, the connection is closed, so that the client notices the
+/// incomplete body.
 package final class HTTPBody: Sendable {
     private let number: UInt64
     private let loop: EventLoop
@@ -21,8 +21,8 @@ package final class HTTPBody: Sendable {
         loop.dispose { listener.hangUp(number) }
     }
 
-    /// Sends a piece of the body, and returns when the client has read so much that there is room for another piece.
-    /// The next piece must not be sent before this function has returned for the previous piece.
+    /// Sends a piece of the body, and returns when the client has read so much that another piece has room. The next
+    /// piece must not be sent before ``send(_:)`` has returned for the previous piece.
     ///
     /// - Returns: whether another piece is needed; false if the client has disconnected, or wants no body.
     package func send(_ piece: [UInt8]) async -> Bool {

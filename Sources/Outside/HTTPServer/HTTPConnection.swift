@@ -7,12 +7,12 @@ import Timekeeping
 /// The server side of one HTTP/1.1 connection. The connection reads one request at a time, and answers requests in
 /// their order.
 ///
-/// The listener retains the connection until it ends.
+/// The listener retains the connection until the connection ends.
 ///
-/// - The type is `@unchecked Sendable`, because it is used only on its listener's loop.
+/// - The type is `@unchecked Sendable`, because only its listener's loop uses it.
 final class HTTPConnection: @unchecked Sendable {
     let stream: StreamConnection
-    /// The user at the other end of a Unix-domain socket, see ``HTTPRequest/peerUser``.
+    /// The user at the other end of a Unix-domain socket: see ``HTTPRequest/peerUser``.
     private let peerUser: UInt32?
     private let limits: HTTPListener.Limits
     private weak var listener: HTTPListener?
@@ -23,7 +23,7 @@ final class HTTPConnection: @unchecked Sendable {
     private var timer: LoopTimer?
     /// The part of the request for which the timer is armed.
     private var timedPart: HTTPRequestReader.Part?
-    /// Input that arrived while a request waits for its answer; it may contain the next requests.
+    /// Input that arrived while the HTTP request waits for its answer; the input may contain further requests.
     private var pending: [UInt8] = []
     /// The connection's place in the listener's list of idle connections; `nil` while the connection is busy.
     private var idlePlace: AgeList<UInt64>.Place?
@@ -34,25 +34,27 @@ final class HTTPConnection: @unchecked Sendable {
     private var isServing = false
 
     private enum Phase {
-        /// The connection reads a request. The state `reading` is followed by `answering`, `lingering` or `ended`.
+        /// The HTTP connection is reading a request. The connection's state `reading` is followed by `answering`,
+        /// `lingering` or `ended`.
         case reading
-        /// A request waits for its answer. The state `answering` is followed by `reading`, `streaming` or `ended`.
-        case answering(HTTPRequestHead)
-        /// An answer is being sent, and its body comes in pieces. The state `streaming` is followed by `reading` or
+        /// A request waits for its answer. The connection's state `answering` is followed by `reading`, `streaming` or
         /// `ended`.
+        case answering(HTTPRequestHead)
+        /// The answer is being sent, and its body comes in pieces. The connection's state `streaming` is followed by
+        /// `reading` or `ended`.
         case streaming(takesChunks: Bool, staysOpen: Bool)
-        /// The last answer was sent, and the connection drops all further input. The socket stays open, because the
-        /// kernel would discard the answer if the socket were closed with unread input. The state `lingering` is
-        /// followed by `ended`.
+        /// The last answer was sent, and the connection drops all further input. After the answer, the socket stays
+        /// open for some time: if the socket were closed with unread input, the kernel would discard the answer. The
+        /// connection's state `lingering` is followed by `ended`.
         case lingering
         /// The connection is being passed to the code of another protocol, with the input that followed the request.
-        /// The state `upgrading` is followed by `ended`.
+        /// The connection's state `upgrading` is followed by `ended`.
         case upgrading
         case ended
     }
 
     /// The maximum number of bytes of later requests that are kept while a request waits for its answer. When the limit
-    /// is reached, the connection stops reading, so that TCP slows the peer down.
+    /// of kept bytes is reached, the connection stops reading, so that TCP slows the peer down.
     private static let pendingLimit = 32 << 10
     /// The number of bytes of waiting output above which the connection asks for no more pieces of a body.
     private static let pieceMark = 64 << 10
@@ -68,7 +70,7 @@ final class HTTPConnection: @unchecked Sendable {
     func start(on loop: EventLoop) throws(SystemError) {
         let timer = try LoopTimer(on: loop) { [weak self] in self?.timeIsOver() }
         self.timer = timer
-        // The time limit for the first request's head begins now, before its first byte arrives.
+        // The time limit for the first request's head begins when the connection opens, before the first byte arrives.
         timer.arm(at: loop.now + limits.headTimeout)
         noteIdleness()
         try stream.start(
@@ -88,7 +90,7 @@ final class HTTPConnection: @unchecked Sendable {
         take(stream)
     }
 
-    /// Closes the connection without an answer.
+    /// Closes the HTTP connection without an answer.
     func close() {
         stream.close()
         end()
@@ -193,9 +195,9 @@ final class HTTPConnection: @unchecked Sendable {
         armTimer()
     }
 
-    /// Begins an answer whose body is sent in pieces. The body of `response` is the first piece of the body.
+    /// Begins an answer whose body is sent in pieces. The body of `response` is the first piece of the answer's body.
     ///
-    /// - Returns: whether more pieces are needed. A HEAD request needs no pieces.
+    /// - Returns: whether more pieces are needed; a HEAD request needs no pieces.
     func begin(_ response: HTTPResponse, at date: UnixTime) -> Bool {
         guard case .answering(let head) = phase else { return false }
         let staysOpen = head.staysOpen && head.takesChunks && !response.endsConnection
@@ -211,22 +213,22 @@ final class HTTPConnection: @unchecked Sendable {
         return true
     }
 
-    /// Sends a piece of a body. The closure `asks` is called once: with true when there is room for another piece, with
-    /// false when no piece is needed.
+    /// Sends a piece of a body. The closure `asks` is called once: with true when another piece has room, with false
+    /// when no piece is needed.
     func send(_ piece: [UInt8], _ asks: @escaping (Bool) -> Void) {
         guard case .streaming(let takesChunks, _) = phase, takesMore == nil else { return asks(false) }
         write(piece, inChunks: takesChunks)
         if stream.isHeldUp { takesMore = asks } else { asks(true) }
     }
 
-    /// Writes a piece of a body, unless it is empty, because an empty chunk would mark the end of the body.
+    /// Writes a piece of a body, unless the piece is empty, because an empty chunk would mark the end of the body.
     private func write(_ piece: [UInt8], inChunks takesChunks: Bool) {
         if !piece.isEmpty { stream.send(takesChunks ? HTTPResponse.chunk(piece) : piece) }
     }
 
     private func askForMore(_ isWanted: Bool) { takesMore.take()?(isWanted) }
 
-    /// Ends the body of the current answer.
+    /// Ends the body of the answer that the connection is sending.
     func endBody() {
         guard case .streaming(let takesChunks, let staysOpen) = phase else { return }
         if takesChunks { stream.send(HTTPResponse.lastChunk) }

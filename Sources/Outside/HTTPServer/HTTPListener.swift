@@ -10,7 +10,7 @@ import Timekeeping
 /// libevent's HTTP server is not used, because it is lenient about line ends, lengths and repeated fields, does not
 /// limit connections, and restarts its time limit at each byte.
 ///
-/// The listener is closed when it is released.
+/// When the last reference to the HTTP listener is released, the listener closes itself.
 ///
 /// - The type is `@unchecked Sendable`, because every use is checked to be on the loop's thread.
 package final class HTTPListener: @unchecked Sendable {
@@ -19,28 +19,29 @@ package final class HTTPListener: @unchecked Sendable {
         /// The maximum size of request line and header fields in bytes. A request with a longer head is answered with
         /// 431.
         package var head = 16 << 10
-        /// The maximum size of a body in bytes. A request with a longer body is answered with 413. The limit includes
-        /// the chunk-size lines of a chunked body.
+        /// The maximum size in bytes of an HTTP request's body. A request with a longer body is answered with 413. The
+        /// limit of the body includes the chunk-size lines of a chunked body.
         package var body = 1 << 20
-        /// The time limit from the first byte of a request's head to its last. The time for the first request begins
-        /// when the connection is opened.
+        /// The time limit from the first byte to the last byte of a request's head. The time for the first request
+        /// begins when the connection is opened.
         package var headTimeout: Duration = .seconds(10)
-        /// The time limit from the end of the head to the end of the body.
+        /// The time limit from the end of a request's head to the end of its body.
         package var bodyTimeout: Duration = .seconds(30)
         /// How long an HTTP connection without a request stays open.
         package var idleTimeout: Duration = .seconds(60)
         /// How long the client can read nothing of the waiting output before the connection is closed.
         package var outputTimeout: Duration = .seconds(30)
-        /// The maximum number of connections. When the limit is reached, the listener closes the connection that has
-        /// been idle longest, to accept a new one. If no connection is idle, the new connection is closed.
+        /// The maximum number of HTTP connections of the listener. When the limit of connections is reached, the
+        /// listener closes the connection that has been idle longest, to accept a new connection. If no connection is
+        /// idle, the new connection is closed.
         package var connections = 1000
-        /// The maximum number of connections from one IPv4 address or IPv6 /64. The listener closes a connection above
-        /// this limit immediately.
+        /// The maximum number of connections from one IPv4 address or IPv6 /64. The listener immediately closes a
+        /// connection above the limit of its source.
         package var connectionsPerSource = 1000
         /// How long a connection stays open after a refused request, so that the client can read the answer.
         package var lingerTimeout: Duration = .seconds(2)
-        /// The number of requests that the listener handles in one iteration of the loop. Further requests wait in
-        /// their order for the next iteration.
+        /// The number of requests that the listener handles in one iteration of the loop. Further requests wait, in
+        /// their order, for the loop's next iteration.
         package var requestsPerTurn = Int.max
         /// The priority with which the loop handles events of connections.
         package var turn = LoopTurn.usual
@@ -48,11 +49,12 @@ package final class HTTPListener: @unchecked Sendable {
         package init() {}
     }
 
-    /// A function that serves a request on the loop. The function can answer the request before it returns or later.
+    /// A function that serves an HTTP request on the event loop's thread. The handler can answer the request before the
+    /// handler returns or later.
     package typealias Handler = (HTTPRequest, HTTPReply) -> Void
 
-    /// The limits of the connections that are accepted from now on. A change of `turn` has an effect only on addresses
-    /// to which the listener listens later.
+    /// The limits of the connections that the listener accepts from now on. A change of `turn` has an effect only on
+    /// addresses on which the listener starts to listen later.
     package var limits: Limits {
         didSet { for socket in sockets { socket.connectionLimits = streamLimits } }
     }
@@ -63,7 +65,8 @@ package final class HTTPListener: @unchecked Sendable {
     private var sources: [IPAddress: Int] = [:]
     /// For each ALPN name of another protocol, the function that takes over the connections of that protocol.
     private var takers: [String: (StreamConnection) -> Void] = [:]
-    /// The connections that wait for their next request. The first connection in this list has waited longest.
+    /// The connections that wait for their next request. The first connection in the list of idle connections has
+    /// waited longest.
     private var idle = AgeList<UInt64>()
     /// The connections whose requests are not answered yet, by the ids of the requests.
     private(set) var waiting: [UInt64: HTTPConnection] = [:]
@@ -72,7 +75,8 @@ package final class HTTPListener: @unchecked Sendable {
     private var queue = Queue<(number: UInt64, request: HTTPRequest)>()
     private var isTurnPlanned = false
 
-    /// The maximum number of bytes of waiting output on a connection. The longest answer is shorter than this limit.
+    /// The maximum size in bytes of the output that may wait on a connection. The longest HTTP answer is shorter than
+    /// the limit of 256 MiB.
     private static let outputLimit = 256 << 20
 
     package init(on loop: EventLoop, limits: Limits = Limits(), handler: @escaping Handler) throws(SystemError) {
@@ -85,8 +89,8 @@ package final class HTTPListener: @unchecked Sendable {
 
     /// Starts to listen on one more address, with TLS if a TLS context is given.
     ///
-    /// Connections from `balancers` must begin with a PROXY header; a connection without it is passed to `unannounced`.
-    /// For port 0, the system chooses a port. Returns the address with the port in use.
+    /// Connections from `balancers` must begin with a PROXY header; a connection without the header is passed to
+    /// `unannounced`. For port 0, the system chooses a port. The returned address contains the port in use.
     @discardableResult
     package func listen(
         on endpoint: Endpoint, tls: TLSContext? = nil, balancers: [AddressBlock] = [],
@@ -101,8 +105,8 @@ package final class HTTPListener: @unchecked Sendable {
         return socket.local
     }
 
-    /// Listens on a Unix socket to which only this process's user and root can connect. The listener removes the
-    /// socket's file when it is closed.
+    /// Listens on a Unix socket to which only this process's user and root can connect. When the HTTP listener is
+    /// closed, it removes the file of its Unix socket.
     package func listen(unixPath: String) throws(SystemError) {
         sockets.append(
             try StreamListener(
@@ -116,8 +120,8 @@ package final class HTTPListener: @unchecked Sendable {
         for socket in sockets where socket.tls != nil { socket.tls = tls }
     }
 
-    /// Passes on connections whose clients choose this protocol by ALPN, such as `h2`. A connection is passed on after
-    /// its TLS handshake, and then no longer counts in the limits of this listener.
+    /// Gives connections to `taker` if the client chooses the given protocol by ALPN, such as `h2`. A connection is
+    /// passed on after its TLS handshake, and then no longer counts in the limits of the listener.
     package func give(_ applicationProtocol: String, to taker: @escaping (StreamConnection) -> Void) {
         takers[applicationProtocol] = taker
     }
@@ -126,7 +130,7 @@ package final class HTTPListener: @unchecked Sendable {
         stream.tls?.applicationProtocol.flatMap { takers[$0] }
     }
 
-    /// Stops listening and closes all connections, even those with unanswered requests.
+    /// Stops listening and closes all connections, even connections with unanswered requests.
     package func close() {
         loop.checkThread()
         sockets = []
@@ -202,7 +206,7 @@ package final class HTTPListener: @unchecked Sendable {
         isTurnPlanned = false
         var left = limits.requestsPerTurn
         while left > 0, let (number, request) = queue.popFirst() {
-            // A request is skipped if its client has disconnected in the meantime.
+            // If the client of a request has disconnected meanwhile, the request is skipped.
             guard waiting[number] != nil else { continue }
             left -= 1
             handler(request, HTTPReply(to: number, on: loop, of: self))

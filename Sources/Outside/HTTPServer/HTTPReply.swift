@@ -3,8 +3,8 @@ package import Reactor
 
 /// Answers one request, once, at any time and on any thread.
 ///
-/// If this object is released without an answer, the client gets 500, so that no client waits for a forgotten request.
-/// An answer is dropped if its client has disconnected.
+/// If the ``HTTPReply`` is released without an answer, the client gets 500, so that no client waits for a forgotten
+/// request. If the client has disconnected, the answer is dropped.
 package final class HTTPReply: Sendable {
     private let loop: EventLoop
     private let number: UInt64
@@ -27,7 +27,7 @@ package final class HTTPReply: Sendable {
         use { $0.answer($1, with: response) }
     }
 
-    /// Begins an answer whose body is sent in pieces. The body of `response` is the first piece of the body.
+    /// Begins an answer whose body is sent in pieces. The body of `response` is the first piece of the answer's body.
     package func stream(_ response: HTTPResponse) -> HTTPBody {
         use { $0.begin($1, with: response) }
         return HTTPBody(of: number, on: loop, listener)

@@ -8,13 +8,13 @@ package struct HTTPRequest: Sendable {
     package let target: String
     /// The path's segments, each decoded separately: `/a%2Fb//c` is `["a/b", "", "c"]`, and `/` is empty.
     ///
-    /// The path is not normalised, so paths with `..` or empty segments match no route.
+    /// The path is not normalised, so paths with `..` or empty segments match no HTTP route.
     package let path: [String]
     /// The decoded names and values of the query, in their order.
     package let query: [HTTPField]
     package let fields: [HTTPField]
     package let body: [UInt8]
-    /// The address of the client. A client on a Unix-domain socket has the address `0.0.0.0:0`.
+    /// The address of the HTTP client. A client on a Unix-domain socket has the address `0.0.0.0:0`.
     package let remote: Endpoint
     /// The id of the request's connection, which is unique in the process.
     package let connection: UInt64
@@ -39,8 +39,8 @@ package struct HTTPRequest: Sendable {
     private static func parts(of target: String) -> (path: [String], query: [HTTPField]) {
         var rest = Array(target.utf8)[...]
         if rest.first != UInt8(ascii: "/"), let scheme = rest.firstIndex(of: UInt8(ascii: ":")) {
-            // Here the request target has the absolute form that clients send to proxies, so the path and the query
-            // follow the authority.
+            // A request target in absolute form, as clients send it to proxies, has the path and the query after the
+            // authority.
             let authority = rest[scheme...].drop { $0 == UInt8(ascii: ":") || $0 == UInt8(ascii: "/") }
             rest = authority.drop { $0 != UInt8(ascii: "/") && $0 != UInt8(ascii: "?") }
         }
@@ -51,7 +51,7 @@ package struct HTTPRequest: Sendable {
         return (path == [""] ? [] : path, halves.count == 2 ? FormText.items(halves[1]) : [])
     }
 
-    /// The value of the first header field with this name, in upper or lower case.
+    /// The value of the first header field with the given name, in upper or lower case.
     package func field(_ name: String) -> String? {
         let name = name.lowercased()
         return fields.first { $0.name.utf8.count == name.utf8.count && $0.name.lowercased() == name }?.value
@@ -63,6 +63,6 @@ package struct HTTPRequest: Sendable {
         return Substring((field("content-type") ?? "").utf8.prefix { !ends.contains($0) }).lowercased()
     }
 
-    /// The value of the first query item with this name.
+    /// The value of the first query item with the given name.
     package func query(_ name: String) -> String? { query.first { $0.name == name }?.value }
 }

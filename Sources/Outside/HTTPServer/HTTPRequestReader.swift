@@ -15,22 +15,23 @@ package struct HTTPRequestReader {
     /// The part of a request to which the next byte belongs. The time limits of a request apply to each part
     /// separately.
     enum Part: Hashable {
-        /// The reader is between two requests.
+        /// The ``HTTPRequestReader`` is between two requests.
         case none
         case head
         case body
     }
 
     private enum State {
-        /// The reader is in the head of a request. The head's current line begins at the index `lineStart` of `head`.
+        /// The ``HTTPRequestReader`` is in the head of a request. The head's current line begins at the index
+        /// `lineStart` of `head`.
         case head(lineStart: Int)
-        /// The reader is in a body or in a chunk of a body, and `missing` bytes of this body or chunk have not arrived.
+        /// The ``HTTPRequestReader`` is in a body or in a chunk of a body, of which `missing` bytes have not arrived.
         case body(HTTPRequestHead, missing: Int, isChunk: Bool)
-        /// The reader is in the line with a chunk's size. The associated bytes are the part of the chunk-size line that
-        /// has arrived.
+        /// The ``HTTPRequestReader`` is in the line with a chunk's size. The bytes in the case `chunkSize` are the part
+        /// of the chunk-size line that has arrived.
         case chunkSize(HTTPRequestHead, [UInt8])
-        /// The reader is in the CRLF after the bytes of a chunk, or after the last chunk. The value `next` is the byte
-        /// that must come next.
+        /// The ``HTTPRequestReader`` is in the CRLF after the bytes of a chunk, or after the last chunk. The value
+        /// `next` is the byte that must come next.
         case chunkEnd(HTTPRequestHead, next: UInt8, isLast: Bool)
         case failed(HTTPFault)
     }
@@ -43,7 +44,7 @@ package struct HTTPRequestReader {
     private var lines: [Range<Int>] = []
     private var body: [UInt8] = []
     /// The number of bytes of a chunked body that have arrived, including the chunk-size lines. The chunk-size lines
-    /// count, so that the size limit also limits the number of small chunks.
+    /// count too, so that the size limit also limits the number of small chunks.
     private var chunkedCount = 0
     /// Whether the client already has permission to send its body.
     private var wasContinueGiven = false
@@ -65,8 +66,8 @@ package struct HTTPRequestReader {
         }
     }
 
-    /// Reads bytes from `position` on, at most until a request is complete, and moves `position` behind the bytes that
-    /// were read.
+    /// Reads bytes from `position` on, until at most one request is complete, and moves `position` behind the bytes
+    /// that were read.
     package mutating func next(in bytes: Span<UInt8>, from position: inout Int) -> Step {
         do throws(HTTPFault) {
             while true {
@@ -150,8 +151,8 @@ package struct HTTPRequestReader {
             lines.append(line)
             state = .head(lineStart: head.count)
         } else if lines.isEmpty {
-            // An empty line before the request line is skipped, because some old clients send one after a body (RFC
-            // 9112 section 2.2).
+            // An empty line before the request line is skipped, because some old clients send an empty line after a
+            // body (RFC 9112 section 2.2).
             state = .head(lineStart: head.count)
         } else {
             try headEnded()

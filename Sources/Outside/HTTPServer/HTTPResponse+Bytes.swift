@@ -2,8 +2,8 @@ import HTTPSemantics
 package import Timekeeping
 
 extension HTTPResponse {
-    /// The bytes of the whole response, as they are sent. The response leaves out a field that contains a line end or
-    /// another forbidden byte.
+    /// The bytes of the whole response, as they are sent. A field that contains a line end or another forbidden byte is
+    /// left out of the response.
     package func bytes(at date: UnixTime, staysOpen: Bool, withoutBody: Bool = false) -> [UInt8] {
         var out = head(at: date, room: body.count)
         // A response with the status 1xx, 204 or 304 has no Content-Length (RFC 9110 section 8.6).
@@ -15,7 +15,7 @@ extension HTTPResponse {
     }
 
     /// The bytes of the head, for a response whose body is sent in pieces. The last chunk, or the end of the
-    /// connection, marks the end of the body.
+    /// connection, marks the end of a body that is sent in pieces.
     func head(at date: UnixTime, staysOpen: Bool, isChunked: Bool) -> [UInt8] {
         precondition(status >= 200 && status != 204 && status != 304, "there is no body with this status")
         var out = head(at: date, room: 0)

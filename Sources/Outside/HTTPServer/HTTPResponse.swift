@@ -5,7 +5,7 @@ package struct HTTPResponse: Sendable {
     package var status: Int
     package var fields: [HTTPField]
     package var body: [UInt8]
-    /// Whether the server closes the connection after this response, even if more requests could follow.
+    /// Whether the server closes the connection after the response, even if more requests could follow.
     package var endsConnection = false
 
     package init(status: Int, fields: [HTTPField] = [], body: [UInt8] = []) {
@@ -14,7 +14,7 @@ package struct HTTPResponse: Sendable {
         self.body = body
     }
 
-    /// Makes a response with a body of this media type.
+    /// Makes a response with a body of the given media type.
     package init(status: Int = 200, type: String, body: [UInt8]) {
         self.init(status: status, fields: [HTTPField("Content-Type", type)], body: body)
     }

@@ -3,11 +3,11 @@ import Glibc
 
 /// A connection to a MariaDB or MySQL server that blocks its thread, with a time limit for each read and write.
 ///
-/// The class is not `Sendable`, because only one thread at a time can use a connection.
+/// A ``MariaDBConnection`` is not `Sendable`, because only one thread at a time can use a connection.
 @safe package final class MariaDBConnection {
     private let raw: UnsafeMutablePointer<MYSQL>
 
-    /// The address of a server, and the login data.
+    /// The address of a MariaDB or MySQL server, and the login data.
     package struct Server: Hashable, Sendable {
         package var host = "localhost"
         package var port: UInt16 = 3306
@@ -16,8 +16,8 @@ import Glibc
         package var user = ""
         package var password: String?
         package var database = ""
-        /// The file with certificate authorities. If it is set, the connection uses TLS and checks the server's
-        /// certificate and name.
+        /// The file with certificate authorities. If the file with certificate authorities is set, the connection uses
+        /// TLS and checks the server's certificate and name.
         package var authorityFile: String?
 
         package init() {}
@@ -35,7 +35,7 @@ import Glibc
     ///   - server: the server and the login data.
     ///   - time: the time limit of the attempt, and of each later read and write, in whole seconds.
     ///   - bytes: the maximum size in bytes of one packet from the server.
-    /// - Throws: the reason why there is no connection.
+    /// - Throws: the reason why no connection is possible.
     package init(_ server: Server, within time: Duration, bytes: Int) throws(MariaDBError) {
         guard let opened = unsafe mysql_init(nil) else {
             throw MariaDBError(kind: .connection, message: "there is not enough memory")
@@ -44,7 +44,8 @@ import Glibc
         set(MYSQL_OPT_CONNECT_TIMEOUT, UInt32(clamping: max(time.components.seconds, 1)))
         set(MYSQL_OPT_READ_TIMEOUT, UInt32(clamping: max(time.components.seconds, 1)))
         set(MYSQL_OPT_WRITE_TIMEOUT, UInt32(clamping: max(time.components.seconds, 1)))
-        // LOAD DATA LOCAL is forbidden, because a malicious server could use it to request any file of this machine.
+        // LOAD DATA LOCAL is forbidden, because a malicious server could use LOAD DATA LOCAL to request any file of the
+        // machine.
         set(MYSQL_OPT_LOCAL_INFILE, 0)
         var packet = CUnsignedLong(bytes)
         unsafe mysql_options(raw, MYSQL_OPT_MAX_ALLOWED_PACKET, &packet)
@@ -71,16 +72,17 @@ import Glibc
         unsafe mysql_options(raw, option, &value)
     }
 
-    /// Runs a query whose parameters are sent separately from the text, so that they cannot change the query.
+    /// Runs an SQL query; its parameters are sent separately from the query's text, so that no parameter can change the
+    /// query.
     ///
     /// After any error except `text` and `values`, the connection must be released.
     ///
     /// - Parameters:
     ///   - sql: one SQL statement with `?` for each parameter.
     ///   - parameters: the values as UTF-8 text.
-    ///   - limit: the maximum number of rows; if the query returns more rows, it fails.
+    ///   - limit: the maximum number of rows; if the query returns more rows, the query fails.
     ///   - longest: the maximum size in bytes of a value in the result.
-    /// - Returns: the rows, and the names of the columns even if there is no row.
+    /// - Returns: the rows, and the names of the columns even if the result has no row.
     /// - Throws: the reason why the query returned no rows.
     package func query(
         _ sql: String, _ parameters: [[UInt8]], rows limit: Int, longest: Int

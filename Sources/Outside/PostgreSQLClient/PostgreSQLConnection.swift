@@ -1,11 +1,11 @@
 import CPQ
 import Glibc
 
-/// A connection to a PostgreSQL server. Each operation blocks its thread, at most for the time limit that was passed to
-/// it.
+/// A connection to a PostgreSQL server. Each operation on the connection blocks its thread, at most for the time limit
+/// that was passed to the operation.
 ///
-/// Only the DNS look-up of the server's name can take longer than the time limit. The class is not `Sendable`, because
-/// only one thread at a time can use a connection.
+/// Only the DNS look-up of the server's name can take longer than the time limit. A ``PostgreSQLConnection`` is not
+/// `Sendable`, because only one thread at a time can use a connection.
 @safe package final class PostgreSQLConnection {
     private let raw: OpaquePointer
 
@@ -21,7 +21,7 @@ import Glibc
     ///   - url: a connection URI, such as `postgresql://user@host/database?sslmode=require`.
     ///   - parameters: further connection parameters of libpq, which override the parameters of the URI.
     ///   - time: the time limit of the whole attempt.
-    /// - Throws: the reason why there is no connection.
+    /// - Throws: the reason why no connection is possible.
     package init(_ url: String, _ parameters: [(name: String, value: String)], within time: Duration)
         throws(PostgreSQLError)
     {
@@ -46,17 +46,17 @@ import Glibc
 
     deinit { unsafe PQfinish(raw) }
 
-    /// Runs a query whose parameters are sent separately from the text, so that they cannot change the query.
+    /// Runs a query whose parameters are sent separately from the text, so that the parameters cannot change the query.
     ///
     /// After any error except `query`, the connection must be released.
     ///
     /// - Parameters:
     ///   - sql: one SQL statement, in which `$1`, `$2` and so on stand for the parameters.
     ///   - parameters: the values as UTF-8 text without zero bytes.
-    ///   - limit: the maximum number of rows; if the query returns more rows, it fails.
+    ///   - limit: the maximum number of rows; if the query returns more rows, the query fails.
     ///   - bytes: the maximum size of the answer in bytes.
     ///   - time: the time limit until the last row has arrived.
-    /// - Returns: the rows, and the names of the columns even if there is no row.
+    /// - Returns: the rows, and the names of the columns even if the result has no row.
     /// - Throws: the reason why the query returned no rows.
     package func query(
         _ sql: String, _ parameters: [[UInt8]], rows limit: Int, bytes: Int, within time: Duration
@@ -77,7 +77,8 @@ import Glibc
             switch unsafe PQresultStatus(result) {
             case PGRES_SINGLE_TUPLE, PGRES_TUPLES_OK:
                 unsafe Self.read(result, into: &found)
-                // The remaining rows are not read, so the connection cannot run another query and must be released.
+                // After too many rows, the remaining rows are not read, so the connection cannot run another query and
+                // must be released.
                 if found.rows.count > limit {
                     throw PostgreSQLError(kind: .tooManyRows, message: "more rows than \(limit)")
                 }
@@ -127,8 +128,8 @@ import Glibc
             try wait(for: Int16(POLLIN), until: end)
             left -= Int(unsafe pq_bytes_waiting(PQsocket(raw)))
             guard unsafe PQconsumeInput(raw) == 1 else { throw error(.connection) }
-            // If one row is longer than the limit, the query fails here, because libpq would read a row of any length
-            // into memory.
+            // If one row is longer than the limit, the query fails, because libpq would read a row of any length into
+            // memory.
             if left < 0, unsafe PQisBusy(raw) != 0 {
                 throw PostgreSQLError(kind: .tooLong, message: "the answer is too long")
             }

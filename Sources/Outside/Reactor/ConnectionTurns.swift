@@ -4,7 +4,7 @@ import Collections
 ///
 /// If thousands of connections open or close together, the loop handles other events after every few connections.
 ///
-/// An event retains this object, so an event exists only while work waits for it.
+/// An event retains the ``ConnectionTurns``, so an event exists only while work waits for the event.
 final class ConnectionTurns {
     private unowned let loop: EventLoop
     private var work = Queue<() -> Void>()
@@ -43,7 +43,7 @@ final class ConnectionTurns {
 
     // MARK: Beginnings and ends
 
-    /// Runs the job after all jobs that were added before it, and never before this function has returned.
+    /// Runs the job after all jobs that were added earlier, and never before ``doLater(_:)`` has returned.
     func doLater(_ job: @escaping () -> Void) {
         work.append(job)
         guard workEvent == nil else { return }
@@ -75,8 +75,8 @@ final class ConnectionTurns {
 
     /// Counts that a connection was served.
     ///
-    /// - Returns: whether the connection must now wait for other events. A connection of the usual priority must wait
-    ///   after ``servedInARow`` connections of this priority were served without a connection of lower priority.
+    /// - Returns: whether the connection must now wait for other events; this is true after ``servedInARow``
+    ///   connections of the usual priority were served without a connection of lower priority.
     func mustGiveWay(after turn: LoopTurn) -> Bool {
         switch turn {
         case .usual:

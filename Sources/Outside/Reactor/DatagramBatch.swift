@@ -6,7 +6,7 @@ import Glibc
 ///
 /// A batch is valid only while its handler runs, so the handler must copy the bytes that it keeps.
 ///
-/// - The type is `@unchecked Sendable`, because it is filled and read only on the loop's thread.
+/// - The type is `@unchecked Sendable`, because only the loop's thread fills and reads it.
 @safe
 package final class DatagramBatch: @unchecked Sendable {
     /// The maximum number of datagrams in one batch.
@@ -23,13 +23,13 @@ package final class DatagramBatch: @unchecked Sendable {
     /// kernel's socket buffer.
     package var isFull: Bool { count == Self.capacity }
 
-    /// Allocates the memory.
+    /// Allocates the memory of a batch of datagrams.
     ///
-    /// - Parameter slot: the maximum size of a datagram in bytes. A longer datagram is cut at this size and marked as
+    /// - Parameter slot: the maximum size of a datagram in bytes; a longer datagram is cut at this size and marked as
     ///   cut.
     init(slot: Int) {
         self.slot = slot
-        // The distance between two slots must not be a power of two, because the datagrams would then compete for few
+        // The distance between two slots must not be a power of two: if it were, the datagrams would compete for few
         // sets of the processor's cache. Long slots cost no memory, because the kernel provides only the pages to which
         // a datagram is written.
         stride = (slot + 1151) & ~63
@@ -54,7 +54,7 @@ package final class DatagramBatch: @unchecked Sendable {
         unsafe bytes.deallocate()
     }
 
-    /// Replaces the batch's contents by the datagrams that wait on the socket, if there are any.
+    /// Replaces the batch's contents by the datagrams that wait on the socket, if any wait.
     func receive(from descriptor: Int32) throws(SystemError) {
         for index in 0..<count {
             unsafe messages[index].header.msg_namelen = socklen_t(SocketAddress.slotSize)

@@ -41,7 +41,8 @@ final class DatagramQueue {
 
     var isEmpty: Bool { first == end }
 
-    /// Copies the datagram into the queue. The result is `false` if the queue is full.
+    /// Copies the datagram into the queue of outgoing datagrams. If the queue of datagrams is full, ``append(_:to:)``
+    /// returns `false`.
     func append(_ datagram: Span<UInt8>, to target: Endpoint) -> Bool {
         guard end < capacity, datagram.count <= byteCapacity - used else { return false }
         let start = unsafe bytes + used
@@ -65,9 +66,9 @@ final class DatagramQueue {
         case blocked
     }
 
-    /// Sends the queued datagrams to the kernel, as far as it accepts them. If the kernel refuses a datagram, the
-    /// datagram is skipped and counted. The kernel refuses datagrams without a route, datagrams that are too long, and
-    /// datagrams that a firewall forbids.
+    /// Sends the queued datagrams to the kernel, as far as the kernel accepts them. If the kernel refuses a datagram,
+    /// the datagram is skipped and counted. The kernel refuses datagrams without a route, datagrams that are too long,
+    /// and datagrams that a firewall forbids.
     func flush(to descriptor: Int32, counters: inout DatagramCounters) -> Progress {
         while first < end {
             let count = min(end - first, DatagramBatch.capacity)

@@ -4,8 +4,8 @@ import Timekeeping
 ///
 /// The actor must also keep a reference to its loop, because the executor reference does not keep the loop alive.
 /// Callbacks on the loop's thread enter the actor by `assumeIsolated`. Callbacks that run for each message use
-/// ``LoopActor/onLoop(_:)``, which is faster than `assumeIsolated`. Closures that the actor passes to this module use
-/// neither of the two functions, because the closures run only on the loop's thread.
+/// ``LoopActor/onLoop(_:)``, which is faster than `assumeIsolated`. Closures that the actor passes to the reactor use
+/// neither of the two functions, because these closures run only on the loop's thread.
 extension EventLoop: SerialExecutor {
     @usableFromInline package func enqueue(_ job: consuming ExecutorJob) { add(.task(UnownedJob(job))) }
 
@@ -33,8 +33,8 @@ extension LoopActor {
     package nonisolated func onLoop<Result>(_ body: (isolated Self) -> Result) -> Result {
         loop.checkIsolated()
         return withoutActuallyEscaping(body) { body in
-            // This cast is safe, because the isolation of a closure exists only in the closure's type, and the actor is
-            // passed as an ordinary argument.
+            // The cast of the closure is safe, because the isolation of a closure exists only in the closure's type,
+            // and the actor is passed as an ordinary argument.
             unsafe unsafeBitCast(body, to: ((Self) -> Result).self)(self)
         }
     }
@@ -51,18 +51,18 @@ extension LoopActor {
 }
 
 extension EventLoop {
-    /// Starts a task that runs only on the loop. The task begins after the jobs that were posted earlier. Call this
-    /// function only on the loop's thread.
+    /// Starts a task that runs only on the loop. The task begins after the jobs that were posted earlier.
+    /// ``startTask(_:)`` may be called only on the loop's thread.
     ///
-    /// Without its isolated parameter, a closure `body` with a capture list would leave the loop's thread (Swift 6.3).
+    /// If `body` had no isolated parameter, a closure with a capture list would leave the loop's thread (Swift 6.3).
     package func startTask(_ body: @escaping @Sendable (isolated LoopTask) async -> Void) {
         LoopTask(on: self).assumeIsolated { $0.start(body) }
     }
 
-    /// Suspends a task of this loop for the duration, while the loop does other work.
+    /// Suspends a task of the loop for the duration, while the loop does other work.
     package func pause(_ duration: Duration) async throws(SystemError) {
         var timer: LoopTimer?
-        // The timer is retained until the pause ends, because a released timer does not fire.
+        // The timer of the pause is retained until the pause ends, because a released timer does not fire.
         defer { withExtendedLifetime(timer) {} }
         let result: Result<Void, SystemError> = await withCheckedContinuation { waiter in
             do throws(SystemError) {
@@ -75,7 +75,7 @@ extension EventLoop {
     }
 }
 
-/// The actor that runs a task on its loop.
+/// The actor that runs a task on the actor's event loop.
 package actor LoopTask {
     private let loop: EventLoop
     package nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }

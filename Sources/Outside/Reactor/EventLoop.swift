@@ -6,12 +6,12 @@ package import Timekeeping
 /// An event loop: one thread that waits for sockets, timers, signals and posted jobs. The loop is also the executor of
 /// the actors that belong to it.
 ///
-/// Objects of a loop, such as sockets and timers, must be used only on the loop's thread, or before ``run()``. Any
-/// thread can call ``post(_:)``, ``stop()`` and the executor's functions. Using an object on a wrong thread is a
+/// Objects of an event loop, such as sockets and timers, must be used only on the loop's thread, or before ``run()``.
+/// Any thread can call ``post(_:)``, ``stop()`` and the executor's functions. Using an object on a wrong thread is a
 /// programming error, and ends the process.
 ///
 /// - The type is `@unchecked Sendable`, because the code checks that only the running thread uses the libevent base.
-///   All other stored properties are atomic or protected by a lock.
+///   All stored properties except the libevent base are atomic or protected by a lock.
 @safe
 @usableFromInline
 package final class EventLoop: @unchecked Sendable {
@@ -19,21 +19,22 @@ package final class EventLoop: @unchecked Sendable {
     let base: OpaquePointer
     private let wakeDescriptor: Descriptor
     private var wakeEvent: OpaquePointer?
-    /// The id of the thread that is inside ``run()``; 0 if there is none.
+    /// The id of the thread that is inside ``run()``; 0 if no thread is inside.
     private let runningThread = Atomic<UInt>(0)
     private let state = Locked(State())
     /// The memory and the timer that all streams of the loop share.
     private(set) lazy var streams = StreamShare()
     /// Divides the loop's time between connections and other work.
     private(set) lazy var connectionTurns = ConnectionTurns(of: self)
-    /// The bound sockets that a service manager passed to the process. Set this property before any socket is bound.
+    /// The bound sockets that a service manager passed to the process. The loop's property `handover` must be set
+    /// before any socket is bound.
     package var handover = SocketHandover()
-    /// The limit of TLS handshakes that one source can begin per second; `nil` for no limit.
+    /// The limit of TLS handshakes that one source may begin per second; `nil` for no limit.
     package var handshakeLimit: HandshakeLimit?
     private var handshakeThread: HandshakeThread?
 
     /// A posted job, which the loop runs between the callbacks of its events. Jobs run in the order of their arrival.
-    /// The number of waiting jobs has no limit, because an executor is not allowed to refuse a job.
+    /// The number of waiting jobs has no limit, because an executor may not refuse a job.
     enum Job {
         case task(UnownedJob)
         case closure(@Sendable () -> Void)
@@ -52,8 +53,8 @@ package final class EventLoop: @unchecked Sendable {
         guard let configuration = unsafe event_config_new() else { throw SystemError(call: "event_base", code: ENOMEM) }
         defer { unsafe event_config_free(configuration) }
         unsafe event_config_set_flag(configuration, Int32(EVENT_BASE_FLAG_NOLOCK.rawValue))
-        // The loop looks for new events after 256 callbacks or 0.5 ms. Because of the two limits, jobs that post more
-        // jobs do not block the sockets, and a datagram does not wait for all busy connections.
+        // The loop looks for new events after 256 callbacks or 0.5 ms. Because of the limits on callbacks, jobs that
+        // post more jobs do not block the sockets, and a datagram does not wait for all busy connections.
         var longest = timeval(.microseconds(500))
         unsafe event_config_set_max_dispatch_interval(configuration, &longest, 256, 0)
         wakeDescriptor = try System.wakeDescriptor()
@@ -61,7 +62,7 @@ package final class EventLoop: @unchecked Sendable {
             throw SystemError(call: "event_base", code: errno)
         }
         unsafe self.base = base
-        // The priorities must be set before the first event is created.
+        // The priorities of events must be set before the first event is created.
         unsafe event_base_priority_init(base, LoopTurn.count)
         // The pointer is unretained, because deinit frees the event before the loop's memory.
         let context = unsafe Unmanaged.passUnretained(self).toOpaque()
@@ -94,7 +95,7 @@ package final class EventLoop: @unchecked Sendable {
         while !state.withLock({ $0.isStopping }) {
             unsafe event_base_loop(base, EVLOOP_NO_EXIT_ON_EMPTY)
         }
-        // Jobs that were posted before ``stop()`` run now. Later jobs wait until the loop runs again.
+        // Jobs that were posted before ``stop()`` run now. Jobs that come later wait until the event loop runs again.
         runJobs()
         runningThread.store(0, ordering: .releasing)
         state.withLock { state in
@@ -103,17 +104,17 @@ package final class EventLoop: @unchecked Sendable {
         }
     }
 
-    /// Runs the loop on a new thread; ``join()`` waits for the end of this thread. The command `top -H` shows the name
-    /// of the thread. With `givesWay`, the kernel prefers other threads when processors are scarce.
+    /// Runs the loop on a new thread; ``join()`` waits for the end of the thread. The command `top -H` shows the name
+    /// of the thread. If `givesWay` is true, the kernel prefers other threads when processors are scarce.
     package func start(
         name: String = "loop", givesWay: Bool = false, ended: @escaping @Sendable () -> Void = {}
     ) throws(SystemError) {
-        // The nice value is 5: if a thread with the nice value 0 needs the same processor, this thread gets a quarter
-        // of the processor's time.
+        // The nice value is 5: if a thread with the nice value 0 needs the same processor, the loop's thread gets a
+        // quarter of the processor's time.
         try start(name: name, niceness: givesWay ? 5 : 0, ended: ended)
     }
 
-    /// Runs the loop on a new thread with the given nice value.
+    /// Runs the event loop on a new thread with the given nice value (priority).
     package func start(name: String, niceness: Int32, ended: @escaping @Sendable () -> Void = {}) throws(SystemError) {
         let start = ThreadStart(loop: self, name: name, niceness: niceness, ended: ended)
         let context = unsafe Unmanaged.passRetained(start).toOpaque()
@@ -127,8 +128,8 @@ package final class EventLoop: @unchecked Sendable {
         state.withLock { $0.thread = started }
     }
 
-    /// Runs the loop on a new thread, and returns when that thread has ended after ``stop()``. A task that awaits this
-    /// function blocks no thread.
+    /// Runs the loop on a new thread, and returns when that thread has ended after ``stop()``. A task that awaits
+    /// ``runOnThread(name:)`` blocks no thread.
     package func runOnThread(name: String) async throws(SystemError) {
         goFirst()
         let failure: SystemError? = await withCheckedContinuation { waiter in
@@ -142,14 +143,14 @@ package final class EventLoop: @unchecked Sendable {
         join()
     }
 
-    /// Ends ``run()`` after the jobs that were posted so far. Any thread can call this function.
+    /// Ends ``run()`` after the jobs that were posted so far. Any thread can call ``stop()``.
     package func stop() {
         state.withLock { $0.isStopping = true }
         post {}
     }
 
-    /// Waits for the end of the thread that ``start(name:givesWay:ended:)`` started. The loop's own thread must not use
-    /// this function.
+    /// Waits for the end of the thread that ``start(name:givesWay:ended:)`` started. The loop's own thread must not
+    /// call ``join()``.
     package func join() {
         precondition(!isCurrent, "a loop cannot wait for itself")
         let thread = state.withLock { state in
@@ -159,7 +160,7 @@ package final class EventLoop: @unchecked Sendable {
         if let thread { pthread_join(thread, nil) }
     }
 
-    /// Stops the loop, and waits until the loop's thread has ended, unless this function runs on the loop's thread.
+    /// Stops the loop, and waits until the loop's thread has ended, unless the calling thread is the loop's thread.
     func leave() {
         stop()
         guard isCurrent else { return join() }
@@ -173,7 +174,7 @@ package final class EventLoop: @unchecked Sendable {
 
     // MARK: Jobs
 
-    /// Runs the job on the loop's thread, after jobs that were posted before it. Any thread can call this function.
+    /// Runs the job on the loop's thread, after jobs that were posted earlier. Any thread can call ``post(_:)``.
     package func post(_ job: @escaping @Sendable () -> Void) { add(.closure(job)) }
 
     func add(_ job: Job) {
@@ -190,8 +191,8 @@ package final class EventLoop: @unchecked Sendable {
         }
     }
 
-    /// Runs a job that frees C memory. The job runs immediately if the loop cannot be using the memory, and otherwise
-    /// on the loop.
+    /// Runs a job that frees C memory. If the loop cannot be using the memory, the job runs immediately; if it can, the
+    /// job runs on the loop.
     package func dispose(_ job: @escaping @Sendable () -> Void) {
         guard !isCurrent else { return job() }
         let isRunning = state.withLock { $0.isRunning }
@@ -234,11 +235,11 @@ package final class EventLoop: @unchecked Sendable {
     /// Whether the current thread is the loop's thread.
     package var isCurrent: Bool { runningThread.load(ordering: .acquiring) == System.currentThread }
 
-    /// Whether a thread is inside ``run()``.
+    /// Whether a thread is running the event loop (``run()``).
     package var isRunning: Bool { runningThread.load(ordering: .acquiring) != 0 }
 
-    /// Ends the process if the current thread is not allowed to use objects of this loop. The loop's thread is always
-    /// allowed to use them, and another thread only while the loop does not run.
+    /// If the current thread may not use objects of the loop, ends the process. The loop's thread may always use the
+    /// loop's objects, and another thread only while the loop does not run.
     package func checkThread() {
         let thread = runningThread.load(ordering: .acquiring)
         precondition(thread == 0 || thread == System.currentThread, "called from outside the event loop's thread")

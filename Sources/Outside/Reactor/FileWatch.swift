@@ -3,7 +3,7 @@ import CEvent
 /// Calls a handler when a descriptor can be read or written. A watch owns its descriptor only if it was created with
 /// ``init(owning:on:turn:until:handler:)``.
 ///
-/// The owner must release a watch before the descriptor is closed.
+/// The owner must release a watch before somebody closes the watch's descriptor.
 ///
 /// - The type is `@unchecked Sendable`, because every use is checked to be on the loop's thread.
 package final class FileWatch: @unchecked Sendable {
@@ -28,13 +28,13 @@ package final class FileWatch: @unchecked Sendable {
     /// Creates a watch, which calls the handler only after ``watch(for:)``.
     ///
     /// - Parameters:
-    ///   - descriptor: the descriptor to watch.
-    ///   - loop: the loop that watches the descriptor.
+    ///   - descriptor: the descriptor that the loop watches.
+    ///   - loop: the event loop that waits for events on the descriptor.
     ///   - turn: the priority of the handler.
-    ///   - deadline: the timer of this loop that ends the watch; `nil` if no timer ends it. The deadline's priority
-    ///     must not be lower than `turn`.
-    ///   - handler: called while the descriptor is ready.
-    /// - Throws: if memory is lacking.
+    ///   - deadline: the timer of the loop that ends the watch; `nil` if no timer ends the watch; its priority must not
+    ///     be lower than `turn`.
+    ///   - handler: the function that is called while the descriptor is ready.
+    /// - Throws: an error if memory is lacking.
     package convenience init(
         descriptor: Int32, on loop: EventLoop, turn: LoopTurn = .usual, until deadline: LoopTimer?,
         handler: @escaping (_ ready: Interest) -> Void
@@ -43,7 +43,7 @@ package final class FileWatch: @unchecked Sendable {
             descriptor: descriptor, owned: nil, loop: loop, turn: turn, deadline: deadline, handler: handler)
     }
 
-    /// Creates a watch that owns the descriptor, and closes it when the watch is released.
+    /// Creates a watch that owns the descriptor, and closes the descriptor when the watch is released.
     convenience init(
         owning descriptor: consuming Descriptor, on loop: EventLoop, turn: LoopTurn = .usual,
         until deadline: LoopTimer?, handler: @escaping (_ ready: Interest) -> Void
@@ -74,8 +74,8 @@ package final class FileWatch: @unchecked Sendable {
     }
 
     deinit {
-        // The events are removed before the descriptor is closed, because a new file can get the same descriptor number
-        // immediately.
+        // The events are removed before the descriptor is closed, because a new file can immediately get the same
+        // descriptor number.
         reading = nil
         writing = nil
     }

@@ -3,15 +3,15 @@ import Crypto
 /// A thread that performs the TLS handshakes of accepted connections.
 ///
 /// One handshake takes as much processor time as dozens of calls, and when all phones reconnect together, thousands of
-/// handshakes are needed. Handshakes therefore do not run on the loop's thread. The loop's thread has priority over
-/// this thread, so that calls do not wait for new connections.
+/// handshakes are needed. TLS handshakes run on the handshake thread, and not on the event loop's thread. The loop's
+/// thread has priority over the handshake thread, so that calls do not wait for new connections.
 ///
-/// - The type is `@unchecked Sendable`, because handshakes are used only on this thread, and all other properties are
-///   behind a lock.
+/// - The type is `@unchecked Sendable`, because only its thread uses handshakes, and all other properties are behind a
+///   lock.
 final class HandshakeThread: @unchecked Sendable {
-    /// How a handshake ended.
+    /// How a TLS handshake ended.
     enum End: Sendable {
-        /// The handshake succeeded, and the receiver of this result owns the socket.
+        /// The handshake succeeded, and the receiver of the result owns the socket.
         case done(socket: Int32)
         case failed(StreamCloseReason)
     }
@@ -27,27 +27,28 @@ final class HandshakeThread: @unchecked Sendable {
         var waiting: [@Sendable () -> Void] = []
     }
 
-    /// The maximum number of connections that wait for the start of their handshakes. Connections above this limit wait
+    /// The maximum number of connections that wait for the start of their handshakes. Connections above the limit wait
     /// in the kernel, where no time limit applies to them.
     private static let backlogLimit = 64
 
     init() throws(SystemError) {
         loop = try EventLoop()
-        // The nice value is 10: if a thread with the nice value 0 needs the same processor, this thread gets a tenth of
-        // the processor's time.
+        // The nice value is 10: if a thread with the nice value 0 needs the same processor, the handshake thread gets a
+        // tenth of the processor's time.
         try loop.start(name: "handshakes", niceness: 10)
     }
 
     deinit { loop.leave() }
 
-    /// Begins a handshake.
+    /// Begins the TLS handshake of an accepted connection.
     ///
     /// - Parameters:
     ///   - number: the unique number of the connection.
-    ///   - descriptor: the connected socket.
-    ///   - session: the session of the server's side. No other code must use the session until the handshake has ended.
-    ///   - ended: called once, on the handshake thread, unless the returned object was released.
-    /// - Returns: an object that keeps the handshake running. If this object is released, the handshake is broken off
+    ///   - descriptor: the file descriptor of the connected socket.
+    ///   - session: the session of the server's side, which no other code may use until the handshake has ended.
+    ///   - ended: the function that is called once, on the handshake thread, at the end of the handshake, unless the
+    ///     returned object was released before.
+    /// - Returns: an object that keeps the handshake running; if the object is released, the handshake is broken off
     ///   and its socket closed.
     func begin(
         _ number: UInt64, _ descriptor: consuming Descriptor, _ session: TLSSession,
@@ -104,7 +105,7 @@ final class HandshakeThread: @unchecked Sendable {
     }
 }
 
-/// A running handshake, which is broken off when this object is released.
+/// A running handshake, which is broken off when its ``PendingHandshake`` is released.
 final class PendingHandshake: Sendable {
     private let number: UInt64
     private let thread: HandshakeThread
@@ -117,7 +118,7 @@ final class PendingHandshake: Sendable {
     deinit { thread.cancel(number) }
 }
 
-/// One handshake, used only on the handshake thread.
+/// One TLS handshake, which only the handshake thread uses.
 private final class Handshake {
     private var descriptor: Descriptor?
     private let session: TLSSession
@@ -127,25 +128,26 @@ private final class Handshake {
     /// Prepares a handshake.
     ///
     /// - Parameters:
-    ///   - descriptor: the connected socket.
-    ///   - session: the server's session.
-    ///   - loop: the loop of the handshake thread.
-    ///   - ready: called when the socket can be read or written.
-    /// - Throws: if memory is lacking.
+    ///   - descriptor: the file descriptor of the connected socket.
+    ///   - session: the server's TLS session.
+    ///   - loop: the event loop of the handshake thread.
+    ///   - ready: the function that is called when the socket can be read or written.
+    /// - Throws: an error if memory is lacking.
     init(
         _ descriptor: consuming Descriptor, _ session: TLSSession, on loop: EventLoop, ready: @escaping () -> Void
     ) throws(SystemError) {
         let number = descriptor.number
         self.descriptor = consume descriptor
         self.session = session
-        // This watch has no deadline of its own, because the connection's loop limits the time of a handshake.
+        // The watch on a handshake's socket has no deadline, because the connection's loop limits the time of a
+        // handshake.
         watch = try FileWatch(descriptor: number, on: loop, until: nil) { _ in ready() }
         guard session.accept(on: number) else { throw SystemError(call: "BIO_new", code: SystemError.outOfMemory) }
     }
 
     deinit {
-        // The events are removed before the descriptor is closed, because a new file can get the same descriptor number
-        // immediately.
+        // The events are removed before the descriptor is closed, because a new file can immediately get the same
+        // descriptor number.
         watch = nil
     }
 

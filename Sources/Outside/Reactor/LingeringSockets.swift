@@ -4,8 +4,8 @@ import Timekeeping
 /// The sockets of closed connections; each socket stays open until the peer closes its side.
 ///
 /// If a socket is closed while input is unread, or if more input arrives afterwards, the kernel resets the connection,
-/// and the peer loses the last output. To avoid this loss, the daemon first ends only its own side (`shutdown`), and
-/// drops input until the peer ends its side.
+/// and the peer loses the last output. To avoid the loss of output, the daemon first ends only its own side
+/// (`shutdown`), and drops input until the peer ends its side.
 final class LingeringSockets {
     private struct LingeringSocket {
         let watch: FileWatch
@@ -17,8 +17,8 @@ final class LingeringSockets {
     /// same time limit.
     private var order = Queue<UInt64>()
     private var lastNumber: UInt64 = 0
-    /// The timer of the first socket. The timer retains the loop, and the loop retains this object, so the timer exists
-    /// only while sockets linger.
+    /// The timer that closes the lingering socket whose time ends first. The timer retains the loop, and the loop
+    /// retains the ``LingeringSockets``, so the timer exists only while sockets linger.
     private var timer: LoopTimer?
 
     /// The time after which a socket is closed even if its peer has not ended its side.
@@ -27,8 +27,8 @@ final class LingeringSockets {
     /// listener.
     private static let limit = 1000
 
-    /// Ends the daemon's output on the socket, once all output is sent. The socket is then closed when the peer ends
-    /// its side, or after the time limit.
+    /// Ends the daemon's output on the socket, when all output is sent. The socket is then closed when the peer ends
+    /// its side, or after two seconds.
     func bid(on socket: consuming Descriptor, of loop: EventLoop) {
         System.endOutput(socket.number)
         guard sockets.count < Self.limit else { return }

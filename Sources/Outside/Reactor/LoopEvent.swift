@@ -3,16 +3,16 @@ import Glibc
 import Timekeeping
 
 /// An object with a function that the loop calls when an event fires. The function's argument has libevent's `EV_`
-/// bits, which say what has happened.
+/// bits, which say which event has happened.
 protocol LoopEventTarget: AnyObject {
     func fired(_ cause: Int16)
 }
 
 /// The sole owner of one libevent event, and of its descriptor if a descriptor was passed.
 ///
-/// The libevent event refers to its target only weakly, through a box. Any thread can release this owner, because the
-/// deinit of an actor runs on the thread that releases the actor last. The libevent event itself is freed on the loop's
-/// thread.
+/// The libevent event refers to its target only weakly, through a box. Any thread can release the object that owns a
+/// loop event, because the deinit of an actor runs on the thread that releases the actor last. The libevent event
+/// itself is freed on the loop's thread.
 @safe
 final class LoopEvent {
     let loop: EventLoop
@@ -23,7 +23,7 @@ final class LoopEvent {
         weak var target: (any LoopEventTarget)?
     }
 
-    /// Creates an event for a descriptor or a signal with this `number`; for a timer, `number` is -1. The argument
+    /// Creates an event for a descriptor or a signal with the given `number`; for a timer, `number` is -1. The argument
     /// `flags` has libevent's `EV_` bits.
     init(loop: EventLoop, number: Int32, flags: Int32, turn: LoopTurn = .usual) throws(SystemError) {
         loop.checkThread()
@@ -46,7 +46,7 @@ final class LoopEvent {
         loop.dispose { remains.free() }
     }
 
-    /// The C objects of an event, freed on the loop's thread.
+    /// libevent's objects for an event, which are freed on the event loop's thread.
     ///
     /// - The type is `@unchecked Sendable`, because it moves to the loop and is used once.
     @safe
@@ -60,7 +60,8 @@ final class LoopEvent {
         }
     }
 
-    /// Sets the target of the event. The event's owner must use this function once, at the end of its own initialiser.
+    /// Sets the object whose function `fired` is called when the event happens. The event's owner must call
+    /// ``setTarget(_:)`` once, at the end of its own initialiser.
     func setTarget(_ target: some LoopEventTarget) {
         unsafe box.takeUnretainedValue().target = target
     }

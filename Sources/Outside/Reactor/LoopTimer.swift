@@ -1,7 +1,8 @@
 import CEvent
 package import Timekeeping
 
-/// A timer whose deadline can be changed. After each ``arm(at:)``, the timer fires once, never before the deadline.
+/// A timer of an event loop, whose deadline can be changed. After each ``arm(at:)``, the timer fires once, never before
+/// the deadline.
 ///
 /// A released timer does not fire.
 ///
@@ -13,9 +14,10 @@ package final class LoopTimer: @unchecked Sendable {
     private let handler: () -> Void
     private(set) package var deadline: Instant?
 
-    /// The longest time that libevent waits for a timer before the clock is checked again. The wait is limited, because
-    /// libevent's clock stops while the machine sleeps, but the clock of ``Instant`` continues. If a deadline passes
-    /// while the machine sleeps, the timer notices it at most this time after the sleep.
+    /// The longest time that libevent waits for a timer before the clock is checked again. The wait of a timer is
+    /// limited, because libevent's clock stops while the machine sleeps, but the clock of ``Instant`` continues. If a
+    /// deadline passes while the machine sleeps, the timer notices the passed deadline at most 30 seconds after the
+    /// sleep.
     private static let longestWait: Duration = .seconds(30)
 
     package init(on loop: EventLoop, turn: LoopTurn = .usual, handler: @escaping () -> Void) throws(SystemError) {
@@ -57,7 +59,7 @@ extension LoopTimer: LoopEventTarget {
 }
 
 extension EventLoop {
-    /// Runs the job once, at this instant or later. The job is cancelled if the returned timer is released.
+    /// Runs the job once, at the given instant or later. The job is cancelled if the returned timer is released.
     package func schedule(at instant: Instant, _ job: @escaping () -> Void) throws(SystemError) -> LoopTimer {
         let timer = try LoopTimer(on: self, handler: job)
         timer.arm(at: instant)

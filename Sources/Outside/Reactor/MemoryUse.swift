@@ -3,14 +3,15 @@ import Glibc
 
 /// Reads the memory use of this process, and its memory limit.
 package enum MemoryUse {
-    /// The memory of this process that is in RAM, in bytes; 0 if the kernel does not report it.
+    /// The memory of this process that is in RAM, in bytes; 0 if the kernel does not report the value.
     package static var resident: Int {
         // The second number in `statm` is the resident memory in pages (proc(5)).
         let pages = text("/proc/self/statm").split(separator: " ").dropFirst().first.flatMap { Int($0) } ?? 0
         return pages.multipliedReportingOverflow(by: Int(sysconf(Int32(_SC_PAGESIZE)))).partialValue
     }
 
-    /// The memory limit of this process's control group (`MemoryMax=` of a systemd unit); `nil` if there is no limit.
+    /// The memory limit of this process's control group (`MemoryMax=` of a systemd unit) in bytes; `nil` if the group
+    /// has no limit.
     package static var allowed: Int? { allowed(group: text("/proc/self/cgroup")) { text($0) } }
 
     /// The memory limit of a control group.

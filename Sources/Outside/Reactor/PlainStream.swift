@@ -1,15 +1,14 @@
 import CEvent
 import Timekeeping
 
-/// The input and output of a connection without TLS.
+/// Output is given to the kernel immediately, or all output together when the input handler has returned.
 ///
 /// Output is given to the kernel immediately, or all together when the input handler has returned. Input is read into
 /// memory that all streams of the loop share. Each message needs one system call for input and one for output, and a
 /// connection without waiting bytes has no buffer.
 ///
 /// The stream's events refer to the connection that owns the stream, and nothing has a weak reference to the stream. In
-/// Swift, an object with weak references is slower to retain, and the stream is retained several times for each
-/// message.
+/// Swift, an object with weak references is slower to retain, and each message retains the stream several times.
 final class PlainStream {
     private let loop: EventLoop
     private let turn: LoopTurn
@@ -21,15 +20,15 @@ final class PlainStream {
     private let share: StreamShare
     private var isReading = false
     var inputLimit = Int.max
-    /// The output that is not completely sent yet; the kernel has already accepted the first `sent` bytes of this
+    /// The output that is not completely sent yet; the kernel has already accepted the first `sent` bytes of the
     /// output.
     private var waiting: [UInt8] = []
     private var sent = 0
     private var isGathering = false
     var outputMark = 0
 
-    // The time limits of input and output. For each message, only the time of its last byte is recorded, and the timer
-    // computes the deadline again when it fires.
+    // The time limits of the connection's input and output. For each message, only the time of its last byte is
+    // recorded, and the timer computes the deadline again when the timer fires.
     private var inputTimeout: Duration?
     private var outputTimeout: Duration = .zero
     /// When the last byte of input arrived, or when reading was resumed.
@@ -54,8 +53,8 @@ final class PlainStream {
     }
 
     deinit {
-        // The events are removed before the descriptor is closed, because a new file can get the same descriptor number
-        // immediately.
+        // The events are removed before the descriptor is closed, because a new file can immediately get the same
+        // descriptor number.
         readable = nil
         writable = nil
         guard deadlineID != .none else { return }
@@ -73,8 +72,8 @@ final class PlainStream {
         updateDeadline()
     }
 
-    /// Reads once from the socket, and passes the input to the connection. If more input waits, the connection reads it
-    /// after other connections were served.
+    /// Reads once from the TCP socket, and passes the input to the connection. A connection reads only a limited amount
+    /// of input in one turn, and further input after other connections were served.
     private func read(for connection: StreamConnection) throws(SystemError) {
         let room = unsafe share.room(upTo: inputLimit)
         guard let count = unsafe try System.receive(descriptor.number, into: room) else { return }
@@ -83,7 +82,8 @@ final class PlainStream {
         connection.received(unsafe Span(_unsafeElements: room).extracting(first: count))
     }
 
-    /// Reads the last input of the peer when the connection ends, and passes it to `body`. Errors are ignored.
+    /// Reads the last input of the peer when the connection ends, and passes the input to `body`. Errors while reading
+    /// the last input are ignored.
     func lendInput(_ body: (Span<UInt8>) -> Void) {
         let room = unsafe share.room(upTo: inputLimit)
         guard let count = unsafe try? System.receive(descriptor.number, into: room), count > 0 else { return }
@@ -184,8 +184,8 @@ final class PlainStream {
         deadlineID = share.schedule(connection, at: next)
     }
 
-    /// Checks the time limits when the stream's deadline is reached. The result is the reason for closing the
-    /// connection; `nil` if the deadline has moved to a later time.
+    /// Checks the time limits when the stream's deadline is reached. If the stream must be closed, the reason is
+    /// returned; if the deadline has moved to a later time, `nil`.
     func deadlineReached(now: Instant) -> StreamCloseReason? {
         deadline = .distantFuture
         deadlineID = .none
@@ -206,8 +206,8 @@ final class PlainStream {
 }
 
 extension [UInt8] {
-    /// Appends the bytes; if the array must grow, it grows only by an eighth. The array has little spare memory,
-    /// because every connection can have such an array, and most output is short.
+    /// Appends the bytes to the array; if the array must grow, it grows only by an eighth. The grown array has little
+    /// spare memory, because every connection can have such an array, and most output is short.
     mutating func appendSparingly(_ bytes: Span<UInt8>) {
         let needed = count + bytes.count
         if capacity < needed { reserveCapacity(needed + Swift.max(needed / 8, 64)) }

@@ -1,21 +1,21 @@
 package import Addressing
 
-/// The header of the PROXY protocol, versions 1 and 2. A load balancer sends this header as the first bytes of a
+/// The header of the PROXY protocol, versions 1 and 2. A load balancer sends the PROXY header as the first bytes of a
 /// connection, to name the real peer.
 ///
-/// Only load balancers that the settings list are allowed to send the header, because a sender can claim any address.
-/// The listed load balancers must always send it.
+/// Only load balancers that the settings list may send a PROXY header, because a sender can claim any address. The
+/// listed load balancers must always send a PROXY header.
 package enum ProxyHeader: Hashable, Sendable {
     /// The bytes are the beginning of a PROXY header, and more bytes are needed.
     case incomplete
     /// The bytes are not a PROXY header, or the PROXY header is malformed.
     case invalid
-    /// A complete header and its length in bytes. Without a source, the load balancer connected on its own behalf, for
-    /// example for a health check.
+    /// A complete PROXY header and its length in bytes. If the header has no source, the load balancer connected on its
+    /// own behalf, for example for a health check.
     case header(length: Int, source: Endpoint?)
 
-    /// The maximum accepted length of a header. Version 2 allows longer headers, but the additional bytes are never
-    /// useful.
+    /// The maximum accepted length of a PROXY header, in bytes. Version 2 of the protocol allows longer headers, but
+    /// the additional bytes are never useful.
     package static let longest = 536
 
     private static let signature: [UInt8] = [13, 10, 13, 10, 0, 13, 10, 81, 85, 73, 84, 10]
@@ -32,8 +32,8 @@ package enum ProxyHeader: Hashable, Sendable {
         }
     }
 
-    /// Whether the bytes begin with this signature of a PROXY header, or with a part of the signature if more bytes
-    /// must follow.
+    /// Whether the bytes begin with the signature `mark` of a PROXY header, or with a part of the signature if more
+    /// bytes must follow.
     private static func begins(_ bytes: Span<UInt8>, _ mark: [UInt8]) -> Bool {
         for index in 0..<min(bytes.count, mark.count) where bytes[index] != mark[index] { return false }
         return true

@@ -4,17 +4,17 @@ import Timekeeping
 /// Reads the PROXY header with which a load balancer begins a connection. Bytes after the PROXY header stay in the
 /// socket, because they belong to the peer.
 ///
-/// Bytes of an incomplete PROXY header are read from the socket as soon as they arrive. If they stayed in the socket,
-/// the socket would always be ready to read, and events of lower priority would never be handled.
+/// Bytes of an incomplete PROXY header are read from the socket as soon as they arrive. If bytes of a PROXY header
+/// stayed in the socket, it would always be ready to read, and events of lower priority would never be handled.
 ///
-/// When this object is released, the wait ends without a callback.
+/// When the ``ProxyHeaderWait`` is released, the wait ends without a callback.
 final class ProxyHeaderWait {
     enum End: Hashable {
         /// The connection began with other bytes than a PROXY header, or no complete header arrived in time.
         case none
-        /// The connection ended without any byte, as in health checks of load balancers.
+        /// The connection ended before a byte of the PROXY header came, as in health checks of load balancers.
         case nothing
-        /// The PROXY header arrived. The endpoint is the peer that the header names; `nil` if the load balancer
+        /// The PROXY header arrived. The endpoint is the peer that the PROXY header names; `nil` if the load balancer
         /// connected on its own behalf.
         case header(Endpoint?)
     }
@@ -24,13 +24,13 @@ final class ProxyHeaderWait {
     private let done: (End) -> Void
     private var timer: LoopTimer?
     private var watch: FileWatch?
-    /// The bytes of the header that have arrived so far.
+    /// The bytes of the PROXY header that have arrived so far.
     private var bytes: [UInt8] = []
 
-    /// Waits for the PROXY header on a socket. The socket must stay open while this object exists. The callback `done`
-    /// is called once, on the loop.
+    /// Waits for the PROXY header on a socket. The socket must stay open while the ``ProxyHeaderWait`` exists. The loop
+    /// calls the callback `done` once.
     ///
-    /// - Throws: if the system lacks the resources to wait.
+    /// - Throws: an error if the system lacks the resources to wait.
     init(
         _ descriptor: Int32, on loop: EventLoop, turn: LoopTurn, until deadline: Instant, done: @escaping (End) -> Void
     ) throws(SystemError) {
@@ -69,7 +69,7 @@ final class ProxyHeaderWait {
         }
     }
 
-    /// Removes bytes from the socket that were already seen by peeking.
+    /// Removes bytes from the socket that were already read by peeking.
     private func take(_ count: Int) throws(SystemError) {
         let room = unsafe loop.streams.room(upTo: count)
         guard unsafe try System.receive(descriptor, into: room) == count else {

@@ -3,19 +3,20 @@ import Glibc
 
 /// The service manager that started this process: systemd (sd_notify(3)) or a compatible program.
 ///
-/// Each message to the manager is one datagram, on a socket that never blocks. Messages are lost if the manager does
-/// not read them.
+/// Each message to the service manager (systemd) is one datagram, on a socket that never blocks. If the service manager
+/// does not read the messages, they are lost.
 package final class ServiceManager: Sendable {
     private let address: [UInt8]
     private let socket: Int32
-    /// The interval at which the manager expects watchdog messages; `nil` if it has no watchdog for this service.
+    /// The interval at which the manager expects watchdog messages; `nil` if the manager has no watchdog for the
+    /// service.
     package let watchdogInterval: Duration?
 
-    /// Finds the service manager. The result is `nil` if no service manager asks for notifications.
+    /// Finds the service manager. If no service manager asks for notifications, no ``ServiceManager`` is created.
     ///
     /// - Parameters:
     ///   - environment: the variables of the process.
-    ///   - process: the process id.
+    ///   - process: the id of the process.
     package init?(environment: [String: String], process: Int32) {
         // The environment variable NOTIFY_SOCKET contains a socket's path, or "@" and a name in the abstract namespace.
         guard let name = environment["NOTIFY_SOCKET"], let first = name.utf8.first,
@@ -41,7 +42,7 @@ package final class ServiceManager: Sendable {
         send(["FDSTORE=1", "FDNAME=\(name)", "FDPOLL=0"], passing: descriptor)
     }
 
-    /// Asks the manager to drop a socket that an earlier run passed to it.
+    /// Asks the manager to drop a socket that the daemon's earlier run passed to the manager.
     package func drop(_ name: String) { tell("FDSTOREREMOVE=1", "FDNAME=\(name)") }
 
     private func send(_ words: [String], passing descriptor: Int32?) {
@@ -62,8 +63,8 @@ extension System {
     ) {
         unsafe address.withUnsafeBufferPointer { address in
             unsafe text.withUnsafeBufferPointer { text in
-                // A failure is ignored, because it means only that the manager has ended or that its socket has no
-                // room.
+                // A failure to notify is ignored, because it means only that the manager has ended or that its socket
+                // has no room.
                 _ = unsafe notify_manager(
                     socket, address.baseAddress, address.count, text.baseAddress, text.count, descriptor ?? -1)
             }

@@ -11,7 +11,7 @@ enum SocketAddress {
 
     /// Writes the address and returns its length in bytes.
     ///
-    /// - Precondition: the slot has ``slotSize`` bytes.
+    /// - Precondition: the memory slot for the address has ``slotSize`` bytes.
     static func store(_ endpoint: Endpoint, in slot: UnsafeMutableRawPointer) -> socklen_t {
         let address = endpoint.address
         unsafe slot.storeBytes(of: endpoint.port.bigEndian, toByteOffset: 2, as: UInt16.self)

@@ -5,18 +5,18 @@ import Glibc
 /// Bound sockets that systemd passes to this process at its start. The process can also store a socket that it opened
 /// itself in systemd, for the next run.
 ///
-/// A part of the daemon that needs a socket for an address gets the passed socket, if there is one. No client is
-/// refused while the program restarts, because connections and datagrams wait in the kernel. No library is needed,
+/// A part of the daemon that needs a socket for an address gets the passed socket, if systemd has passed one. No client
+/// is refused while the program restarts, because connections and datagrams wait in the kernel. No library is needed,
 /// because the protocol consists of a few environment variables (sd_listen_fds(3)).
 ///
-/// - The type is `@unchecked Sendable`, because it is used before its loop runs, and on the loop's thread afterwards.
+/// - The type is `@unchecked Sendable`, because it is used before its loop runs, and later on the loop's thread.
 package final class SocketHandover: @unchecked Sendable {
     /// The address or file to which a socket is bound.
     package enum Place: Hashable, CustomStringConvertible, Sendable {
         case datagrams(Endpoint)
         case stream(Endpoint)
         case unix(String)
-        /// The address of a socket that this program cannot use, as a text.
+        /// The address, as a text, of a passed socket that the daemon cannot use.
         case other(String)
 
         package var description: String {
@@ -34,7 +34,7 @@ package final class SocketHandover: @unchecked Sendable {
         package let place: Place
         /// The socket's name in the service manager.
         package let name: String
-        /// Whether an earlier run of this program stored the socket in the service manager.
+        /// Whether the daemon's earlier run stored the socket in the service manager.
         package var isOwn: Bool { name.hasPrefix(SocketHandover.prefix) }
     }
 
@@ -45,24 +45,24 @@ package final class SocketHandover: @unchecked Sendable {
     }
 
     private var waiting: [Socket] = []
-    /// The sockets that this run opened and the next run can use, with their names in systemd.
+    /// The sockets that this run opened and the next run can use, each with its name in systemd.
     private(set) package var opened: [(name: String, descriptor: Int32)] = []
 
     fileprivate static let prefix = "sippushd-"
     /// The first passed descriptor (SD_LISTEN_FDS_START).
     private static let first: Int32 = 3
-    /// The maximum number of passed sockets. A higher number is a mistake, because no service listens on so many
-    /// sockets.
+    /// The maximum number of passed sockets. A higher number of sockets is a mistake, because no service listens on so
+    /// many sockets.
     private static let limit = 1024
 
     package init() {}
 
-    /// Takes over the sockets that the environment variables describe. Variables that are meant for another process are
-    /// ignored.
+    /// Takes over the sockets that the environment variables describe. Environment variables that are meant for a
+    /// different process (`LISTEN_PID`) are ignored.
     ///
     /// - Parameters:
-    ///   - environment: the variables of the process.
-    ///   - process: the process id.
+    ///   - environment: the environment variables of the process.
+    ///   - process: the id of the process.
     ///   - first: the first descriptor, for tests.
     package init(environment: [String: String], process: Int32, first: Int32? = nil) {
         guard let meant = environment["LISTEN_PID"].flatMap({ Int32($0) }), meant == process,
@@ -81,25 +81,25 @@ package final class SocketHandover: @unchecked Sendable {
         for socket in waiting { System.close(socket.number) }
     }
 
-    /// The passed sockets that no part of the daemon has taken. Sockets that nobody has taken are closed when this
-    /// object is released.
+    /// The passed sockets that no part of the daemon has taken. When the ``SocketHandover`` is released, the sockets
+    /// that nobody has taken are closed.
     package var unclaimed: [Unclaimed] { waiting.map { Unclaimed(place: $0.place, name: $0.name) } }
 
     // MARK: Taking sockets
 
-    /// The socket that is bound to an address: the passed socket if there is one, otherwise a new socket.
+    /// The socket that is bound to an address: the passed socket or, if none was passed, a new socket.
     func socket(_ kind: Int32, boundTo endpoint: Endpoint) throws(SystemError) -> Descriptor {
         let isStream = kind == System.stream
         if let number = take(isStream ? .stream(endpoint) : .datagrams(endpoint)) { return Descriptor(number) }
         let descriptor = try System.boundSocket(kind, to: endpoint)
         let place = System.localEndpoint(descriptor.number) ?? endpoint
         let words = "\(isStream ? "tcp" : "udp")-\(place)"
-        // Colons are replaced, because systemd allows none in a socket's name.
+        // Colons are replaced, because systemd allows no colons in a socket's name.
         opened.append((Self.prefix + words.replacing(":", with: "_"), descriptor.number))
         return descriptor
     }
 
-    /// The passed socket that is bound to a socket file; `nil` if there is none.
+    /// The passed socket that is bound to a socket file; `nil` if no such socket was passed.
     func socket(boundTo path: String) -> Descriptor? { take(.unix(path)).map { Descriptor($0) } }
 
     private func take(_ place: Place) -> Int32? {
@@ -109,8 +109,8 @@ package final class SocketHandover: @unchecked Sendable {
 }
 
 extension System {
-    /// The address to which a passed descriptor is bound; `nil` if the descriptor is not valid. The function also sets
-    /// the socket options that this module sets for its own sockets.
+    /// The address to which a passed descriptor is bound; `nil` if the descriptor is not valid. The function also gives
+    /// the passed socket the options that the reactor sets for its own sockets.
     fileprivate static func place(of number: Int32) -> SocketHandover.Place? {
         guard fcntl(number, F_SETFD, FD_CLOEXEC) == 0 else { return nil }
         let flags = fcntl(number, F_GETFL)

@@ -9,8 +9,8 @@ enum StreamBuffer {
     case plain(PlainStream)
     case tls(TLSStream)
 
-    /// Takes ownership of a connected descriptor. A TLS client begins its handshake now, whereas a TLS server must have
-    /// finished it already.
+    /// Takes ownership of the file descriptor of a connected socket. A TLS client begins its handshake now, but a TLS
+    /// server must have finished its handshake already.
     init(_ descriptor: consuming Descriptor, of connection: StreamConnection, turn: LoopTurn) throws(SystemError) {
         if let session = connection.tls {
             self = .tls(try TLSStream(descriptor, of: connection, session: session, turn: turn))
@@ -42,7 +42,7 @@ enum StreamBuffer {
         }
     }
 
-    /// Makes a second descriptor of the socket, so that the daemon sees when the peer ends its side, even after this
+    /// Makes a second descriptor of the socket, so that the daemon sees when the peer ends its side, even after the
     /// buffer was released.
     func duplicateSocket() -> Descriptor? {
         switch self {
@@ -51,7 +51,7 @@ enum StreamBuffer {
         }
     }
 
-    /// The number of bytes of waiting output.
+    /// The size in bytes of the output that waits to be sent.
     var outputCount: Int {
         switch self {
         case .plain(let stream): stream.outputCount
@@ -60,7 +60,7 @@ enum StreamBuffer {
     }
 
     /// Sets how many bytes of output may still wait when the connection is notified that output was sent. The initial
-    /// value is 0.
+    /// value for waiting output is 0 bytes.
     func tellOutput(below bytes: Int) {
         switch self {
         case .plain(let stream): stream.outputMark = bytes
@@ -78,15 +78,15 @@ enum StreamBuffer {
         }
     }
 
-    /// Collects output until ``endGathering(sending:)``, which sends it in one piece.
+    /// Collects output until ``endGathering(sending:)``, which sends the output in one piece.
     func gather() {
         switch self {
         case .plain(let stream): stream.gather()
-        case .tls: break  // libevent sends at the end of the turn
+        case .tls: break  // libevent sends the output at the end of the event loop's turn
         }
     }
 
-    /// Sends the collected output, or drops it.
+    /// Sends the output that was collected, or drops the output.
     ///
     /// - Returns: the number of bytes that still wait for the peer.
     func endGathering(sending: Bool) throws(SystemError) -> Int {
@@ -96,7 +96,7 @@ enum StreamBuffer {
         }
     }
 
-    /// Sets two time limits: for a silent peer while reading is on (`nil` for none), and for output that makes no
+    /// Sets two time limits: for a silent peer while reading is on (`nil` for no limit), and for output that makes no
     /// progress.
     func setTimeouts(input: Duration?, output: Duration) {
         switch self {

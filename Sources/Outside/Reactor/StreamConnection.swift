@@ -5,22 +5,22 @@ import Timekeeping
 
 /// A TCP, TLS or Unix-domain connection that the daemon accepted or opened.
 ///
-/// A connection is closed when it is released. The handlers are called on the loop's thread, but never while a method
-/// of the connection runs.
+/// When the last reference to a connection is released, the connection is closed. The handlers are called on the loop's
+/// thread, but never while a method of the connection runs.
 ///
 /// - The type is `@unchecked Sendable`, because every use is checked to be on the loop's thread.
 package final class StreamConnection: @unchecked Sendable {
     enum State {
-        /// The connection is being established by TCP. The state `connecting` is followed by `handshaking`, `open` or
-        /// `closed`.
+        /// TCP is establishing the connection. The connection's state `connecting` is followed by `handshaking`, `open`
+        /// or `closed`.
         case connecting
-        /// TCP is established, and the TLS handshake has not ended. The state `handshaking` is followed by `open` or
-        /// `closed`.
+        /// TCP is established, and the TLS handshake has not ended. The connection's state `handshaking` is followed by
+        /// `open` or `closed`.
         case handshaking
-        /// The connection carries data. The state `open` is followed by `closing` or `closed`.
+        /// The connection carries data. The connection's state `open` is followed by `closing` or `closed`.
         case open
-        /// The daemon has closed the connection, and waiting output is still being sent. The state `closing` is
-        /// followed by `closed`.
+        /// The daemon has closed the connection, and waiting output is still being sent. The connection's state
+        /// `closing` is followed by `closed`.
         case closing
         case closed
     }
@@ -33,24 +33,25 @@ package final class StreamConnection: @unchecked Sendable {
 
     /// The id of the connection, which is unique in this process and never 0.
     package let id: UInt64
-    /// The address of the peer. For a connection through a load balancer, this is the address that the load balancer
-    /// names. The address of a peer on a Unix-domain socket is `0.0.0.0:0`.
+    /// The address of the connection's peer. For a connection through a load balancer, `remote` is the address that the
+    /// load balancer names. The address of a peer on a Unix-domain socket is `0.0.0.0:0`.
     private(set) package var remote: Endpoint
     /// The local address, which is known when the connection is established.
     private(set) package var local: Endpoint
     /// The TLS session; `nil` for a plain connection.
     package let tls: TLSSession?
-    /// The priority of the connection's events. The priority must not change after ``start(_:)``.
+    /// The priority of the connection's events. The priority of a connection must not change after ``start(_:)``.
     package var turn: LoopTurn
 
     let loop: EventLoop
     private let limits: Limits
-    /// The maximum number of bytes of waiting output. The initial value comes from the connection's limits.
+    /// The maximum size in bytes of the output that may wait on the connection. The initial value of the output limit
+    /// comes from the connection's limits.
     package var outputLimit: Int
     package var outputMark: Int? {
         didSet { if let outputMark { buffer?.tellOutput(below: outputMark / 4) } }
     }
-    /// Whether the peer gets up to two seconds to read the last output before the socket is closed. Without this delay,
+    /// Whether the peer gets up to two seconds to read the last output before the socket is closed. Without a delay,
     /// the peer would lose the last output if the daemon has not read all input or the peer still sends.
     package var waitsForPeersEnd = false
     private var state: State
@@ -62,18 +63,18 @@ package final class StreamConnection: @unchecked Sendable {
     private var openTimer: LoopTimer?
     private var handshake: PendingHandshake?
     private var idleTimeout: Duration?
-    /// Input that the handler got but has not used yet. The array grows with the input, so that an incomplete message
-    /// uses less memory than a complete message.
+    /// Input that the handler got but has not used yet. The array of kept input grows with the input, so that an
+    /// incomplete message uses less memory than a complete message.
     private var kept: [UInt8] = []
-    /// Whether the owner wants input, as set by ``setReading(_:)``.
+    /// Whether the connection's owner wants input: see ``setReading(_:)``.
     private var wantsReading = true
     /// Whether more output waits than ``outputMark`` allows.
     package private(set) var isHeldUp = false
-    /// Whether the handler has ended its turn by ``endTurn()``. Input that it has not used then waits until other
-    /// connections were served.
+    /// Whether the handler has ended its turn by ``endTurn()``. Input that the handler has not used then waits until
+    /// other connections were served.
     private var isTurnOver = false
     private var isReading = false
-    /// The reason for closing the connection. The owner gets the reason after all output was sent.
+    /// The reason for closing the connection. The owner gets the reason for closing after all output was sent.
     private var endReason: StreamCloseReason?
     /// Whether the connection has ended, and the loop will handle its end later.
     private var isEnding = false
@@ -85,8 +86,8 @@ package final class StreamConnection: @unchecked Sendable {
     private static let lastID = Atomic<UInt64>(0)
     private static let nowhere = Endpoint(.anyV4, 0)
 
-    /// Creates a connection. The connection does nothing until ``start(_:)``. If `target` is set, the daemon opens the
-    /// connection to this address; otherwise, the connection was accepted.
+    /// Creates a connection. A new connection does nothing until ``start(_:)`` is called. If `target` is set, the
+    /// daemon opens the connection to the address `target`; if not, the daemon has accepted the connection.
     init(
         _ descriptor: consuming Descriptor, connectingTo target: Endpoint? = nil, on loop: EventLoop, tls: TLSSession?,
         limits: Limits, ended: @escaping @Sendable () -> Void = {}
@@ -114,16 +115,16 @@ package final class StreamConnection: @unchecked Sendable {
     }
 
     deinit {
-        // The socket is closed here by the deinit of the buffer, if there is a buffer.
+        // If the connection has a buffer, the deinit of the buffer closes the socket.
         if state != .closed { ended() }
     }
 
     // MARK: Opening
 
     /// Starts to connect, and reports success or failure to the handlers. An error is thrown only for an immediate
-    /// failure: lack of resources, or a `source` that this machine does not have. Without a source, or with the
-    /// unspecified address, the kernel chooses the address. With a `tunnel`, the target is a relay, and TLS is used
-    /// with the server behind the relay.
+    /// failure: lack of resources, or a `source` that this machine does not have. If `source` is missing or the
+    /// unspecified address, the kernel chooses the source address. If a `tunnel` is given, the target is a relay, and
+    /// TLS is used with the server behind the relay.
     package static func connect(
         to target: Endpoint, from source: IPAddress? = nil, on loop: EventLoop, through tunnel: StreamTunnel? = nil,
         tls: TLSSession? = nil, limits: Limits = Limits(), handlers: Handlers
@@ -138,8 +139,8 @@ package final class StreamConnection: @unchecked Sendable {
         return connection
     }
 
-    /// Sets the handlers of an accepted connection, and starts the connection. The listener's owner must use this
-    /// function once, when the connection was accepted.
+    /// Sets the handlers of an accepted connection, and starts the connection. The listener's owner must call
+    /// ``start(_:)`` once, when the connection was accepted.
     package func start(_ handlers: Handlers) throws(SystemError) {
         loop.checkThread()
         precondition(self.handlers == nil, "a connection is started once")
@@ -162,11 +163,11 @@ package final class StreamConnection: @unchecked Sendable {
         }
     }
 
-    /// Waits for the PROXY header of a load balancer. The address in the PROXY header becomes ``remote``. This function
-    /// must be called before ``start(_:)``.
+    /// Waits for the PROXY header of a load balancer. The address in the PROXY header becomes ``remote``. The PROXY
+    /// header must be awaited before ``start(_:)`` is called.
     ///
-    /// - Parameter done: called once, on the loop.
-    /// - Throws: if the system lacks the resources to wait.
+    /// - Parameter done: the function that is called once, on the loop.
+    /// - Throws: an error if the system lacks the resources for the event loop's watch.
     func readProxyHeader(_ done: @escaping (ProxyHeaderWait.End) -> Void) throws(SystemError) {
         guard let descriptor = pendingDescriptor?.number else { return }
         let wait = try ProxyHeaderWait(descriptor, on: loop, turn: turn, until: SystemClock.now + limits.openTimeout) {
@@ -227,7 +228,7 @@ package final class StreamConnection: @unchecked Sendable {
         if let tls, tls.isServer { return try beginHandshake(descriptor, tls) }
         try take(descriptor)
         // The end of the handshake is posted to the loop, because its handlers must not run before the owner has stored
-        // this connection.
+        // the connection.
         if tls == nil { loop.post { [weak self] in self?.handshakeFinished() } }
     }
 
@@ -235,8 +236,8 @@ package final class StreamConnection: @unchecked Sendable {
         let loop = loop
         handshake = try loop.handshakes().begin(id, descriptor, session) { [weak self] end in
             loop.post { [weak self] in
-                // The closure has only a weak reference to the connection, and closes the socket even if the connection
-                // was released meanwhile.
+                // The closure for the end of the handshake has only a weak reference to the connection, and closes the
+                // socket even if the connection was released meanwhile.
                 loop.connectionTurns.doLater { [weak self] in Self.handshakeEnded(end, of: self) }
             }
         }
@@ -251,8 +252,8 @@ package final class StreamConnection: @unchecked Sendable {
 
     // MARK: Use
 
-    /// Appends the bytes to the output. Bytes wait while the connection is being opened, and are dropped after it was
-    /// closed.
+    /// Appends the bytes to the connection's output. Sent bytes wait while the connection is being opened, and are
+    /// dropped after the connection was closed.
     package func send(_ bytes: Span<UInt8>) {
         loop.checkThread()
         switch state {
@@ -289,11 +290,11 @@ package final class StreamConnection: @unchecked Sendable {
         updateReading()
     }
 
-    /// Reports a failed write. The report is posted to the loop, because no handler must run while the owner uses the
-    /// connection.
+    /// Reports that writing to the connection has failed. The report of a failed write is posted to the loop, because
+    /// no handler may run while the owner uses the connection.
     private func outputFailed(_ error: SystemError) { loop.post { [weak self] in self?.failed(.system(error)) } }
 
-    /// Stops or resumes reading. While reading is off, the flow control of TCP stops the peer.
+    /// Stops or resumes reading from the connection. While reading is off, the flow control of TCP stops the peer.
     package func setReading(_ isOn: Bool) {
         guard state == .open else { return }
         wantsReading = isOn
@@ -311,7 +312,7 @@ package final class StreamConnection: @unchecked Sendable {
     }
 
     /// Ends the turn of a handler that has not used all input. The handler gets the unused input again after other
-    /// ready events were handled. This connection reads no more until other connections were served.
+    /// ready events were handled. The connection reads no more until other connections were served.
     package func endTurn() {
         guard state == .open, !isTurnOver else { return }
         isTurnOver = true
@@ -320,7 +321,7 @@ package final class StreamConnection: @unchecked Sendable {
     }
 
     /// Stops reading, and ends the connection when all waiting output is sent. The handler ``Handlers/closed`` reports
-    /// the end.
+    /// the end of the connection.
     package func finish() {
         guard state == .open, endReason == nil else { return }
         endReason = .finished
@@ -329,8 +330,8 @@ package final class StreamConnection: @unchecked Sendable {
         loop.post { [weak self] in self?.endIfDone() }
     }
 
-    /// Ends the connection without calling a handler. With `flushing`, waiting output is sent first, as far as the peer
-    /// reads it.
+    /// Ends the connection without calling one of the owner's handlers. If `flushing` is true, waiting output is sent
+    /// first, as far as the peer reads the output.
     package func close(flushing: Bool = false) {
         loop.checkThread()
         guard flushing, state == .open, let buffer else { return end() }
@@ -339,7 +340,7 @@ package final class StreamConnection: @unchecked Sendable {
         handlers = nil
         // Turning reading off cannot fail.
         try? buffer.setReading(false)
-        // The connection retains itself until its output is sent; the release of the buffer ends this cycle.
+        // The connection retains itself until its output is sent; the release of the buffer ends the retain cycle.
         lingering = self
     }
 
@@ -347,7 +348,7 @@ package final class StreamConnection: @unchecked Sendable {
 
     package var isOpen: Bool { state == .open }
 
-    /// The number of bytes of output that wait, or after the end of the connection, that were never sent.
+    /// The number of bytes of output that wait, or that were never sent when the connection ended.
     package var outputCount: Int { state == .closed ? unsentCount : early.count + (buffer?.outputCount ?? 0) }
 
     private var unsentCount = 0
@@ -361,7 +362,7 @@ package final class StreamConnection: @unchecked Sendable {
         handlers?.closed(self, reason)
     }
 
-    /// Reports a failure later, because no handler must run while the owner uses the connection.
+    /// Reports a failure later, because no handler may run while the owner uses the connection.
     private func failLater(_ reason: StreamCloseReason) {
         wantsReading = false
         updateReading()
@@ -389,7 +390,7 @@ package final class StreamConnection: @unchecked Sendable {
     }
 }
 
-// MARK: Events of the loop
+// MARK: Events of the event loop
 
 extension StreamConnection: LoopEventTarget {
     func fired(_ cause: Int16) {
@@ -409,7 +410,7 @@ extension StreamConnection: LoopEventTarget {
         if case .plain(let stream)? = buffer, let reason = stream.deadlineReached(now: now) { failed(reason) }
     }
 
-    /// Handles the end of a handshake. The socket is closed if the connection was released during the handshake.
+    /// Handles the end of a TLS handshake. If the connection was released during the handshake, the socket is closed.
     private static func handshakeEnded(_ end: HandshakeThread.End, of connection: StreamConnection?) {
         switch end {
         case .done(let socket):
@@ -440,7 +441,7 @@ extension StreamConnection: LoopEventTarget {
         handlers?.connected(self)
     }
 
-    /// Passes waiting input to the handler. The buffer calls this function whenever input may have arrived.
+    /// Passes waiting input to the handler. The buffer calls ``inputArrived()`` whenever input may have arrived.
     func inputArrived() {
         // The local variable `buffer` keeps the buffer in memory even if the handler closes the connection.
         guard state == .open, let buffer else { return }
@@ -471,7 +472,7 @@ extension StreamConnection: LoopEventTarget {
     }
 
     func failed(_ reason: StreamCloseReason) {
-        // For a TLS connection, libevent reports the end before the last input. The handler gets the last input here,
+        // For a TLS connection, libevent reports the end before the last input. The handler gets the last input now,
         // because it may be a request that must be handled even if the peer reads no answer.
         inputArrived()
         guard state != .closed, !isEnding else { return }
@@ -516,7 +517,7 @@ extension StreamConnection: LoopEventTarget {
         let used = offer(bytes.span)
         guard state == .open, endReason != .finished, used < bytes.count else { return }
         if used > 0 { bytes.removeFirst(used) }
-        // The array is copied if it has much spare capacity, so that the memory of a long message is not kept.
+        // If the array has much spare capacity, it is copied, so that the memory of a long message is not kept.
         if bytes.capacity > 2 * bytes.count + Self.spareRoom { keep(bytes.span, from: 0) } else { kept = bytes }
     }
 

@@ -7,11 +7,11 @@ package enum StreamCloseReason: Hashable, Sendable {
     case tls(String)
     /// The relay did not open a tunnel to the server.
     case tunnel(StreamTunnel.Failure)
-    /// TCP and TLS were not established in time.
+    /// The connection was closed because TCP and TLS were not established in time.
     case openTimeout
     /// The peer sent nothing for longer than the idle limit.
     case idle
-    /// The peer did not read the output in time.
+    /// The connection was closed because the peer did not read the output in time.
     case outputStalled
     /// More output waited than the limit allows.
     case outputOverflow
@@ -22,19 +22,20 @@ package enum StreamCloseReason: Hashable, Sendable {
 }
 
 extension StreamConnection {
-    /// The functions that a connection calls. The handlers do not belong to one connection, so many connections can
-    /// share one value.
+    /// The functions by which a connection reports input and events to its owner. The handlers do not belong to one
+    /// connection, so many connections can share one value.
     package struct Handlers {
-        /// Called once, before all other handlers, when the connection and its TLS are established.
+        /// The function that is called once, before all other handlers, when the connection and its TLS are
+        /// established.
         package var connected: (StreamConnection) -> Void
-        /// Called with all input that waits; the result is the number of bytes that the handler has used. The handler
-        /// gets the unused bytes again, together with the next input.
+        /// The function that is called with all input that waits; the result is the number of bytes that the handler
+        /// has used. The handler gets the unused bytes again, together with the next input.
         package var received: (StreamConnection, Span<UInt8>) -> Int
-        /// Called once, after all other handlers, when the connection has ended. After
-        /// ``StreamConnection/close(flushing:)``, the connection does not call this handler.
+        /// The function that is called once, after all other handlers, when the connection has ended. After
+        /// ``StreamConnection/close(flushing:)``, the connection does not call the handler `closed`.
         package var closed: (StreamConnection, StreamCloseReason) -> Void
-        /// Called when the waiting output, after it exceeded ``StreamConnection/outputMark``, has fallen to a quarter
-        /// of this mark.
+        /// The function that is called when the waiting output has exceeded ``StreamConnection/outputMark``, and has
+        /// then fallen to a quarter of this mark.
         package var drained: (StreamConnection) -> Void
 
         package init(
@@ -55,11 +56,11 @@ extension StreamConnection {
         /// The maximum number of bytes of input that the handler can leave unused. The limit for unused input must be
         /// higher than the length of the longest message.
         package var input = 128 << 10
-        /// The maximum number of bytes of waiting output.
+        /// The maximum size in bytes of the output that may wait on the connection.
         package var output = 256 << 10
-        /// If more bytes of output than this mark wait, the connection stops reading from the peer. The connection
-        /// reads again when the waiting output has fallen to a quarter of the mark. The value `nil` means that reading
-        /// never stops.
+        /// If more bytes of output wait than the mark allows, the connection stops reading from the peer. The
+        /// connection reads again when the waiting output has fallen to a quarter of the limit (the mark). If the mark
+        /// (the limit of waiting output) is `nil`, the connection never stops reading.
         package var outputMark: Int?
         /// Whether waiting output is still sent after the peer has ended its side.
         package var answersAfterEnd = false

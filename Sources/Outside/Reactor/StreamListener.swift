@@ -15,11 +15,13 @@ package final class StreamListener: @unchecked Sendable {
     private(set) package var connectionCount = 0
     /// The TLS context for new connections. The daemon replaces the TLS context when the certificates change.
     package var tls: TLSContext?
-    /// The limits of the connections that are accepted from now on. A later change of `turn` has no effect.
+    /// The limits of the connections that the listener accepts from now on. A later change of `turn` (priority) has no
+    /// effect on the listener.
     package var connectionLimits: StreamConnection.Limits
-    /// The addresses of load balancers. Connections from these addresses must begin with a PROXY header.
+    /// The addresses of load balancers. Connections from the load balancers' addresses must begin with a PROXY header.
     package var balancers: [AddressBlock] = []
-    /// Called for each connection of a load balancer that sent no PROXY header in time, or other bytes first.
+    /// The function that is called for each connection of a load balancer that sent no PROXY header in time, or sent
+    /// other bytes first.
     package var unannouncedRefused: (StreamConnection) -> Void = { _ in }
     /// The connections from load balancers that must still send their PROXY header.
     private var unannounced: [UInt64: StreamConnection] = [:]
@@ -32,19 +34,20 @@ package final class StreamListener: @unchecked Sendable {
     private var watch: FileWatch?
     private var retryTimer: LoopTimer?
 
-    /// The maximum number of new connections that wait in the kernel. The kernel itself limits this number to
-    /// `net.core.somaxconn`. The number is high, because a phone that finds this queue full tries again only after a
-    /// second. When all phones reconnect, a short queue would delay many of them.
+    /// The maximum number of new connections that wait in the kernel. The kernel itself limits the number of waiting
+    /// connections to `net.core.somaxconn`. The kernel's queue of new connections is long, because a phone that finds
+    /// the queue full tries again only after a second. When all phones reconnect, a short queue in the kernel would
+    /// delay many phones.
     private static let backlog: Int32 = 65_535
     /// The number of connections that are accepted one after the other, before the loop looks for new events.
     private static let acceptsInARow = 16
     /// The number of TLS connections that are accepted one after the other, before the loop looks for new events. The
-    /// number is lower than for TCP connections, because a new TLS session takes several times as much processor time.
+    /// number for TLS is lower than for TCP, because a new TLS session takes several times as much processor time.
     private static let secureAcceptsInARow = 1
     private static let retryDelay: Duration = .milliseconds(200)
 
-    /// Starts to listen. The function `accepted` must retain and start each connection that it gets; a connection that
-    /// it does not retain is closed.
+    /// Starts to listen for connections. The function `accepted` must retain and start each connection that it gets; a
+    /// connection that is not retained is closed.
     package convenience init(
         boundTo endpoint: Endpoint, on loop: EventLoop, tls: TLSContext? = nil, limit: Int,
         connectionLimits: StreamConnection.Limits = .init(), accepted: @escaping (StreamConnection) -> Void
@@ -54,14 +57,15 @@ package final class StreamListener: @unchecked Sendable {
             connectionLimits: connectionLimits, accepted: accepted)
     }
 
-    /// Listens on a Unix socket to which only this process's user and root can connect. If this listener creates the
-    /// socket's file, it removes the file in the end.
+    /// Listens on a Unix socket to which only this process's user and root can connect. If the listener creates the
+    /// file of a Unix socket, the listener removes the file at its end.
     package convenience init(
         unixPath: String, on loop: EventLoop, limit: Int, connectionLimits: StreamConnection.Limits = .init(),
         accepted: @escaping (StreamConnection) -> Void
     ) throws(SystemError) {
         if let handed = loop.handover.socket(boundTo: unixPath) {
-            // This listener does not remove the socket's file, which belongs to the creator of the socket.
+            // The listener does not remove the file of a passed socket, because the file belongs to the creator of the
+            // socket.
             try self.init(
                 handed, unixPath: nil, on: loop, tls: nil, limit: limit, connectionLimits: connectionLimits,
                 accepted: accepted)
@@ -153,8 +157,8 @@ package final class StreamListener: @unchecked Sendable {
         }
     }
 
-    /// Handles the result of waiting for a load balancer's PROXY header. Without a PROXY header, the connection is
-    /// closed.
+    /// Handles the result of waiting for a load balancer's PROXY header. If a load balancer's connection has no PROXY
+    /// header, it is closed.
     private func announced(_ number: UInt64, _ end: ProxyHeaderWait.End) {
         guard let connection = unannounced.removeValue(forKey: number) else { return }
         switch end {
@@ -170,8 +174,8 @@ package final class StreamListener: @unchecked Sendable {
         return balancers.contains { $0.contains(peer.address) }
     }
 
-    /// Whether a connection of this peer is allowed to begin its handshake. A connection that is not allowed is
-    /// released, which closes it.
+    /// Whether a connection of the given peer may begin its handshake. If a connection may not begin its TLS handshake,
+    /// the listener closes the connection by releasing it.
     private func mayShakeHands(_ peer: Endpoint?) -> Bool {
         guard let peer, let limit = loop.handshakeLimit else { return true }
         return limit.admits(peer, now: loop.now)
@@ -182,7 +186,7 @@ package final class StreamListener: @unchecked Sendable {
         if connectionCount == limit - 1 { resume() }
     }
 
-    // Stops accepting connections, until the retry timer resumes it. An error is ignored, because it can only mean that
+    // Stops accepting connections until the retry timer fires. An error is ignored, because an error can only mean that
     // memory is lacking.
     private func pause() { try? watch?.watch(for: []) }
 

@@ -10,34 +10,34 @@ final class StreamShare {
     var isGathering = false
     let farewells = LingeringSockets()
     private var deadlines = DeadlineQueue<Waiter>()
-    /// The timer of the next deadline. The timer retains the loop, and the loop retains this object, so the timer
-    /// exists only while streams have deadlines.
+    /// The timer of the earliest deadline of all connections. The timer retains the loop, and the loop retains the
+    /// ``StreamShare``, so the timer exists only while streams have deadlines.
     private var timer: LoopTimer?
 
     private struct Waiter {
         weak var connection: StreamConnection?
     }
 
-    /// The maximum number of bytes that are read or collected in one step. If a peer has sent more bytes, the
-    /// connection reads them after other connections were served.
+    /// The maximum number of bytes that a connection reads or collects in one step. If a peer has sent more bytes, the
+    /// connection reads these bytes after other connections were served.
     static let size = 16 << 10
-    /// The timer's priority. No connection has a higher priority, so that no connection can delay the deadlines of
-    /// others.
+    /// The priority of the timer for all streams. No connection has a higher priority than the timer, so that no
+    /// connection can delay the deadlines of others.
     static let turn = LoopTurn.usual
     /// The number of deadlines that are reported one after the other, before the loop looks for new events.
     private static let deadlinesInARow = 16
 
     deinit { unsafe memory.deallocate() }
 
-    /// Memory for at most `limit` bytes. The memory can be used until the next read.
+    /// Memory for at most `limit` bytes, which can be used until the next read.
     func room(upTo limit: Int) -> UnsafeMutableBufferPointer<UInt8> {
         unsafe UnsafeMutableBufferPointer(start: memory, count: min(limit, Self.size))
     }
 
     func schedule(_ connection: StreamConnection, at deadline: Instant) -> DeadlineID {
         let id = deadlines.schedule(Waiter(connection: connection), at: deadline)
-        // If memory for the timer is lacking, the next deadline creates the timer. The reference to `self` is safe,
-        // because the timer belongs to this object.
+        // If memory for the timer is lacking, the next call with a deadline creates the timer. The reference to `self`
+        // is safe, because the timer belongs to the ``StreamShare``.
         if timer == nil {
             timer = try? LoopTimer(on: connection.loop, turn: Self.turn) { [unowned self] in deadlinesReached() }
         }

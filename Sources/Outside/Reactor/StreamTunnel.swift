@@ -30,8 +30,8 @@ package struct StreamTunnel: Sendable {
     package let request: [UInt8]
     /// The maximum length in bytes of the relay's answer.
     package let longestAnswer: Int
-    /// Decides whether the relay's answer is complete and has opened the tunnel. The argument has all bytes of the
-    /// answer that have arrived so far.
+    /// Decides whether the relay's answer is complete and has opened the tunnel. The argument of `judge` has all bytes
+    /// of the relay's answer that have arrived so far.
     package let judge: @Sendable ([UInt8]) -> Judgement
 
     package init(request: [UInt8], longestAnswer: Int, judge: @escaping @Sendable ([UInt8]) -> Judgement) {
@@ -44,7 +44,7 @@ package struct StreamTunnel: Sendable {
 /// Asks a relay for a tunnel, on a socket that belongs to a connection. Bytes after the relay's answer stay in the
 /// socket, because they belong to the server.
 ///
-/// When this object is released, the exchange ends without a callback.
+/// When the ``TunnelOpening`` is released, the exchange ends without a callback.
 final class TunnelOpening {
     private let tunnel: StreamTunnel
     private var done: ((StreamTunnel.Failure?) -> Void)?
@@ -56,12 +56,12 @@ final class TunnelOpening {
 
     init(_ tunnel: StreamTunnel) { self.tunnel = tunnel }
 
-    /// Whether the relay was reached, so that the request for the tunnel is being sent or was sent.
+    /// Whether the relay was reached, so that the tunnel's request (CONNECT) is in transmission or was sent.
     var isAsking: Bool { watch != nil }
 
-    /// Begins the exchange on a connected socket. The socket must stay open while this object exists. The callback
-    /// `done` is called once, on the loop, with `nil` if the tunnel is open and otherwise with the failure. The
-    /// connection limits the time for this exchange.
+    /// Begins the exchange on a connected socket. The socket must stay open while the ``TunnelOpening`` exists. The
+    /// event loop calls `done` once: with `nil` if the tunnel is open, or with the failure. The connection's time limit
+    /// also applies to the exchange with the relay.
     func begin(
         _ descriptor: Int32, on loop: EventLoop, turn: LoopTurn, until deadline: LoopTimer?,
         done: @escaping (StreamTunnel.Failure?) -> Void
@@ -113,7 +113,7 @@ final class TunnelOpening {
         }
     }
 
-    /// Removes bytes from the socket that were already seen by peeking.
+    /// Removes bytes from the socket that were already read by peeking.
     private func take(_ count: Int, on loop: EventLoop) throws(SystemError) {
         let room = unsafe loop.streams.room(upTo: count)
         guard unsafe try System.receive(descriptor, into: room) == count else {

@@ -2,8 +2,8 @@ import Addressing
 import CEvent
 import Glibc
 
-/// All system calls of this module. All functions treat errors in the same way: `EINTR` is retried, "would block" is a
-/// value, and other errors are thrown.
+/// All system calls of the module Reactor. All functions of ``System`` treat errors in the same way: `EINTR` is
+/// retried, "would block" is a value, and other errors are thrown.
 enum System {
     private static let closeOnExec = Int32(SOCK_CLOEXEC.rawValue)
     private static let nonBlocking = Int32(SOCK_NONBLOCK.rawValue)
@@ -35,15 +35,16 @@ enum System {
 // MARK: Sockets
 
 extension System {
-    /// Creates a non-blocking socket that is bound to the endpoint. An IPv6 socket accepts only IPv6, so that both
-    /// families can use the same port.
+    /// Creates a non-blocking socket that is bound to the endpoint. An IPv6 socket accepts only IPv6, so that an IPv4
+    /// socket can use the same port number.
     static func boundSocket(_ kind: Int32, to endpoint: Endpoint) throws(SystemError) -> Descriptor {
         let family = endpoint.address.isV4 ? AF_INET : AF_INET6
         let number = try check("socket") { socket(family, kind | closeOnExec | nonBlocking, 0) }
         let descriptor = Descriptor(number)
         if family == AF_INET6 { try setOption(number, Int32(IPPROTO_IPV6), IPV6_V6ONLY, 1) }
-        // With this option, a restarted daemon gets its port back, although old connections are in TIME_WAIT. A UDP
-        // socket must not have this option, because two processes could then share a port unnoticed.
+        // With the option SO_REUSEADDR, a restarted daemon gets its port back, although old connections are in
+        // TIME_WAIT. A UDP socket must not have the option SO_REUSEADDR, because two processes could then share a port
+        // unnoticed.
         if kind == stream { try setOption(number, SOL_SOCKET, SO_REUSEADDR, 1) }
         _ = try unsafe SocketAddress.with(endpoint) { address, length throws(SystemError) in
             try check("bind") { unsafe bind(number, address, length) }
@@ -61,8 +62,8 @@ extension System {
             let number = stream_accept(listener, nil, nil, closeOnExec | nonBlocking)
             if number >= 0 { return Descriptor(number) }
             switch errno {
-            // An error of this list concerns only the new connection: its peer closed it, or the network reported a
-            // problem (accept(2)).
+            // The errors in the list concern only the new connection: its peer closed the connection, or the network
+            // reported a problem (accept(2)).
             case EINTR, ECONNABORTED, EPROTO, ENETDOWN, ENOPROTOOPT, EHOSTDOWN, ENONET, EHOSTUNREACH, EOPNOTSUPP,
                 ENETUNREACH:
                 continue
@@ -72,15 +73,15 @@ extension System {
         }
     }
 
-    /// Creates a stream socket for ``connect(_:to:)``. If `source` is given, the socket is bound to it, and the kernel
-    /// chooses the port.
+    /// Creates a stream socket for ``connect(_:to:)``. If `source` is given, the socket is bound to the address
+    /// `source`, and the kernel chooses the port.
     static func connectingSocket(to endpoint: Endpoint, from source: IPAddress?) throws(SystemError) -> Descriptor {
         let family = endpoint.address.isV4 ? AF_INET : AF_INET6
         let number = try check("socket") { socket(family, stream | closeOnExec | nonBlocking, 0) }
         let descriptor = Descriptor(number)
         guard let source, !source.isUnspecified else { return descriptor }
-        // With this option, the kernel chooses the port only when it knows the peer, so that connections to different
-        // peers can share a port.
+        // With the option IP_BIND_ADDRESS_NO_PORT, the kernel chooses the port only when it knows the peer, so that
+        // connections to different peers can share a port.
         try? setOption(number, Int32(IPPROTO_IP), IP_BIND_ADDRESS_NO_PORT, 1)
         _ = try unsafe SocketAddress.with(Endpoint(source, 0)) { address, length throws(SystemError) in
             try check("bind") { unsafe bind(number, address, length) }
@@ -110,20 +111,20 @@ extension System {
         }
     }
 
-    /// Reads bytes into `room` and returns their number. The result is 0 if the peer has ended its side, and `nil` if
-    /// no input waits.
+    /// Reads bytes into `room` and returns their number. If the peer has ended its side, ``receive(_:into:)`` returns
+    /// 0; if no input waits, it returns `nil`.
     static func receive(_ descriptor: Int32, into room: UnsafeMutableBufferPointer<UInt8>) throws(SystemError) -> Int? {
         try attempt("recv") { unsafe recv(descriptor, room.baseAddress, room.count, Int32(MSG_DONTWAIT)) }
     }
 
-    /// Copies waiting bytes into `room`, but leaves them in the socket.
+    /// Copies waiting bytes into `room`, but leaves the bytes in the socket.
     static func peek(_ descriptor: Int32, into room: UnsafeMutableBufferPointer<UInt8>) throws(SystemError) -> Int? {
         try attempt("recv") {
             unsafe recv(descriptor, room.baseAddress, room.count, Int32(MSG_DONTWAIT) | Int32(MSG_PEEK))
         }
     }
 
-    /// Sends bytes and returns how many were sent; `nil` if the socket's buffer is full.
+    /// Sends bytes, and returns how many bytes were sent; `nil` if the socket's buffer is full.
     static func send(_ descriptor: Int32, _ bytes: Span<UInt8>) throws(SystemError) -> Int? {
         unsafe try bytes.withUnsafeBufferPointer { bytes throws(SystemError) in
             try attempt("send") {
@@ -132,13 +133,13 @@ extension System {
         }
     }
 
-    /// Makes another descriptor of the same socket.
+    /// Duplicates the descriptor of a socket.
     static func duplicate(_ descriptor: Int32) throws(SystemError) -> Descriptor {
         Descriptor(try check("fcntl") { fcntl(descriptor, F_DUPFD_CLOEXEC, 0) })
     }
 
-    /// Tells the peer that no more output follows. A failure of `shutdown` is ignored, because it means that the
-    /// connection was already closed.
+    /// Closes the socket for writing, so that the peer knows that no more output follows. The function ignores a
+    /// failure of `shutdown`, because `shutdown` fails only if the connection was already closed.
     static func endOutput(_ descriptor: Int32) { _ = shutdown(descriptor, Int32(SHUT_WR)) }
 
     static func localEndpoint(_ descriptor: Int32) -> Endpoint? {
@@ -163,8 +164,8 @@ extension System {
         return value
     }
 
-    /// Enlarges the kernel's buffers of a socket, as far as this process is allowed to. For the superuser, the system's
-    /// limit does not apply.
+    /// Enlarges the kernel's buffers of a socket, as far as the process has the right. For the superuser, the system's
+    /// limit for buffers does not apply.
     static func growBuffers(_ descriptor: Int32, to bytes: Int32) {
         for (forced, plain) in [(SO_RCVBUFFORCE, SO_RCVBUF), (SO_SNDBUFFORCE, SO_SNDBUF)] {
             do {
@@ -177,8 +178,8 @@ extension System {
         }
     }
 
-    /// The number of datagrams that the kernel has dropped for this socket (`sk_drops`); 0 if the kernel does not
-    /// report it.
+    /// The number of datagrams that the kernel has dropped for the socket (`sk_drops`); 0 if the kernel does not report
+    /// the number.
     static func receiveDrops(_ descriptor: Int32) -> UInt32 {
         // `sk_drops` is the ninth number in the list of linux/sock_diag.h.
         var figures = [UInt32](repeating: 0, count: 16)
@@ -187,8 +188,8 @@ extension System {
         return result == 0 ? figures[8] : 0
     }
 
-    /// The time that the last datagram waited in the kernel before it was read. The kernel records this time only after
-    /// this function was used once on the socket.
+    /// The time that the last datagram waited in the kernel before it was read. The kernel records the waiting time
+    /// only after ``waitOfLastDatagram(_:)`` was used once on the socket.
     static func waitOfLastDatagram(_ descriptor: Int32) -> Duration? {
         let wait = socket_last_wait(descriptor)
         // A wait of more than a minute is ignored: the kernel computes the wait from the wall clock, so such a wait
@@ -197,8 +198,8 @@ extension System {
     }
 
     static func setNoDelay(_ descriptor: Int32) {
-        // A failure is ignored, because the option fails only for a Unix-domain socket, and such a socket sends output
-        // immediately without it.
+        // A failure to set TCP_NODELAY is ignored: the option fails only for a Unix-domain socket, and such a socket
+        // sends output immediately without the option.
         try? setOption(descriptor, Int32(IPPROTO_TCP), TCP_NODELAY, 1)
     }
 }
@@ -208,11 +209,11 @@ extension System {
 extension System {
     /// Lowers the priority of the calling thread, so that the kernel prefers the other threads of the process.
     static func lowerThreadPriority(to niceness: Int32) {
-        // Each thread has a nice value of its own on Linux. `setpriority` cannot fail here, because every thread is
-        // allowed to raise its own nice value.
+        // On Linux, each thread has a nice value of its own. `setpriority` cannot fail, because every thread may raise
+        // its own nice value.
         _ = setpriority(__priority_which_t(PRIO_PROCESS.rawValue), 0, niceness)
-        // The length of the thread's time slices is set to the default here, because the thread inherited the length
-        // from its creator.
+        // The length of the thread's time slices is set to the default, because the thread inherited the length from
+        // its creator.
         _ = thread_set_turn(0)
     }
 
@@ -240,7 +241,7 @@ extension System {
     /// a tenth of a second or more (`synchronize_rcu`).
     static func growDescriptorTable(to count: Int) {
         guard let last = Int32(exactly: count - 1), let any = try? wakeDescriptor() else { return }
-        // Failures are ignored, because the table then has this size already, or grows on demand.
+        // Failures are ignored, because the table then has the wanted size already, or grows on demand.
         _ = try? Descriptor(check("fcntl") { fcntl(any.number, F_DUPFD_CLOEXEC, last) })
     }
 
@@ -252,7 +253,7 @@ extension System {
 // MARK: Unix-domain sockets
 
 extension System {
-    /// The user who connected to this Unix-domain socket; `nil` for other sockets.
+    /// The user id of the process that connected to the Unix-domain socket; `nil` for a TCP socket.
     static func peerUser(_ descriptor: Int32) -> UInt32? {
         // The three values of the C structure `ucred`: process, user and group.
         var credentials = [UInt32](repeating: 0, count: 3)
@@ -264,8 +265,8 @@ extension System {
 }
 
 extension System {
-    /// Creates a bound socket at `path` that only this user and root can use. The function replaces a stale socket
-    /// file, but no other kind of file.
+    /// Creates a bound socket at `path` that only this process's user and root can use. A stale socket file at the path
+    /// is replaced, but no other kind of file.
     static func boundUnixSocket(at path: String) throws(SystemError) -> Descriptor {
         let number = try check("socket") { socket(AF_UNIX, stream | closeOnExec | nonBlocking, 0) }
         let descriptor = Descriptor(number)
@@ -295,7 +296,7 @@ extension System {
         var status = stat()
         guard unsafe lstat(path, &status) == 0 else { return }
         guard status.st_mode & S_IFMT == S_IFSOCK else { throw SystemError(call: "bind", code: EADDRINUSE) }
-        // If a connection succeeds, another process listens on the socket file; otherwise the file is stale.
+        // If a connection succeeds, another process listens on the socket file; if it fails, the file is stale.
         do {
             _ = try connectedUnixSocket(to: path)
         } catch {
@@ -328,7 +329,7 @@ extension System {
 // MARK: Batches and wake-ups
 
 extension System {
-    /// Receives up to `count` messages and returns their number; `nil` if no message waits.
+    /// Receives up to `count` datagrams, and returns their number; `nil` if no datagram waits.
     static func receive(
         _ descriptor: Int32, _ messages: UnsafeMutablePointer<batch_message>, count: Int
     ) throws(SystemError) -> Int? {
@@ -337,7 +338,7 @@ extension System {
         }
     }
 
-    /// Sends messages and returns how many were sent; `nil` if the socket's buffer is full.
+    /// Sends messages, and returns how many messages were sent; `nil` if the socket's buffer is full.
     static func send(
         _ descriptor: Int32, _ messages: UnsafeMutablePointer<batch_message>, count: Int
     ) throws(SystemError) -> Int? {
@@ -352,7 +353,7 @@ extension System {
 
     static func wake(_ descriptor: Int32) {
         var one: UInt64 = 1
-        // A failure is ignored, because it means that the counter is full, so that the loop will wake up anyway.
+        // The write may fail only because the counter is full, and then the event loop will wake up anyway.
         _ = try? attempt("write") { unsafe write(descriptor, &one, 8) }
     }
 
@@ -366,7 +367,7 @@ extension System {
     /// Ignores SIGPIPE and SIGXFSZ, so that a failed write returns an error instead of ending the process.
     static func ignoreWriteSignals() { for number in [SIGPIPE, SIGXFSZ] { signal(number, SIG_IGN) } }
 
-    /// Allows this thread to receive the signal.
+    /// Allows the calling thread to receive the signal.
     static func unblock(_ signal: Int32) throws(SystemError) {
         var signals = sigset_t()
         unsafe sigemptyset(&signals)
@@ -378,7 +379,7 @@ extension System {
     static var currentThread: UInt { UInt(pthread_self()) }
 }
 
-/// The sole owner of a file descriptor, which is closed with this value.
+/// The sole owner of a file descriptor: when the owner ends, it closes the descriptor.
 struct Descriptor: ~Copyable {
     let number: Int32
 
@@ -386,7 +387,7 @@ struct Descriptor: ~Copyable {
 
     deinit { System.close(number) }
 
-    /// Returns the descriptor without closing it; the code that gets it must close it.
+    /// Returns the descriptor without closing it; the code that gets the descriptor must close it.
     consuming func release() -> Int32 {
         let number = number
         discard self

@@ -22,6 +22,13 @@ package enum SystemClock {
         return seconds &* 1_000_000 &+ nanoseconds / 1000
     }
 
+    /// The date, in nanoseconds since 1970, at which the monotonic time was zero. The two clocks are read one after the
+    /// other, so the value varies by less than a microsecond.
+    package static var unixStart: Int64 {
+        let (seconds, nanoseconds) = read(CLOCK_REALTIME)
+        return seconds &* 1_000_000_000 &+ nanoseconds &- now.nanoseconds
+    }
+
     /// The monotonic time in microseconds, as service managers expect it (sd_notify(3), `MONOTONIC_USEC`).
     package static var monotonicMicroseconds: Int64 {
         let (seconds, nanoseconds) = read(CLOCK_MONOTONIC)
@@ -30,7 +37,7 @@ package enum SystemClock {
 
     private static func read(_ clock: Int32) -> (seconds: Int64, nanoseconds: Int64) {
         var value = timespec()
-        // `clock_gettime` cannot fail here, because all kernels on which Swift runs have both clocks.
+        // `clock_gettime` cannot fail, because all kernels on which Swift runs have both clocks.
         unsafe clock_gettime(clock, &value)
         return (Int64(value.tv_sec), Int64(value.tv_nsec))
     }

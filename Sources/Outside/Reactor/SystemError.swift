@@ -3,7 +3,7 @@ import Glibc
 /// A failed system call: the name of the call and the error number.
 package struct SystemError: Error, Hashable, Sendable, CustomStringConvertible {
     package let call: String
-    /// The `errno` value.
+    /// The error number of the system call (`errno`).
     package let code: Int32
 
     package init(call: String, code: Int32) {
@@ -23,7 +23,7 @@ package struct SystemError: Error, Hashable, Sendable, CustomStringConvertible {
     /// Whether the call failed because another socket uses the address.
     package var isAddressInUse: Bool { code == EADDRINUSE }
 
-    /// Whether the call failed because the address does not belong to this machine.
+    /// Whether the system call failed because the address does not belong to the machine.
     package var isAddressUnknown: Bool { code == EADDRNOTAVAIL }
 
     package var isPermissionDenied: Bool { code == EACCES || code == EPERM }

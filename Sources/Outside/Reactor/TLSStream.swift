@@ -2,11 +2,11 @@ import CEvent
 import Crypto
 import Glibc
 
-/// The input and output of a connection with TLS. The stream is the sole owner of one libevent bufferevent, which owns
-/// the descriptor and a reference to the TLS session.
+/// Reads and writes the data of a connection with TLS. The stream is the sole owner of one libevent bufferevent, which
+/// owns the descriptor and a reference to the TLS session.
 ///
-/// The bufferevent refers to the connection only weakly, through a box (see ``LoopEvent``). The loop's thread frees the
-/// bufferevent.
+/// The bufferevent refers to the connection only weakly, through a box (see ``LoopEvent``). The event loop's thread
+/// frees libevent's bufferevent.
 @safe
 final class TLSStream {
     private let loop: EventLoop
@@ -24,8 +24,8 @@ final class TLSStream {
         }
     }
 
-    /// Takes ownership of a connected descriptor. A TLS client begins its handshake now, whereas a TLS server has
-    /// already finished it.
+    /// Takes ownership of the file descriptor of a connected socket. A TLS client begins its handshake now, but a TLS
+    /// server has already finished its handshake.
     init(
         _ connected: consuming Descriptor, of connection: StreamConnection, session: TLSSession, turn: LoopTurn
     ) throws(SystemError) {
@@ -77,10 +77,10 @@ final class TLSStream {
         _ = unsafe isOn ? bufferevent_enable(raw, Int16(EV_READ)) : bufferevent_disable(raw, Int16(EV_READ))
     }
 
-    /// Sets the maximum number of input bytes that wait, above which the stream stops reading.
+    /// Sets the maximum number of input bytes that wait; above this number, the stream stops reading.
     func limitInput(to bytes: Int) { unsafe bufferevent_setwatermark(raw, Int16(EV_READ), 0, bytes) }
 
-    /// Passes all waiting input to `body` in one piece, and then drops it.
+    /// Passes all waiting input to `body` in one piece, and then drops the input.
     func lendInput(_ body: (Span<UInt8>) -> Void) {
         loop.checkThread()
         let input = unsafe bufferevent_get_input(raw)

@@ -22,7 +22,7 @@ package struct DatagramCounters: Hashable, Sendable {
 ///
 /// - The type is `@unchecked Sendable`, because every use is checked to be on the loop's thread.
 package final class UDPSocket: @unchecked Sendable {
-    /// The address to which the socket is bound. If port 0 was requested, this address has the port that the kernel
+    /// The address to which the socket is bound. If port 0 was requested, the address has the port that the kernel
     /// chose.
     package let local: Endpoint
     /// The only peer of a socket that was created by ``init(sendingTo:on:queueLimit:)``.
@@ -32,11 +32,11 @@ package final class UDPSocket: @unchecked Sendable {
     /// The number of datagrams that the kernel dropped because they were not received in time.
     package var receiveDrops: UInt64 { watch.map { UInt64(System.receiveDrops($0.descriptor)) } ?? 0 }
 
-    /// The time that the last received datagram waited in the kernel; `nil` if the kernel does not report it yet.
+    /// The time that the last received datagram waited in the kernel; `nil` if the kernel does not report the time yet.
     package var lastWait: Duration? { watch.flatMap { System.waitOfLastDatagram($0.descriptor) } }
 
     private let loop: EventLoop
-    /// The watch on the socket, which owns the descriptor; `nil` after the socket was closed.
+    /// The event loop's watch on the socket, which owns the descriptor; `nil` after the socket was closed.
     private var watch: FileWatch?
     private let flushTimer: LoopEvent
     private let batch: DatagramBatch
@@ -55,8 +55,9 @@ package final class UDPSocket: @unchecked Sendable {
 
     /// Binds the socket, which receives nothing until ``receive(_:)`` is called.
     ///
-    /// A datagram that is longer than `datagramLimit` is cut and marked. The default limit is higher than the longest
-    /// UDP datagram. At most `queueLimit` datagrams wait to be sent; further datagrams are dropped.
+    /// A datagram that is longer than `datagramLimit` bytes is cut and marked. The default of `datagramLimit` is higher
+    /// than the length of the longest UDP datagram. At most `queueLimit` datagrams wait to be sent; further datagrams
+    /// are dropped.
     package init(
         boundTo endpoint: Endpoint, on loop: EventLoop, datagramLimit: Int = 65_535,
         queueLimit: Int = UDPSocket.usualQueueLimit
@@ -76,8 +77,8 @@ package final class UDPSocket: @unchecked Sendable {
     }
 
     /// Creates a socket that only sends, and only to one peer. The kernel then reports to the socket that the peer does
-    /// not listen, which counts as a failure to send. Datagrams of others never reach the socket, and datagrams of the
-    /// peer are dropped by the kernel when its usual buffer is full.
+    /// not listen, which counts as a failure to send. Datagrams of other senders never reach the socket, and the kernel
+    /// drops datagrams of the connected peer when the socket's buffer is full.
     package init(
         sendingTo peer: Endpoint, on loop: EventLoop, queueLimit: Int = UDPSocket.usualQueueLimit
     ) throws(SystemError) {
@@ -104,8 +105,8 @@ package final class UDPSocket: @unchecked Sendable {
         try watch?.watch(for: isBlocked ? [.read, .write] : .read)
     }
 
-    /// Queues a copy of the datagram. The copy is sent at the end of the batch, at the next ``flush()``, or at the end
-    /// of this iteration of the loop.
+    /// Queues a copy of the datagram. The queued datagram is sent at the end of the batch, at the next ``flush()``, or
+    /// at the end of the loop's iteration.
     package func queue(_ datagram: Span<UInt8>, to target: Endpoint) {
         loop.checkThread()
         if !queue.append(datagram, to: target) {
@@ -122,8 +123,8 @@ package final class UDPSocket: @unchecked Sendable {
 
     package func queue(_ datagram: [UInt8], to target: Endpoint) { queue(datagram.span, to: target) }
 
-    /// Sends the queued datagrams as far as the kernel accepts them. Datagrams that the kernel does not accept now are
-    /// sent when it has room again.
+    /// Sends the queued datagrams as far as the kernel accepts them. Datagrams that the kernel does not accept at
+    /// present wait until the kernel has room again.
     package func flush() {
         loop.checkThread()
         guard let watch else { return }
@@ -154,8 +155,8 @@ package final class UDPSocket: @unchecked Sendable {
     /// output is sent before the next batch.
     private func receiveBatch() {
         guard let watch else { return }
-        // After an ICMP error for a datagram that was sent earlier, reading fails once. The waiting datagrams are read
-        // in the next iteration of the loop.
+        // After an ICMP error for a datagram that was sent earlier, reading fails once. The event loop reads the
+        // waiting datagrams in its next iteration.
         guard (try? batch.receive(from: watch.descriptor)) != nil, batch.count > 0 else { return }
         counters.received += UInt64(batch.count)
         isHandling = true
@@ -166,8 +167,8 @@ package final class UDPSocket: @unchecked Sendable {
         if fullBatches == Self.batchesInARow { giveWay() }
     }
 
-    /// Stops reading until connections have been served, because connections would otherwise wait as long as datagrams
-    /// arrive faster than the loop handles them.
+    /// Stops reading until connections have been served; if reading went on, connections would wait as long as
+    /// datagrams arrive faster than the loop handles them.
     private func giveWay() {
         fullBatches = 0
         guard let watch, (try? watch.watch(for: watch.interest.subtracting(.read))) != nil else { return }

@@ -2,9 +2,9 @@ import Glibc
 
 /// Examines the socket file of another process.
 package enum UnixSocket {
-    /// Whether a process listens on the socket at this path.
+    /// Whether a process listens on the socket at the given path.
     ///
-    /// - Throws: if this cannot be determined, for example without permission.
+    /// - Throws: an error if the answer cannot be determined, for example without permission.
     package static func isListening(at path: String) throws(SystemError) -> Bool {
         do throws(SystemError) {
             _ = try System.connectedUnixSocket(to: path)
@@ -19,7 +19,7 @@ package enum UnixSocket {
 }
 
 extension UnixSocket {
-    /// The process id of the process that listens at the path; `nil` if there is none.
+    /// The id of the process that listens on the Unix socket at the path; `nil` if no process listens.
     package static func listener(at path: String) -> Int32? {
         guard let socket = try? System.connectedUnixSocket(to: path) else { return nil }
         var found = Credentials()

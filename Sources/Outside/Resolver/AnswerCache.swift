@@ -11,8 +11,8 @@ package struct AnswerCache {
     /// requests to a name that does not exist do not cause many DNS queries.
     package static let negativeLifetime: Duration = .seconds(30)
     package static let failureLifetime: Duration = .seconds(2)
-    /// The minimum and maximum time for which the cache keeps an answer with records. The minimum makes a record whose
-    /// time to live is 0 usable for other look-ups in the same second.
+    /// The minimum and maximum time for which the cache keeps an answer with records. The minimum lifetime makes a DNS
+    /// record whose time to live is 0 usable for further look-ups within one second.
     private static let lifetimes: ClosedRange<Duration> = .seconds(1) ... .seconds(86_400)
 
     private let capacity: Int
@@ -27,8 +27,8 @@ package struct AnswerCache {
         return entry.answer
     }
 
-    /// Stores an answer. `timeToLive` is the shortest time to live of the answer's records, and is ignored for an
-    /// answer without records.
+    /// Stores an answer. The parameter `timeToLive` is the shortest time to live of the answer's records, and is
+    /// ignored for an answer without records.
     package mutating func store(
         _ answer: DNSAnswer, to question: DNSQuestion, timeToLive: Duration, now: Instant
     ) {
@@ -42,8 +42,9 @@ package struct AnswerCache {
         entries[question] = Entry(answer: answer, expiry: now + lifetime)
     }
 
-    /// Drops all expired answers. If no answer has expired, drops an eighth of the answers, beginning with the answer
-    /// that expires first. The function reads all answers; this is slow, but rarely needed.
+    /// Drops all DNS answers whose time to live is over. If no answer has expired, drops an eighth of the answers,
+    /// beginning with the answer that expires first. ``makeRoom(now:)`` reads all answers, which is slow but rarely
+    /// needed.
     private mutating func makeRoom(now: Instant) {
         entries = entries.filter { now < $0.value.expiry }
         guard entries.count >= capacity else { return }

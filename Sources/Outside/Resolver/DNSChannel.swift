@@ -9,7 +9,7 @@ import Timekeeping
 /// Each answer arrives on the loop, after ``ask(_:completion:)`` has returned.
 @safe
 final class DNSChannel {
-    /// A function that gets the answer to a question, and the time for which the answer's records are valid.
+    /// A function that gets the answer to a query, and the time for which the answer's records are valid.
     typealias Completion = @Sendable (DNSAnswer, Duration) -> Void
 
     private let loop: EventLoop
@@ -25,8 +25,8 @@ final class DNSChannel {
     }
 
     /// Creates a channel to the given name servers, or to the system's name servers if `servers` is `nil`. Each name
-    /// server is asked at most `tries` times for each question. The first attempt waits for `timeout`, and later
-    /// attempts wait longer.
+    /// server is asked at most `tries` times for each query. The first query to a name server waits for `timeout`, and
+    /// later tries wait longer.
     init(on loop: EventLoop, servers: [Endpoint]?, timeout: Duration, tries: Int) throws(SystemError) {
         precondition(Self.isLibraryReady, "c-ares could not be initialised")
         self.loop = loop
@@ -58,8 +58,8 @@ final class DNSChannel {
     }
 
     deinit {
-        // The watches are removed before c-ares closes the sockets, because a watch must not exist longer than its
-        // descriptor.
+        // The event loop's watches on sockets are removed before c-ares closes the sockets, because a watch must end
+        // before its descriptor.
         watches = nil
         let remains = unsafe Remains(raw: raw, box: box)
         loop.dispose { remains.free() }
@@ -84,7 +84,7 @@ final class DNSChannel {
     func ask(_ question: DNSQuestion, completion: @escaping Completion) {
         loop.checkThread()
         let loop = loop
-        // The completion is posted to the loop, because c-ares may report the answer before this function has returned.
+        // The completion is posted to the loop, because c-ares may report the answer before `ask` has returned.
         let pending = Pending(question.kind) { answer, lifetime in loop.post { completion(answer, lifetime) } }
         let context = unsafe Unmanaged.passRetained(pending).toOpaque()
         switch question.kind {
@@ -93,7 +93,7 @@ final class DNSChannel {
         case .addresses:
             var hints = ares_addrinfo_hints()
             hints.ai_family = AF_UNSPEC
-            // One socket type is requested, because c-ares would otherwise return each address several times.
+            // One socket type is requested: if no type were requested, c-ares would return each address several times.
             hints.ai_socktype = Int32(SOCK_DGRAM.rawValue)
             unsafe ares_getaddrinfo(raw, question.name, nil, &hints, addressesArrived, context)
         }
@@ -124,7 +124,7 @@ final class DNSChannel {
     }
 }
 
-/// A question that waits for its answer. c-ares owns this object until the answer arrives.
+/// A query that waits for its answer; c-ares owns the query until the answer arrives.
 private final class Pending {
     let kind: DNSQuestion.Kind
     let completion: (DNSAnswer, Duration) -> Void

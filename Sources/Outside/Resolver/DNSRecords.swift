@@ -1,6 +1,6 @@
 package import Addressing
 
-/// A DNS question: a name, and the kind of the wanted records.
+/// A DNS query: a name, and the kind of the wanted records.
 package struct DNSQuestion: Hashable, Sendable {
     package enum Kind: Hashable, Sendable {
         case naptr
@@ -36,8 +36,8 @@ package struct SRVRecord: Hashable, Sendable {
     }
 }
 
-/// A NAPTR record, which names a service of a domain (RFC 3403). This type leaves out the record's regular expression,
-/// because RFC 3263 does not use it.
+/// A NAPTR record, which names a service of a domain (RFC 3403). ``NAPTRRecord`` leaves out the record's regular
+/// expression, because RFC 3263 does not use it.
 package struct NAPTRRecord: Hashable, Sendable {
     package let order: UInt16
     package let preference: UInt16
@@ -54,7 +54,7 @@ package struct NAPTRRecord: Hashable, Sendable {
     }
 }
 
-/// The name servers' answer to a question.
+/// The name servers' answer to a DNS query.
 package enum DNSAnswer: Hashable, Sendable {
     case naptr([NAPTRRecord])
     case srv([SRVRecord])
@@ -62,6 +62,6 @@ package enum DNSAnswer: Hashable, Sendable {
     case addresses([IPAddress])
     /// The name does not exist, or has no record of the requested type.
     case nothing
-    /// The name servers gave no usable answer.
+    /// The DNS name servers gave no usable answer.
     case failed
 }

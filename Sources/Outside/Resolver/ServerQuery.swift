@@ -29,13 +29,14 @@ package struct ServerCandidate: Hashable, Sendable {
     }
 }
 
-/// The reason why the resolver found no server.
+/// The reason why the resolver found no SIP server.
 package enum ResolverError: Error, Hashable, Sendable {
     /// The host is not a valid name, or a `sips` URI asks for UDP.
     case invalidQuery
     /// According to the name servers, the name or its records do not exist.
     case notFound
-    /// The name servers gave no answer or a malformed one. A later query for the same name may succeed.
+    /// The DNS name servers gave no answer, or a malformed answer. After a failure of the name servers, a later query
+    /// for the same name may succeed.
     case unavailable
     /// The resolver refused the search, because too many other searches are active.
     case overloaded

@@ -3,7 +3,7 @@ import SIPGrammar
 
 /// The positions of a message's start line and header fields, and the first rule that the head violates.
 ///
-/// One pass over the message's head creates this index, without decoding values.
+/// One pass over the message's head creates the ``HeadIndex``, without decoding values.
 struct HeadIndex {
     enum StartLine {
         case none
@@ -13,19 +13,20 @@ struct HeadIndex {
 
     private(set) var startLine = StartLine.none
     private(set) var headersStart = 0
-    /// The index at which the body begins, after the empty line. If the head has no empty line, the index after the
-    /// last readable header field.
+    /// The index at which the body begins, after the empty line. If the head has no empty line, `bodyStart` is the
+    /// index after the last readable header field.
     private(set) var bodyStart = 0
     /// Whether the empty line at the end of the head was found.
     private(set) var hasEnd = false
-    /// The first rule that the head violates. Reading continues after a fault, so that the message can be answered.
+    /// The first rule that the message's head violates. After a fault, reading continues, so that the message can be
+    /// answered.
     private(set) var fault: Fault?
     /// Whether the first line is a start line of SIP, of any version.
     private(set) var isSIP = false
     private(set) var isAcknowledgement = false
 
-    /// For each header name, the index of the first field with this name; -1 if there is none. The indices of the array
-    /// are the raw values of the header names.
+    /// For each header name, the index of the first field with the name; -1 if no field has the name. The indices of
+    /// the array are the raw values of ``HeaderName``.
     private var firstPlaces = [64 of Int16](repeating: -1)
     private let limits: ReaderLimits
     private var hasForbiddenByte = false
@@ -35,7 +36,7 @@ struct HeadIndex {
         let status: Status
     }
 
-    /// The index of the first field with this name; `nil` if there is no field with this name.
+    /// The index of the first field with the given name; `nil` if no field has the name.
     func place(of name: HeaderName) -> Int? {
         let place = Int(firstPlaces[Int(name.rawValue)])
         return place >= 0 ? place : nil
@@ -90,8 +91,8 @@ struct HeadIndex {
 
     private func isTooLong(_ bytes: Span<UInt8>) -> Bool { bytes.count > limits.head }
 
-    /// The index of the CR that ends a header field with all its folds. The function also records a fault if the field
-    /// has a forbidden control byte.
+    /// The index of the CR that ends a header field with all its folds. If the header field has a forbidden control
+    /// byte, the function also records a fault.
     private mutating func rowEnd(_ bytes: Span<UInt8>, from start: Int, to end: Int, folding: Bool) -> Int? {
         var index = start
         while true {
@@ -134,12 +135,12 @@ struct HeadIndex {
         readList(bytes, name, row, value, &fields)
     }
 
-    /// Reads a header field that may have several values. The value is split into several values at commas outside
-    /// quotes and angle brackets.
+    /// Reads a SIP header field that may have several values. The value of the header field is split into several
+    /// values at commas outside quotes and angle brackets.
     private mutating func readList(
         _ bytes: Span<UInt8>, _ name: HeaderName, _ row: Range<Int>, _ value: Range<Int>, _ fields: inout FieldList
     ) {
-        // This is the fast path for most fields, which have one value without quotes.
+        // A field that has one value without quotes takes a fast path, because most fields are of this kind.
         if bytes.firstPlace(of: UInt8(ascii: ","), or: UInt8(ascii: "\""), in: value) == value.upperBound {
             noteListed(name, row, value, &fields)
             return
@@ -193,8 +194,8 @@ struct HeadIndex {
         }
     }
 
-    /// Reads a status line such as `SIP/2.0 200 OK`. The reason phrase may be empty, in which case the space before it
-    /// may be missing.
+    /// Reads a status line such as `SIP/2.0 200 OK`. The reason phrase may be empty; the space before an empty reason
+    /// phrase may be missing.
     private mutating func readStatusLine(_ bytes: Span<UInt8>, _ line: Range<Int>) {
         // A response with an invalid status line is dropped without an answer, because the daemon answers only
         // requests.
@@ -236,7 +237,7 @@ struct HeadIndex {
 
     // MARK: Answering
 
-    /// Whether this message is a request other than ACK, and has the header fields that a response copies (RFC 3261
+    /// Whether the message is a request other than ACK, and has the header fields that a response copies (RFC 3261
     /// section 8.2.6.2).
     func isAnswerable(_ bytes: Span<UInt8>, _ fields: HeaderFields) -> Bool {
         guard isSIP, !isAcknowledgement, !isResponse(bytes) else { return false }
@@ -284,8 +285,8 @@ struct HeadIndex {
 }
 
 extension Span<UInt8> {
-    /// The range of a field's value without surrounding white space. The function is fastest for a value after exactly
-    /// one space, which is the usual form.
+    /// The range of a field's value without white space around it. For a value after exactly one space, which is the
+    /// usual form, the function is fastest.
     @inline(__always)
     fileprivate func fieldValue(from start: Int, to end: Int) -> Range<Int> {
         if start + 1 < end, self[start] == UInt8(ascii: " "), self[start + 1] > UInt8(ascii: " "),

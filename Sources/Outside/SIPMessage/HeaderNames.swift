@@ -3,12 +3,12 @@ import SIPGrammar
 
 /// Recognises the names of header fields and their compact forms (RFC 3261 section 7.3.3).
 enum HeaderNames {
-    /// Reads the name of a header field, and finds the colon after the name. The result is `nil` if the field does not
-    /// begin with a valid name.
+    /// Reads the name of a header field, and finds the colon after the name. If the field does not begin with a valid
+    /// name, the reader returns `nil`.
     static func read(_ bytes: Span<UInt8>, _ row: Range<Int>) -> (name: HeaderName, colon: Int)? {
         let start = row.lowerBound
-        // This is the fast path for nearly all names, which have fewer than sixteen bytes and a colon directly after
-        // the name.
+        // A name with fewer than sixteen bytes and a colon directly after it takes a fast path, because nearly all
+        // names are of this kind.
         if bytes.count - start >= 16 {
             let word = bytes.word(at: start)
             var count = word.count(before: UInt8(ascii: ":"))
@@ -29,7 +29,7 @@ enum HeaderNames {
             name(bytes, start..<end, bytes.lowercasedWord(start..<end), last), bytes, start..<end, colon: colon)
     }
 
-    /// Returns the name if it is known, or if it is a token; otherwise `nil`.
+    /// Returns the header name if it is known, or if it is a token; `nil` for any other text.
     @inline(__always)
     private static func judged(
         _ name: HeaderName, _ bytes: Span<UInt8>, _ range: Range<Int>, colon: Int
@@ -39,13 +39,13 @@ enum HeaderNames {
     }
 
     /// The header name in `range`, in upper or lower case. The arguments `word` and `lastWord` are the first and last
-    /// eight bytes of the name, in lower case. At most two known names have the same length and first letter, and the
-    /// two words decide which of them it is.
+    /// eight bytes of the name, in lower case. At most two known header names have the same length and first letter,
+    /// and `word` and `lastWord` decide between these names.
     private static func name(
         _ bytes: Span<UInt8>, _ range: Range<Int>, _ word: UInt64, _ lastWord: UInt64
     ) -> HeaderName {
-        // Whether the name in the message equals this text. A name with up to sixteen bytes is equal if its first and
-        // last eight bytes are equal. A name with more than sixteen bytes needs one more comparison.
+        // Whether the header name in the message equals the given text. A name with up to sixteen bytes is equal if its
+        // first and last eight bytes are equal. A name with more than sixteen bytes needs one more comparison.
         @inline(__always)
         func isName(_ lowercase: StaticString) -> Bool {
             word == lowercase.word && lastWord == lowercase.lastWord
@@ -166,7 +166,7 @@ enum HeaderNames {
 }
 
 extension HeaderName {
-    /// Whether a field with this name can have several values, separated by commas, that this program reads separately.
+    /// Whether a field with the name can have several values, separated by commas, that the daemon reads separately.
     var isList: Bool {
         switch self {
         case .via, .route, .recordRoute, .path, .contact: true
@@ -174,8 +174,8 @@ extension HeaderName {
         }
     }
 
-    /// Whether this enum case means exactly one header name. The property is false for the cases that mean all unknown
-    /// names, or all names with a prefix.
+    /// Whether the enum case means exactly one header name. For the cases that mean all unknown names, or all names
+    /// with a prefix, ``isWhole`` is false.
     var isWhole: Bool {
         switch self {
         case .other, .pCharging, .pOther: false
@@ -183,7 +183,7 @@ extension HeaderName {
         }
     }
 
-    /// Whether a second field with this name makes the message invalid (RFC 4475 section 3.3.8).
+    /// Whether a second field with the same name makes the message invalid (RFC 4475 section 3.3.8).
     var isSingle: Bool {
         switch self {
         case .callID, .cseq, .from, .to, .maxForwards, .contentLength: true

@@ -4,7 +4,7 @@ import SIPGrammar
 
 /// The storage of one message while it is parsed: the message's bytes, its header fields, then libosip2's allocations.
 ///
-/// The memory exists only during `read`, while libosip2 allocates from it on the current thread.
+/// The storage of a parsed message exists only during `read`, while libosip2 allocates from it on the current thread.
 @safe
 struct ParserMemory {
     let storage: ByteStorage
@@ -17,10 +17,10 @@ struct ParserMemory {
     private static let started: Void = cosip_start()
 
     /// Copies the bytes and the positions of their header fields into new storage. The argument `spare` is the number
-    /// of bytes that are reserved for libosip2. The function `body` reads the values of the message in this storage.
+    /// of bytes that are reserved for libosip2. The function `body` reads the values of the message in the new storage.
     ///
-    /// The second part of the result is the number of bytes that libosip2 lacked. If this number is not 0, the result
-    /// of `body` is invalid, and the message must be read again with at least that many more bytes.
+    /// The second part of the returned pair is the number of bytes that libosip2 lacked. If libosip2 lacked bytes, the
+    /// result of `body` is invalid, and the message must be read again with at least that many more bytes.
     static func read<Result>(
         _ bytes: Span<UInt8>, _ fields: FieldList, spare: Int, _ body: (ParserMemory) -> Result
     ) -> (result: Result, missing: Int) {
@@ -62,19 +62,19 @@ struct ParserMemory {
         var isNeeded: Bool { hidesEscapes || spacesBlanks }
     }
 
-    /// The byte that replaces `%`. The message itself cannot contain this control byte, because the reader refuses a
-    /// message that contains it.
+    /// The byte that replaces `%`. The message cannot contain the byte that replaces `%`, because the reader refuses a
+    /// message with this control byte.
     private static let hiddenEscape: UInt8 = 1
 
     /// Calls `body` with the text in the range as a C string.
     ///
-    /// A text that needs no changes is not copied; only the byte after it is set to zero during the call.
+    /// A text that needs no changes is not copied; only the byte after the text is set to zero during the call.
     func withText<Result>(
         _ range: Range<Int>, _ preparation: Preparation, _ body: (UnsafePointer<CChar>) -> Result?
     ) -> Result? {
         precondition(range.lowerBound >= 0 && range.upperBound <= count, "text outside the message")
         guard preparation.isNeeded else {
-            // This index is valid, because the storage is at least one byte longer than the message.
+            // The index after the text is valid, because the storage is at least one byte longer than the message.
             let kept = unsafe base[range.upperBound]
             unsafe base[range.upperBound] = 0
             defer { unsafe base[range.upperBound] = kept }
@@ -96,8 +96,8 @@ struct ParserMemory {
 
     // MARK: Texts from the parser
 
-    /// Converts a string of libosip2 to a slice of the message's storage; `nil` if there is no string. With
-    /// `hidesEscapes`, each byte that replaced a `%` becomes `%` again.
+    /// Converts a string of libosip2 to a slice of the message's storage; `nil` if the pointer to the string is null.
+    /// If `hidesEscapes` is true, each byte that replaced a `%` becomes `%` again.
     func slice(_ text: UnsafePointer<CChar>?, hidesEscapes: Bool = false) -> ByteString? {
         guard let text = unsafe text else { return nil }
         let start = unsafe UnsafeRawPointer(text) - UnsafeRawPointer(base)

@@ -4,16 +4,17 @@ import SIPGrammar
 /// Splits the bytes of a stream into messages, by Content-Length (RFC 3261 section 18.3).
 ///
 /// The framer stores no bytes: it gets all waiting bytes, and finds the length of the first message. No byte is scanned
-/// twice, so a message that arrives byte by byte costs no more than one in a single piece. The code of
+/// twice, so a message that arrives byte by byte costs no more than a message in a single piece. The code of
 /// ``MessageReader`` parses the header fields, so that framer and reader agree where a message ends.
 package struct StreamFramer: Sendable {
     package enum Frame: Hashable, Sendable {
-        /// More bytes are needed. The framer must get the same bytes again, together with the bytes that follow.
+        /// The message is incomplete, and more bytes are needed. The framer must get the same bytes again, together
+        /// with the bytes that follow.
         case incomplete
-        /// A keep-alive of this many bytes. A single CRLF (2 bytes) needs no answer. A double CRLF (4 bytes) must be
-        /// answered by a single CRLF (RFC 5626 section 4.4.1).
+        /// A keep-alive with the given number of bytes. A keep-alive of a single CRLF (2 bytes) needs no answer. A
+        /// double CRLF (4 bytes) must be answered by a single CRLF (RFC 5626 section 4.4.1).
         case keepAlive(Int)
-        /// A complete message with this length in bytes.
+        /// A complete message with the given length in bytes.
         case message(Int)
         /// The stream cannot be read further, because the head is too long, or Content-Length is missing, invalid,
         /// repeated or too large. ``MessageReader`` must still read the waiting bytes, so that the last message is
@@ -22,21 +23,22 @@ package struct StreamFramer: Sendable {
     }
 
     private let limits: ReaderLimits
-    /// The number of bytes that were already searched for the end of the head.
+    /// The number of bytes in which the framer has already searched for the end of the head.
     private var scanned = 0
     /// The length of the message in bytes; `nil` until its head is parsed.
     private var length: Int?
 
     package init(limits: ReaderLimits = ReaderLimits()) { self.limits = limits }
 
-    /// Finds the message or keep-alive at the front of the bytes. Next, the framer must get the bytes after this
-    /// message or keep-alive. For a complete message, `head` is set to the parts that were parsed.
+    /// Finds the message or keep-alive at the front of the bytes. Next, the framer must get the bytes after the message
+    /// or keep-alive. For a complete message, `head` is set to the parts that were parsed.
     package mutating func next(in bytes: Span<UInt8>, head: inout MessageHead?) -> Frame {
         if let length { return finish(length, bytes) }
         if scanned == 0, !bytes.isEmpty, bytes[0] == UInt8(ascii: "\r") || bytes[0] == UInt8(ascii: "\n") {
             return lineEnds(bytes)
         }
-        // This is the fast path for nearly all heads. If a head arrives in one piece, parsing it shows where it ends.
+        // A head that arrives in one piece takes a fast path, because nearly all heads arrive in one piece. If the head
+        // of a SIP message arrives in one piece, the parser finds the end of the head.
         if scanned == 0 {
             let read = MessageHead(bytes, limits)
             if read.index.hasEnd { return headEnded(at: read.index.bodyStart, read, bytes, &head) }
@@ -78,8 +80,8 @@ package struct StreamFramer: Sendable {
             && bytes[place + 2] == UInt8(ascii: "\r") && bytes[place + 3] == UInt8(ascii: "\n")
     }
 
-    /// Reads the line ends between two messages. After a single CRLF, the framer waits for the next byte, because the
-    /// CRLF may be the first half of a keep-alive.
+    /// Reads the line ends (keep-alives) between two SIP messages. After a single CRLF, the framer waits for the next
+    /// byte, because the CRLF may be the first half of a keep-alive.
     private func lineEnds(_ bytes: Span<UInt8>) -> Frame {
         let expected: StaticString = "\r\n\r\n"
         for index in 0..<min(bytes.count, 4) where bytes[index] != expected.byte(at: index) {
@@ -110,7 +112,7 @@ package struct MessageHead: Sendable {
         self.fields = fields
     }
 
-    /// Whether the message has more than one field or value with this name.
+    /// Whether the message has more than one field or value with the given name.
     func isRepeated(_ name: HeaderName) -> Bool {
         var count = 0
         for place in 0..<fields.count where fields[place].name == name { count += 1 }

@@ -2,12 +2,13 @@ import Bytes
 import COsip2
 import SIPGrammar
 
-/// Reads single values of header fields. The result of each function is `nil` for a malformed value.
+/// Reads single values of header fields. For a malformed value, the result of each function of ``ValueReader`` is
+/// `nil`.
 ///
 /// The module `SIPGrammar` finds the parts of a value. A value in a plain form is accepted immediately, and libosip2
-/// checks any other value. libosip2 is slow for long lists, and stops without an error at a parameter that it does not
-/// accept. This type therefore checks parameters itself (``areWellFormed(_:_:_:)``), and checks again the values that
-/// libosip2 accepts.
+/// checks any other value; libosip2 is slow for long lists, and stops without an error at a parameter that it does not
+/// accept. ``ValueReader`` checks parameters itself (``areWellFormed(_:_:_:)``), and checks the values that libosip2
+/// accepted again.
 struct ValueReader {
     let memory: ParserMemory
 
@@ -19,8 +20,8 @@ struct ValueReader {
         return uri
     }
 
-    /// Whether a URI that is not plain may be accepted. The URI is accepted only if libosip2 and this type both accept
-    /// it.
+    /// Whether a URI that is not plain may be accepted. A URI that is not plain is accepted only if libosip2 and
+    /// ``ValueReader`` both accept it.
     func isAcceptable(_ uri: SIPURI, _ range: Range<Int>) -> Bool {
         let isClean = memory.withBytes { bytes in
             for index in range where !bytes[index].mayStandInURI { return false }
@@ -45,8 +46,8 @@ struct ValueReader {
             guard unsafe osip_uri_init(&parsed) == 0, let parsed = unsafe parsed,
                 unsafe osip_uri_parse(parsed, pointer) == 0,
                 unsafe isHost(parsed.pointee.host, uri.host), unsafe isPort(parsed.pointee.port, uri.port),
-                // The lengths are compared, because libosip2 ignores wrong characters beside the brackets of an IPv6
-                // address.
+                // The lengths of host and port are compared, because libosip2 ignores wrong characters next to the
+                // brackets of an IPv6 address.
                 unsafe uri.hostPort.count == uri.host.count + (memory.slice(parsed.pointee.port)?.count ?? -1) + 1
             else { return false }
             let user = unsafe memory.slice(parsed.pointee.username, hidesEscapes: hasEscapes) ?? .empty
@@ -60,9 +61,9 @@ struct ValueReader {
     /// Reads a value of From, To, Contact, Route, Record-Route or Path (RFC 3261 section 20.10).
     ///
     /// - Parameters:
-    ///   - range: the range of the value.
-    ///   - isTagged: whether the value is a From or To, to which this proxy may append parameters.
-    /// - Returns: `nil` if the value is malformed.
+    ///   - range: the range of the value in the message.
+    ///   - isTagged: whether the value is a From or To, to which the proxy may append parameters.
+    /// - Returns: the value; `nil` if the value is malformed.
     func nameAddress(_ range: Range<Int>, isTagged: Bool = false) -> NameAddress? {
         guard let address = NameAddress(memory.slice(range), isTagged: isTagged) else { return nil }
         let uri = range.lowerBound + address.uriStart
@@ -102,7 +103,7 @@ struct ValueReader {
         return port != nil && digits.decimal() == port
     }
 
-    /// Whether libosip2 found the same host as `SIPGrammar`. libosip2 removes the brackets of IPv6 addresses.
+    /// Whether libosip2 found the same host as `SIPGrammar`; libosip2 removes the brackets of IPv6 addresses.
     private func isHost(_ text: UnsafeMutablePointer<CChar>?, _ host: ByteString) -> Bool {
         guard let found = unsafe memory.slice(text), !found.isEmpty else { return false }
         let isAddress = found.contains(UInt8(ascii: ":"))

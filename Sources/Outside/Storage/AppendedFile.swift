@@ -3,13 +3,13 @@ import Glibc
 /// A file to which bytes are only appended. After ``append(_:)``, the bytes are in the kernel's cache, so they survive
 /// the end of the process, but not always a power failure.
 ///
-/// Only the owner of the file can read it.
+/// Only the owner of an appended file can read it.
 package final class AppendedFile {
     private let descriptor: Int32
-    /// The size of the file in bytes.
+    /// The size in bytes of the file to which bytes are appended.
     package private(set) var size = 0
 
-    /// An error of the system, or the reason why this program refuses a file.
+    /// An error of the system, or the reason why the daemon refuses a file.
     package struct Failure: Error, Hashable, Sendable, CustomStringConvertible {
         package let description: String
 
@@ -20,7 +20,7 @@ package final class AppendedFile {
 
     /// Creates the file in an existing folder.
     ///
-    /// - Throws: if the file already exists or cannot be created.
+    /// - Throws: an error if the file already exists or cannot be created.
     package init(creating path: String) throws(Failure) {
         descriptor = unsafe open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0o600)
         guard descriptor >= 0 else { throw Failure() }
@@ -28,8 +28,8 @@ package final class AppendedFile {
 
     deinit { close(descriptor) }
 
-    /// Appends all of the bytes, or none of them if the function throws. If an append fails after it has written some
-    /// bytes, the next append overwrites these bytes.
+    /// Appends all of the bytes to the file; if the function throws, the file is unchanged. If an append to the file
+    /// fails in the middle, the next append overwrites the bytes that were written.
     package func append(_ bytes: [UInt8]) throws(Failure) {
         var written = 0
         while written < bytes.count {
@@ -46,10 +46,10 @@ package final class AppendedFile {
         size += written
     }
 
-    /// The contents of a file; the function refuses the file unless only its owner can have written it.
+    /// Returns the contents of a file; the function refuses the file unless only its owner can have written it.
     ///
-    /// A file that is not a plain file is refused too, because reading a pipe would block. A file that is longer than
-    /// the limit is refused, because a file with holes can be longer than its disk.
+    /// A file that is not a plain file is refused too, because reading a pipe would block. If a file is longer than the
+    /// limit, it is refused, because a file with holes can be longer than its disk.
     package static func contents(of path: String, limit: Int = 64 << 20) throws(Failure) -> [UInt8] {
         let descriptor = unsafe open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
         guard descriptor >= 0 else { throw Failure() }
@@ -77,7 +77,7 @@ package final class AppendedFile {
         return bytes
     }
 
-    /// Moves a file, and replaces an existing file at the other path.
+    /// Renames a file, and replaces an existing file at the new path.
     package static func move(_ path: String, to other: String) throws(Failure) {
         guard unsafe rename(path, other) == 0 else { throw Failure() }
     }
@@ -98,14 +98,15 @@ package final class AppendedFile {
         if let fault = fault(of: status) { throw Failure(fault) }
     }
 
-    /// An error text if another user than this process's user and root can write the file; otherwise `nil`.
+    /// An error text if another user than this process's user and root can write the file; `nil` if nobody else can.
     private static func fault(of status: stat) -> String? {
         let own = geteuid()
         if own != 0, status.st_uid != own, status.st_uid != 0 { return "it belongs to another user: \(status.st_uid)" }
         return status.st_mode & (S_IWGRP | S_IWOTH) == 0 ? nil : "other users may write to it: chmod go-w"
     }
 
-    /// The names of the files in a folder, in no particular order. The list is empty if the folder does not exist.
+    /// The names of the files in a folder, in no particular order. If the folder does not exist, the list of names is
+    /// empty.
     package static func names(in folder: String) -> [String] {
         guard let stream = unsafe opendir(folder) else { return [] }
         defer { unsafe closedir(stream) }

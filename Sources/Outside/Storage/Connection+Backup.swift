@@ -3,7 +3,7 @@ import Glibc
 
 /// The reason why a backup of the database failed.
 package enum BackupError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// The backup was refused; the text is a sentence for the operator who ordered it.
+    /// The backup was refused; the text is a sentence for the operator who ordered the backup.
     case refused(String)
     case sql(SQLError)
     case cancelled
@@ -20,15 +20,16 @@ package enum BackupError: Error, Hashable, Sendable, CustomStringConvertible {
 extension Connection {
     /// Copies the whole database in its current state. During the copy, other connections can write to the database.
     /// The database is first copied into a temporary file in the target's folder. The complete copy then replaces the
-    /// target, so that the target is never incomplete. Only the owner of the backup can read the copy.
+    /// target, so that the target is never incomplete. Only the owner of a backup can read it.
     ///
     /// - Parameters:
-    ///   - target: an absolute path. A plain file at this path is replaced.
-    ///   - database: the path of this connection's file. The target must be neither this file nor one of its related
+    ///   - target: an absolute path; a plain file at this path is replaced.
+    ///   - database: the path of the connection's file; the target must be neither this file nor one of its related
     ///     files.
-    ///   - isCancelled: called at intervals; if it returns true, the copy is cancelled.
+    ///   - isCancelled: the function that the backup calls at intervals; if `isCancelled` returns true, the backup
+    ///     stops.
     /// - Returns: the size of the backup in bytes.
-    /// - Throws: the reason of a failure. A file that already exists at the target stays unchanged if the backup fails.
+    /// - Throws: the reason of a failure; a file that already exists at the target then stays unchanged.
     @discardableResult
     package func backUp(
         to target: String, database: String, isCancelled: () -> Bool = { false }
@@ -56,7 +57,7 @@ extension Connection {
     }
 
     /// Copies the pages of the database into the file at `path`, some pages at a time. All pages are copied in one read
-    /// transaction, because otherwise each change by another connection would restart the copy.
+    /// transaction: without this transaction, each change by another connection would restart the copy.
     private func copyPages(to path: String, _ isCancelled: () -> Bool) throws(BackupError) {
         do throws(SQLError) {
             let copy = try DatabaseHandle(path: path, access: .readWrite)
@@ -73,8 +74,8 @@ extension Connection {
             guard code == SQLITE_DONE, end == SQLITE_OK else {
                 throw copy.error(code == SQLITE_DONE ? end : code, sql: nil)
             }
-            // With this journal mode, the copy is complete in one file, because SQLite looks for no write-ahead log
-            // beside it.
+            // With the journal mode DELETE, the copy is complete in one file, because SQLite looks for no write-ahead
+            // log next to it.
             let mode = unsafe sqlite3_exec(copy.raw, "PRAGMA journal_mode = DELETE", nil, nil, nil)
             guard mode == SQLITE_OK else { throw copy.error(mode, sql: nil) }
         } catch {
@@ -83,7 +84,7 @@ extension Connection {
     }
 }
 
-/// The two paths of a backup: the target, and the temporary file that replaces it at the end.
+/// The two paths of a backup: the target, and the temporary file that replaces the target at the end.
 private struct BackupPlace {
     let target: String
     let temporary: String
@@ -91,7 +92,7 @@ private struct BackupPlace {
 
     /// Checks that the target is not one of the database's own files and can be overwritten.
     ///
-    /// - Throws: if the target must not or cannot be overwritten.
+    /// - Throws: an error if the target must not or cannot be overwritten.
     init(target: String, database: String) throws(BackupError) {
         guard target.hasPrefix("/"), let path = resolvedFolder(of: target) else {
             throw .refused("the folder of \(target) does not exist")
@@ -127,9 +128,9 @@ private struct BackupPlace {
         close(descriptor)
     }
 
-    /// Syncs the temporary file to the disk, and moves it to the target.
+    /// Syncs the temporary file to the disk, and moves the file to the target.
     ///
-    /// - Returns: the size of the finished file in bytes.
+    /// - Returns: the size in bytes of the finished backup file.
     func publish() throws(BackupError) -> Int {
         let descriptor = unsafe open(temporary, O_RDWR | O_CLOEXEC)
         guard descriptor >= 0 else { throw failure("cannot open \(temporary)") }

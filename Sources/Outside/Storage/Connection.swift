@@ -1,10 +1,11 @@
 import CSQLite
 
-/// One connection to a SQLite database. A connection is not `Sendable`, because only one thread at a time can use it.
+/// One connection to a SQLite database. A connection to SQLite is not `Sendable`, because only one thread at a time can
+/// use it.
 ///
 /// A committed transaction survives a crash, because each commit syncs the write-ahead log to the disk
-/// (`synchronous=FULL`). After the errors ``SQLResultCode/inputOutput`` and ``SQLResultCode/full``, close the
-/// connection, because the disk's state is unknown.
+/// (`synchronous=FULL`). After the errors ``SQLResultCode/inputOutput`` and ``SQLResultCode/full``, the connection must
+/// be closed, because the disk's state is unknown.
 @safe package final class Connection {
     let handle: DatabaseHandle
     private var statements: [String: Statement] = [:]
@@ -31,13 +32,13 @@ import CSQLite
         if options.autoCheckpoint <= 0 { handle.watchLog() }
     }
 
-    /// Runs one or more SQL statements without parameters. The function ignores result rows of the statements.
+    /// Runs one or more SQL statements without parameters. The function ignores result rows of the SQL statements.
     package func execute(_ sql: String) throws(SQLError) {
         let code = unsafe sqlite3_exec(handle.raw, sql, nil, nil, nil)
         guard code == SQLITE_OK else { throw handle.error(code, sql: sql) }
     }
 
-    /// The prepared statement for this SQL. For the same SQL, the function always returns the same object, which is
+    /// The prepared statement for the given SQL. For the same SQL, `statement` always returns the same object, which is
     /// reset and has no bound values.
     package func statement(_ sql: String) throws(SQLError) -> Statement {
         if let statement = statements[sql] {
@@ -63,7 +64,8 @@ import CSQLite
         return statement
     }
 
-    /// Runs `body` in a transaction. All changes of `body` are committed, or none of them if it throws.
+    /// Runs `body` in a database transaction. All changes of `body` are committed; if `body` throws, none of the
+    /// changes are committed.
     ///
     /// The transaction takes the write lock at its beginning, so that another writer cannot make `body` fail in the
     /// middle.
@@ -74,7 +76,7 @@ import CSQLite
             try statement(fixed: "COMMIT").run()
             return result
         } catch {
-            // A failure of this ROLLBACK is ignored, because SQLite has already rolled back the transaction after some
+            // A failure of ROLLBACK is ignored, because SQLite has already rolled back the transaction after some
             // errors.
             try? execute("ROLLBACK")
             throw error
@@ -98,9 +100,9 @@ extension Connection {
     /// Copies pages from the write-ahead log into the database file.
     ///
     /// - Parameter mode: whether to wait for readers.
-    /// - Returns: the number of pages in the write-ahead log, and how many of these are copied; both are 0 without a
+    /// - Returns: the number of pages in the write-ahead log, and the number of copied pages; both are 0 if there is no
     ///   log.
-    /// - Throws: `busy` if another connection is copying, and errors of the disk.
+    /// - Throws: `busy` if a second connection is copying the database, or an error if the disk fails.
     @discardableResult
     package func checkpoint(_ mode: CheckpointMode) throws(SQLError) -> (logged: Int, copied: Int) {
         var logged: Int32 = 0
@@ -111,9 +113,9 @@ extension Connection {
         return (max(0, Int(logged)), max(0, Int(copied)))
     }
 
-    /// The number of pages in the write-ahead log after this connection's last commit. The number is valid only if
-    /// ``ConnectionOptions/autoCheckpoint`` is 0. When all pages have been copied, the next commit writes the log from
-    /// its beginning, and this number begins again.
+    /// The number of pages in the write-ahead log after the connection's last commit. The number of pages is valid only
+    /// if ``ConnectionOptions/autoCheckpoint`` is 0. When all pages have been copied, the next commit writes the log
+    /// from its beginning, and the number of pages begins again.
     package var pagesInLog: Int { handle.pagesInLog }
 
     /// The result of a query that returns one number, such as a pragma; `nil` if the query returns no row.

@@ -3,8 +3,8 @@ package struct ConnectionOptions: Hashable, Sendable {
     package enum Access: Hashable, Sendable {
         case readOnly
         case readWrite
-        /// Opens the database for reading and writing, and creates the file if it does not exist. A new database file
-        /// can be read only by its owner.
+        /// Opens the database for reading and writing, and creates the file if it does not exist. Only the owner of a
+        /// new database file can read it.
         case readWriteCreate
     }
 
@@ -15,8 +15,8 @@ package struct ConnectionOptions: Hashable, Sendable {
     package var pageSize = 4096
     /// The size of the page cache in KiB.
     package var cacheSize = 16_384
-    /// The number of pages in the write-ahead log after which a commit copies the pages into the database file. With
-    /// the value 0, pages are copied only by ``Connection/checkpoint(_:)``.
+    /// The number of pages in the write-ahead log after which a commit copies the pages into the database file. If the
+    /// value is 0, only ``Connection/checkpoint(_:)`` copies pages.
     package var autoCheckpoint = 1000
     /// The size in bytes to which the write-ahead log file is truncated after its pages were copied.
     package var journalSizeLimit = 64 << 20

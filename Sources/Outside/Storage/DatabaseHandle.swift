@@ -1,8 +1,8 @@
 import CSQLite
 import Glibc
 
-/// The sole owner of one `sqlite3` object. The connection and its statements share this object. The database is closed
-/// when the connection and all statements are released.
+/// The sole owner of one `sqlite3` object. The connection and its statements share the ``DatabaseHandle``. The database
+/// is closed when the connection and all statements are released.
 @safe final class DatabaseHandle {
     let raw: OpaquePointer
     /// The number of pages in the write-ahead log, which SQLite's hook updates at each commit; `nil` while SQLite
@@ -10,7 +10,7 @@ import Glibc
     private var loggedPages: UnsafeMutablePointer<Int32>?
 
     /// Configures SQLite once in a process, before the first database is opened. If another library has already started
-    /// SQLite, the configuration fails. SQLite then works too, only a little slower.
+    /// SQLite, the configuration fails. If the configuration fails, SQLite works too, only a little slower.
     private static let isConfigured = sqlite_count_no_memory() == SQLITE_OK
 
     init(path: String, access: ConnectionOptions.Access) throws(SQLError) {
@@ -39,7 +39,7 @@ import Glibc
         unsafe loggedPages?.deallocate()
     }
 
-    /// Starts to count the pages of the write-ahead log, and stops SQLite from copying them into the database file
+    /// Starts to count the pages of the write-ahead log, and stops SQLite from copying the pages into the database file
     /// itself.
     func watchLog() {
         guard unsafe loggedPages == nil else { return }
@@ -52,11 +52,11 @@ import Glibc
     var pagesInLog: Int { unsafe Int(loggedPages?.pointee ?? 0) }
 
     /// Creates an empty file that only its owner can read, if the file does not exist. SQLite gives its journal files
-    /// the mode of this file.
+    /// the mode of the database file.
     ///
-    /// The function never opens an existing file, because closing it would end SQLite's locks: POSIX locks belong to
-    /// the process. Without these locks, another process could believe that it is the last user of the database, and
-    /// delete the write-ahead log.
+    /// The function never opens an existing file, because closing the file would end SQLite's locks: POSIX locks belong
+    /// to the process. Without SQLite's locks, another process could believe that it is the last user of the database,
+    /// and delete the write-ahead log.
     private static func create(_ path: String) throws(SQLError) {
         guard path != ":memory:" else { return }
         let descriptor = unsafe open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
@@ -70,7 +70,7 @@ import Glibc
         close(descriptor)
     }
 
-    /// The error of the last call on this database, which returned `code`.
+    /// The error of the last call on the database; the call returned `code`.
     func error(_ code: Int32, sql: String?) -> SQLError {
         let isOfSystem = code & 0xFF == SQLITE_IOERR || code & 0xFF == SQLITE_CANTOPEN
         return SQLError(

@@ -25,12 +25,12 @@ package struct SQLResultCode: RawRepresentable, Hashable, Sendable {
     package static let readOnly = SQLResultCode(rawValue: SQLITE_READONLY)
 }
 
-/// An error of SQLite. This error contains the SQL, but never the bound values, which may be secrets.
+/// An error that SQLite reported. An SQL error contains the SQL, but never the bound values, which may be secrets.
 package struct SQLError: Error, Hashable, Sendable, CustomStringConvertible {
     package let code: SQLResultCode
     package let message: String
     package let sql: String?
-    /// The `errno` that the system gave to SQLite; 0 if there is none.
+    /// The `errno` that the system gave to SQLite; 0 if the system gave none.
     package let systemError: Int32
 
     package init(code: SQLResultCode, message: String, sql: String? = nil, systemError: Int32 = 0) {
@@ -40,8 +40,8 @@ package struct SQLError: Error, Hashable, Sendable, CustomStringConvertible {
         self.systemError = systemError
     }
 
-    /// The text for operators. If an operator can remove the cause of the error, the text has the cause and SQLite's
-    /// message; otherwise the message and the SQL statement.
+    /// The text of the error for operators. If an operator can remove the cause of the error, the text has the cause
+    /// and SQLite's message; if not, SQLite's message and the SQL statement.
     package var description: String {
         if let trouble { return "\(trouble) (SQLite \(code.rawValue): \(message))" }
         return "\(message) (SQLite \(code.rawValue))" + (sql.map { ": \($0)" } ?? "")
@@ -58,7 +58,8 @@ package struct SQLError: Error, Hashable, Sendable, CustomStringConvertible {
         }
     }
 
-    /// Whether the disk or the system caused the error. After such an error, the same SQL statement may succeed later.
+    /// Whether the disk or the system caused SQLite's error. After an error of the disk or the system, the same SQL
+    /// statement may succeed later.
     package var isOfSystem: Bool {
         switch code {
         case .full, .inputOutput, .cannotOpen, .readOnly, .busy, .outOfMemory: true
@@ -69,7 +70,7 @@ package struct SQLError: Error, Hashable, Sendable, CustomStringConvertible {
 
 /// Why a database cannot be migrated to the program's schema.
 package enum MigrationError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// A newer version of this program has migrated the database, so this version must not use it.
+    /// A newer version of the program has migrated the database, so this version must not use the database.
     case newerSchema(found: Int, known: Int)
     /// Another program created the database.
     case foreignFile(applicationID: Int32)
@@ -78,7 +79,7 @@ package enum MigrationError: Error, Hashable, Sendable, CustomStringConvertible 
     package var description: String {
         switch self {
         case .newerSchema(let found, let known):
-            "the file has schema \(found), which a newer program made; this one knows schemas up to \(known). Install the newer one again, or put back a backup that this one made"
+            "the file has schema \(found), which a newer version wrote; this version knows schemas up to \(known). Install the newer version again, or restore a backup that this version made"
         case .foreignFile(let applicationID): "the file belongs to another program (application id \(applicationID))"
         case .failed(let version, let error): "the change to schema \(version) failed: \(error)"
         }

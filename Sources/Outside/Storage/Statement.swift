@@ -2,8 +2,8 @@ import CSQLite
 
 /// A prepared SQL statement, which is used in four steps: bind values, step to a row, read the row, reset.
 ///
-/// The indices of parameters begin at 1, and those of columns at 0, as in SQLite. The functions for binding never
-/// throw; the next ``step()`` throws their first error. Bound values stay until ``reset()``.
+/// The indices of parameters begin at 1, and the indices of columns at 0, as in SQLite. The functions for binding never
+/// throw; the next ``step()`` throws the first error of a binding. Bound values stay until ``reset()`` is called.
 @safe package final class Statement {
     package let sql: String
     private let handle: DatabaseHandle
@@ -11,8 +11,8 @@ import CSQLite
     private var bindingFailure = SQLITE_OK
     /// Whether a reset is unnecessary, because no values are bound and no rows are left.
     private var isClean = true
-    /// The memory for bound bytes, which is used again after each reset. If a value does not fit into this memory,
-    /// SQLite allocates memory for a copy of the value.
+    /// The memory for bound bytes, which is used again after each reset. If a value does not fit into the memory for
+    /// bound bytes, SQLite allocates memory for a copy of the value.
     private var bound: UnsafeMutableRawBufferPointer?
     private var boundCount = 0
     private static let boundCapacity = 2048
@@ -36,8 +36,8 @@ import CSQLite
 
     /// Advances to the next row.
     ///
-    /// - Returns: whether there is a next row. If there is no next row, the statement is reset.
-    /// - Throws: SQLite's error. If a step fails, SQLite resets the statement too.
+    /// - Returns: whether a next row exists; if none exists, the statement is reset.
+    /// - Throws: SQLite's error if a step of the statement fails; SQLite then also resets the statement.
     package func step() throws(SQLError) -> Bool {
         isClean = false
         var code = bindingFailure
@@ -52,12 +52,12 @@ import CSQLite
         return false
     }
 
-    /// Runs the statement to its end. The function ignores result rows of the statement.
+    /// Runs the statement to its end. The function ignores result rows of the SQL statement.
     package func run() throws(SQLError) {
         while try step() {}
     }
 
-    /// Drops the remaining rows and all bound values.
+    /// Resets the SQL statement: drops the remaining rows and all bound values.
     package func reset() {
         guard !isClean else { return }
         unsafe sqlite3_reset(raw)
@@ -104,9 +104,9 @@ import CSQLite
         note(unsafe sqlite3_bind_blob64(raw, position(index), copy, UInt64(blob.count), nil))
     }
 
-    /// Copies the bytes into memory that is valid until ``reset()``. The result is `nil` if the memory has no room for
-    /// the bytes. Even for an empty value, the result is not a null pointer, because SQLite would read a null pointer
-    /// as NULL.
+    /// Copies the bytes of a parameter into memory that is valid until ``reset()``. If the SQL statement's memory has
+    /// no room for the bytes, ``keep(_:)`` returns `nil`. Even for an empty value, the result is not a null pointer,
+    /// because SQLite would read a null pointer as NULL.
     private func keep(_ bytes: Span<UInt8>) -> UnsafeMutableRawPointer? {
         guard bytes.count <= Self.boundCapacity - boundCount else { return nil }
         if unsafe bound == nil { unsafe bound = .allocate(byteCount: Self.boundCapacity, alignment: 1) }
@@ -119,22 +119,23 @@ import CSQLite
         return unsafe copy
     }
 
-    /// Stores the first failure of a binding, so that ``step()`` can throw it.
+    /// Stores the first failure to bind a parameter, so that ``step()`` can throw it.
     private func note(_ code: Int32) {
         isClean = false
         if bindingFailure == SQLITE_OK { bindingFailure = code }
     }
 
-    /// Converts an index of a parameter or column. An index that is out of range becomes 0, which SQLite refuses.
+    /// Converts the index of a parameter or column of an SQL statement. An index that is out of range becomes 0, which
+    /// SQLite refuses.
     private func position(_ index: Int) -> Int32 { Int32(exactly: index) ?? 0 }
 
-    /// The constant `SQLITE_TRANSIENT`, which makes SQLite copy a bound value. The constant is written by hand, because
-    /// Swift cannot import it.
+    /// The constant `SQLITE_TRANSIENT`, which makes SQLite copy a bound value. The constant `SQLITE_TRANSIENT` is
+    /// written by hand, because Swift cannot import it.
     private static let copies = unsafe unsafeBitCast(-1, to: sqlite3_destructor_type.self)
 
     // MARK: Columns
 
-    /// The names of the result's columns.
+    /// The names of the columns in the statement's result.
     package var columns: [String] {
         (0..<(unsafe sqlite3_column_count(raw))).map { column in
             unsafe sqlite3_column_name(raw, column).map { unsafe String(cString: $0) } ?? ""
@@ -153,8 +154,8 @@ import CSQLite
 
     package func isNull(_ column: Int) -> Bool { unsafe sqlite3_column_type(raw, position(column)) == SQLITE_NULL }
 
-    /// Passes the bytes of a text or blob column to `body`; for NULL, the span is empty. The bytes are in SQLite's
-    /// memory, and are valid only until the statement is used again.
+    /// Passes the bytes of a text or blob column to `body`; for NULL, the span is empty. The bytes of the column are in
+    /// SQLite's memory, and are valid only until the statement is used again.
     package func withBytes<Result>(_ column: Int, _ body: (Span<UInt8>) -> Result) -> Result {
         let start = unsafe sqlite3_column_blob(raw, position(column))
         let count = Int(unsafe sqlite3_column_bytes(raw, position(column)))

@@ -11,25 +11,29 @@ package struct WebSocketHandshake: Hashable, Sendable {
 
     /// The reason why a request for a WebSocket is refused.
     package enum Refusal: Error, Hashable, Sendable {
-        /// The request does not ask for a WebSocket. The server answers this refusal with 426 Upgrade Required.
+        /// The HTTP request does not ask for a WebSocket. If a request does not ask for a WebSocket, the server answers
+        /// 426 Upgrade Required.
         case notAsked
-        /// The request asks for another WebSocket version than 13. The server answers this refusal with 426 and the
-        /// supported version.
+        /// The handshake's request asks for a WebSocket version other than 13. If a request asks for another WebSocket
+        /// version, the server answers 426 with the supported version.
         case version
-        /// The request's `Sec-WebSocket-Key` is missing, repeated or not 16 bytes long, or its method is not GET. The
-        /// server answers this refusal with 400.
+        /// The request's `Sec-WebSocket-Key` is missing, repeated or not 16 bytes long, or its method is not GET. If a
+        /// request for a WebSocket is malformed, the server answers 400.
         case malformed
-        /// The request does not offer the required subprotocol. The server answers this refusal with 400.
+        /// The handshake's request does not offer the required WebSocket subprotocol. If the handshake lacks the
+        /// subprotocol `sip`, the server answers 400.
         case subprotocol
-        /// The request comes from a web page whose origin is not allowed. The server answers this refusal with 403.
+        /// The request comes from a web page whose origin is not allowed. If the origin of a web page is not allowed,
+        /// the server answers 403.
         case origin
     }
 
     /// The header fields of the client's request that the handshake uses.
     package struct Request: Sendable {
         package var isGet = false
-        /// The values of the Upgrade fields, in the order of the request. The following properties have the values of
-        /// the other fields in the order of the request; the values of `Origin` are in lower case.
+        /// The values of the Upgrade fields, in the order of the request. The properties after `upgrade` have the
+        /// values of the handshake's header fields in the order of the request; the values of `Origin` are in lower
+        /// case.
         package var upgrade: [String] = []
         package var connection: [String] = []
         package var version: [String] = []
@@ -43,7 +47,7 @@ package struct WebSocketHandshake: Hashable, Sendable {
     /// Checks a request for a WebSocket.
     ///
     /// - Parameters:
-    ///   - request: the client's request.
+    ///   - request: the client's HTTP request.
     ///   - subprotocol: the subprotocol that the request must offer (RFC 7118: `sip`).
     ///   - origins: the allowed origins of pages, in lower case; if empty, all origins are allowed.
     /// - Throws: the reason for refusing the handshake.

@@ -1,10 +1,10 @@
 import CWSlay
 
-/// The server's side of one WebSocket after its handshake (RFC 6455 section 5). The session performs no I/O: it gets
-/// received bytes, and returns messages and bytes to send.
+/// The server's side of one WebSocket after its handshake (RFC 6455 section 5). A ``WebSocketSession`` performs no I/O:
+/// it gets received bytes, and returns messages and bytes to send.
 ///
-/// The session itself answers pings and joins the fragments of messages. A protocol error ends the session with the
-/// close code of the RFC.
+/// The WebSocket session itself answers pings and joins the fragments of messages. A protocol error ends the WebSocket
+/// session with the close code of the RFC.
 ///
 /// The session assembles messages itself, because the library wslay would allocate as many bytes as a frame announces.
 /// In the session, an incomplete message uses only as much memory as has arrived.
@@ -21,13 +21,13 @@ package final class WebSocketSession: @unchecked Sendable {
     private let context: wslay_event_context_ptr
     private let traffic: Traffic
 
-    /// The number of bytes that are processed in one step. wslay reads the same number of bytes at a time.
+    /// The number of bytes that are processed in one step; wslay reads the same number of bytes at a time.
     private static let chunk = 4096
 
-    /// Starts a session; `nil` if wslay gets no memory.
+    /// Starts a WebSocket session; `nil` if wslay gets no memory.
     ///
-    /// - Parameter messageLimit: the maximum length of a message in bytes. A message above the limit ends the session
-    ///   with code 1009.
+    /// - Parameter messageLimit: the maximum length of a message in bytes; a longer message ends the session with code
+    ///   1009.
     package init?(messageLimit: Int) {
         traffic = Traffic(messageLimit: max(messageLimit, 0))
         var callbacks = wslay_event_callbacks()
@@ -58,21 +58,21 @@ package final class WebSocketSession: @unchecked Sendable {
         }
         var made: wslay_event_context_ptr?
         let traffic = unsafe Unmanaged.passUnretained(traffic).toOpaque()
-        // wslay fails here only if memory is lacking.
+        // At the start of a session, wslay fails only if memory is lacking.
         guard unsafe wslay_event_context_server_init(&made, &callbacks, traffic) == 0, let made = unsafe made else {
             return nil
         }
         unsafe context = made
-        // The object `traffic` assembles the messages and checks their length, whereas wslay handles pings and closes.
+        // The object `traffic` assembles the messages and checks their length; wslay handles pings and closes.
         unsafe wslay_event_config_set_no_buffering(context, 1)
     }
 
     deinit { unsafe wslay_event_context_free(context) }
 
-    /// The input and output of wslay, which refers to this object by an unretained pointer.
+    /// The input and output of wslay, which refers to the object by an unretained pointer.
     @safe
     private final class Traffic {
-        /// The bytes that are being processed; `nil` while wslay is not running.
+        /// The bytes that wslay processes now; `nil` while wslay is not running.
         var input: UnsafeBufferPointer<UInt8>?
         var taken = 0
         var messages: [[UInt8]] = []
@@ -86,7 +86,7 @@ package final class WebSocketSession: @unchecked Sendable {
 
         init(messageLimit: Int) { self.messageLimit = messageLimit }
 
-        /// Handles the beginning of a frame.
+        /// Handles the beginning of a WebSocket frame.
         ///
         /// - Returns: false if the frame makes the message too long.
         func begin(_ opcode: UInt8, _ length: UInt64) -> Bool {
@@ -99,14 +99,14 @@ package final class WebSocketSession: @unchecked Sendable {
 
         func take(_ bytes: UnsafeBufferPointer<UInt8>) {
             guard isPart, !bytes.isEmpty else { return }
-            // The memory grows only by an eighth, because every connection has such memory, and spare memory would be
-            // wasted.
+            // The memory of a message grows only by an eighth, because every connection has such memory, and spare
+            // memory would be wasted.
             let needed = message.count + bytes.count
             if message.capacity < needed { message.reserveCapacity(needed + max(needed / 8, 64)) }
             unsafe message.append(contentsOf: bytes)
         }
 
-        /// Handles the end of a message, ping or close. Only messages are kept.
+        /// Handles the end of a WebSocket message, ping or close frame. At the end of a frame, only messages are kept.
         func end(_ opcode: UInt8) {
             guard isPart, opcode < UInt8(WSLAY_CONNECTION_CLOSE.rawValue) else { return }
             messages.append(message)
@@ -150,7 +150,8 @@ package final class WebSocketSession: @unchecked Sendable {
         return messages
     }
 
-    /// Queues a message for sending: as text if it is UTF-8, otherwise as binary, because browsers refuse invalid text.
+    /// Queues a message for sending: as text if the message is UTF-8, and as binary if not, because browsers refuse
+    /// invalid text.
     package func send(_ message: [UInt8]) {
         let isText = String(validating: message, as: UTF8.self) != nil
         queue(isText ? WSLAY_TEXT_FRAME : WSLAY_BINARY_FRAME, message)
@@ -158,7 +159,7 @@ package final class WebSocketSession: @unchecked Sendable {
 
     package func ping() { queue(WSLAY_PING, []) }
 
-    /// Queues the closing handshake. No message can be sent after this call.
+    /// Queues the close frame of the WebSocket's closing handshake. After ``close(_:)``, no message can be sent.
     package func close(_ code: CloseCode) {
         _ = unsafe wslay_event_queue_close(context, code.rawValue, nil, 0)
         flush()
@@ -170,7 +171,7 @@ package final class WebSocketSession: @unchecked Sendable {
             || wslay_event_get_close_received(context) != 0
     }
 
-    /// Returns the bytes that must be sent to the peer, and removes them from the session.
+    /// Returns the bytes that the owner must send to the peer, and removes the bytes from the session.
     package func takeOutput() -> [UInt8] {
         var bytes: [UInt8] = []
         swap(&bytes, &traffic.output)
@@ -181,7 +182,7 @@ package final class WebSocketSession: @unchecked Sendable {
         unsafe bytes.withUnsafeBufferPointer { buffer in
             var message = unsafe wslay_event_msg(
                 opcode: UInt8(opcode.rawValue), msg: buffer.baseAddress, msg_length: buffer.count)
-            // A failure is ignored, because wslay refuses messages only after the closing handshake.
+            // A failure to queue a message is ignored, because wslay refuses messages only after the closing handshake.
             _ = unsafe wslay_event_queue_msg(context, &message)
         }
         flush()

@@ -15,11 +15,12 @@ package struct AccessControl {
     package var bearer: BearerAuthenticator
     /// The limit on log lines about keys for bearer tokens.
     package var keyLines = LogRateLimit()
-    /// The limits on how many refusals are reported to operators.
+    /// The limits on how many refused requests are reported to operators.
     package var refusals = Refusals()
-    /// The part that refuses new work while the daemon is overloaded.
+    /// The object that refuses new calls and registrations while the daemon is overloaded.
     package var admission: Admission
-    /// The users from sources outside the store, and the requests that wait for an answer of these sources.
+    /// The users from sources outside the store, and the SIP requests that wait for an answer of these databases or
+    /// HTTP servers.
     package var users: UserDesk
     /// Limits the pushes of tenants.
     package var tenantPushes = TenantPushes()
@@ -34,10 +35,10 @@ package struct AccessControl {
         users = UserDesk(settings, functions: functions)
     }
 
-    /// Checks the digest credentials of a request, as ``DigestAuthenticator`` does. A user that the store does not have
-    /// is looked for in the other sources. `wait` gets the limits for logins, and returns the time to wait before the
-    /// user's password is checked, or `nil` if it is checked now. The closures `pushed` and `isKept` decide which
-    /// nonces are accepted although they were not sent to the sender's address.
+    /// Checks the digest credentials of a request, as ``DigestAuthenticator`` does. If the store does not have the
+    /// user, the daemon queries the databases and HTTP servers in the settings `users`. The closure `wait` gets the
+    /// login limits, and returns the delay before the password check; `nil` means no delay. The closures `pushed` and
+    /// `isKept` decide which nonces are accepted from an address to which the daemon did not send them.
     package mutating func check(
         _ incoming: IncomingRequest, as role: DigestAuthenticator.Role, home: ByteString, owner: ByteString?,
         from holder: NonceHolder, users stored: UserDirectory, now: Instant,

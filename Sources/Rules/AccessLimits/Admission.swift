@@ -1,14 +1,15 @@
 package import Timekeeping
 
-/// Decides which part of new work is refused under overload, so that the rest is served in time (F7).
+/// Decides which part of new requests is refused under overload, so that the accepted requests are served in time (F7).
 ///
-/// The measure of overload is how long work waits: from a message's arrival until the daemon reads it, plus the time
-/// until its changes are stored. The pressure rises while this wait exceeds ``limit``, and falls otherwise. The kinds
-/// of work are refused in order: a kind is refused only after the previous kind has reached its maximum
+/// Overload is measured by how long work waits: from a message's arrival until the daemon reads it, plus the time until
+/// its changes are stored. The pressure rises while work waits longer than ``limit``, and falls while work waits less.
+/// The kinds of work are refused in order: a kind is refused only after the previous kind has reached its maximum
 /// (``Kind/mostRefused``).
 ///
-/// A random number decides about each request, and a sender keeps its number for some seconds. A request that was
-/// admitted without a password is therefore also admitted when its sender repeats it with a password.
+/// A random number decides whether a request is refused, and all requests of one sender share a number for some
+/// seconds. A request that was admitted without a password is therefore also admitted when its sender repeats it with a
+/// password.
 ///
 /// The type ``Admission`` reads no clock, because each measurement comes with its time.
 package struct Admission: Sendable {
@@ -18,17 +19,17 @@ package struct Admission: Sendable {
     package enum Kind: Int, CaseIterable, Sendable {
         /// A REGISTER for a user without a contact.
         case newDevice
-        /// A request over HTTP.
+        /// The work is a request over HTTP.
         case service
-        /// A REGISTER for a user who has a contact.
+        /// The work is a REGISTER for a user who has a contact.
         case refresh
-        /// An INVITE outside a dialog.
+        /// The work is an INVITE outside a dialog.
         case newCall
 
-        /// The maximum fraction of the requests of this kind that is refused.
+        /// The maximum fraction of requests of one ``Kind`` that the daemon refuses.
         ///
-        /// A refusal costs a fifth (REGISTER) or a tenth (INVITE) of the time for serving the request. The maximums
-        /// leave half of the time to serve requests, even under extreme load.
+        /// A refusal costs a fifth (REGISTER) or a tenth (INVITE) of the time that the daemon needs to serve the
+        /// request. The maximums leave half of the time to serve requests, even under extreme load.
         var mostRefused: Double {
             switch self {
             case .newDevice, .service: 1
@@ -38,7 +39,8 @@ package struct Admission: Sendable {
         }
     }
 
-    /// The longest wait of work before new work is refused; zero if no work is ever refused.
+    /// The longest time that requests may wait before the daemon refuses new requests; zero if the daemon refuses no
+    /// requests.
     package var limit: Duration
     /// Whether the daemon is shutting down, and therefore begins no new calls.
     package private(set) var isDraining = false
@@ -53,7 +55,8 @@ package struct Admission: Sendable {
     private var loss = Measurement()
     private var commit = Measurement()
     private var lastChange: Instant?
-    /// The time at which the wait began to exceed ``limit``; `nil` while the wait is within the limit.
+    /// The time at which the waiting time of requests began to exceed ``limit``; `nil` while the waiting time is within
+    /// the limit.
     private var excessBegan: Instant?
 
     // MARK: What operators are told
@@ -88,7 +91,8 @@ package struct Admission: Sendable {
 
     // MARK: Measurements
 
-    /// The last measurement of a wait; after `end` the wait counts as zero, because no new work has arrived since.
+    /// The last measurement of how long work waited; after the time `end` the wait counts as zero, because no new work
+    /// has arrived since.
     private struct Measurement {
         var wait: Duration = .zero
         var end = Instant.distantPast
@@ -103,7 +107,7 @@ package struct Admission: Sendable {
     private static let largest = Double(Kind.allCases.count)
     /// The speed per second at which ``pressure`` rises or falls.
     ///
-    /// The pressure reaches its maximum in half a second, and falls to zero in two seconds.
+    /// The pressure of an overload reaches its maximum in half a second, and falls to zero in two seconds.
     private static let rise = 8.0
     private static let fall = 2.0
     /// The longest time that one step of the computation takes into account, so that a pause of the whole machine
@@ -126,7 +130,7 @@ package struct Admission: Sendable {
         measured(at: now)
     }
 
-    /// Notes how long the store took to commit changes to disk.
+    /// Notes how long the store took to commit changes to the disk.
     package mutating func stored(after wait: Duration, now: Instant) {
         advance(to: now)
         commit = Measurement(wait: wait, end: now + Self.life)
@@ -145,7 +149,7 @@ package struct Admission: Sendable {
 
     // MARK: Decisions
 
-    /// Returns whether work of this kind is refused now; `lot` is an evenly distributed random number, equal for
+    /// Returns whether work of the kind `kind` is refused now; `lot` is an evenly distributed random number, equal for
     /// requests that belong together.
     package mutating func refuses(_ kind: Kind, lot: UInt32, now: Instant) -> Bool {
         advance(to: now)
@@ -176,7 +180,8 @@ package struct Admission: Sendable {
                 pressure = min(Self.largest, pressure + step * Self.rise * min(1, excess))
             }
         } else {
-            // The whole elapsed time counts here, so that the pressure also falls while no request arrives.
+            // The fall of ``pressure`` counts the whole elapsed time, so that the pressure also falls while no request
+            // arrives.
             pressure = max(0, pressure + (now - last) / .seconds(1) * Self.fall * min(0, excess))
         }
         lastChange = pressure > 0 || excessBegan != nil ? now : nil

@@ -13,8 +13,8 @@ package struct CallLines {
 
     package init() {}
 
-    /// Returns how many log lines were suppressed before the line about this failed call; `nil` if this line is
-    /// suppressed too.
+    /// Returns how many log lines were suppressed before the line about a failed call; `nil` if this line is suppressed
+    /// too.
     package mutating func admit(to callee: AddressOfRecord, from caller: Caller, now: Instant) -> Int? {
         guard perCallee.wait(for: callee, now: now) == nil else {
             callers.omit()
@@ -36,7 +36,7 @@ package struct CallerLines {
 
     package init() {}
 
-    /// Returns how many log lines were suppressed before the line that this caller causes; `nil` if this line is
+    /// Returns how many log lines were suppressed before a line that the caller causes; `nil` if this line is
     /// suppressed too.
     package mutating func admit(_ caller: Caller, now: Instant) -> Int? {
         guard perCaller.wait(for: caller, now: now) == nil else {
@@ -49,6 +49,6 @@ package struct CallerLines {
         return suppressed &+ omitted
     }
 
-    /// Counts a log line that was suppressed because of a limit outside this type.
+    /// Counts a log line that was suppressed because of a limit outside ``CallerLines``.
     mutating func omit() { omitted &+= 1 }
 }

@@ -10,8 +10,8 @@ package import Timekeeping
 /// Limits the log lines and records about refused requests, so that one sender can neither fill the log nor hide the
 /// refusals of other senders.
 ///
-/// The table also keeps calls whose senders were challenged a moment ago. A sender who shows no password in time is
-/// reported, because it may be a PBX that `trusted` does not list.
+/// The table ``Refusals`` also keeps calls whose senders were challenged a moment ago. A sender that does not
+/// authenticate in time after a challenge is reported, because it may be a PBX that `trusted` does not list.
 package struct Refusals {
     private var challenged = LogRateLimit()
     private var unanswerable = LogRateLimit()
@@ -32,19 +32,19 @@ package struct Refusals {
     private var due = Queue<(sender: AskedSender, at: Instant)>()
     private var askedPerSource = RateLimit<IPAddress>(perMinute: 20, capacity: 1024)
 
-    /// The time within which a challenged sender must show a password; after it, the call counts as refused.
+    /// The time within which a challenged sender must authenticate; later, the call counts as refused.
     package static let patience: Duration = .seconds(3)
-    /// The maximum number of challenged calls that are kept until their senders show a password.
+    /// The maximum number of challenged calls that are kept until their senders authenticate.
     package static let capacity = 512
 
-    // MARK: What is told
+    // MARK: Reports of refusals
 
     /// Returns how many log lines were suppressed before the line about a challenged REGISTER; `nil` if this line is
     /// suppressed too.
     package mutating func challenged(now: Instant) -> Int? { challenged.admit(now: now) }
 
-    /// Returns how many log lines were suppressed before the line about a peer's challenge in our own realm; `nil` if
-    /// this line is suppressed too.
+    /// Returns how many log lines were suppressed before the line about a peer that challenges in the daemon's own
+    /// realm; `nil` if this line is suppressed too.
     package mutating func challengedUnanswerably(now: Instant) -> Int? { unanswerable.admit(now: now) }
 
     /// Returns how many log lines were suppressed before the line about a response from a wrong address; `nil` if this
@@ -129,14 +129,13 @@ package struct Refusals {
         return isFirst ? now + Self.patience : nil
     }
 
-    /// Removes a call whose sender has shown a password, right or wrong.
+    /// Removes a call whose sender has answered the challenge with a password, right or wrong.
     package mutating func answered(callID: ByteString, at source: IPAddress) {
         guard !asked.isEmpty else { return }
         asked[AskedSender(callID: callID, source: source)] = nil
     }
 
-    /// Removes and returns the calls whose senders showed no password in time, with the time at which the next call is
-    /// due.
+    /// Removes and returns the calls whose senders did not authenticate in time, with the deadline of the next call.
     package mutating func silent(now: Instant) -> (calls: [Asked], next: Instant?) {
         var calls: [Asked] = []
         while let first = due.first, first.at <= now {

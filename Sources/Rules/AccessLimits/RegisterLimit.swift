@@ -24,8 +24,8 @@ package struct RegisterLimit: Sendable {
 
     /// How long a source must wait before the daemon processes its REGISTER; `nil` if the REGISTER is processed now.
     ///
-    /// The limit is stricter for a REGISTER without credentials. A REGISTER is counted later, by
-    /// ``came(on:isProved:now:)``.
+    /// The limit of REGISTERs is stricter for a REGISTER without credentials. The REGISTER is counted later, after the
+    /// check of its password, by ``came(on:isProved:now:)``.
     package func wait(on flow: Flow, showsPassword: Bool, now: Instant) -> Duration? {
         rate.isOn ? rate.wait(Self.source(of: flow), isProved: showsPassword, now: now) : nil
     }

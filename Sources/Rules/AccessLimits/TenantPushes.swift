@@ -13,7 +13,7 @@ package struct TenantPushes: Sendable {
     ///   - tenant: the tenant of the called user.
     ///   - limit: the maximum number of pushes in a minute; zero for no limit.
     ///   - now: the present time.
-    /// - Returns: whether the limit allows the push.
+    /// - Returns: whether the tenant's limit allows the push.
     package mutating func admit(_ tenant: TenantNumber, limit: Int, now: Instant) -> Bool {
         guard limit > 0 else { return true }
         if limits[tenant]?.limit != limit { limits[tenant] = RateLimit(perMinute: limit) }

@@ -22,11 +22,11 @@ package struct UserDesk {
     package private(set) var count = 0
     private var bytes = 0
     private var loginCount = 0
-    /// The time of the timer that the engine has set; `nil` if none is set.
+    /// The time at which the engine's timer fires; `nil` if the engine has set no timer.
     private var armed: Instant?
-    /// The limit on log lines about answers for single users that cannot be used.
+    /// Limits the log lines about unusable answers of a source for a single user.
     package var userLines = LogRateLimit()
-    /// The limit on log lines about sources that stop or start to answer.
+    /// Limits the log lines about sources of users that stop or start to answer.
     package var sourceLines = LogRateLimit()
 
     /// The maximum numbers of waiting requests: in all, from one address, and from all phones together.
@@ -52,7 +52,7 @@ package struct UserDesk {
         case noRoom
     }
 
-    /// Holds a request until the sources have answered about its user, if there is room.
+    /// Holds a request until the sources of users have answered about its user, if there is room.
     package mutating func hold(_ incoming: IncomingRequest, for user: AddressOfRecord) -> Admission {
         let others = waiting[user] ?? []
         if others.contains(where: { $0.key == incoming.key && $0.flow == incoming.flow }) { return .waitsAlready }
@@ -68,8 +68,8 @@ package struct UserDesk {
         return .waits
     }
 
-    /// Holds a login until the sources have answered about its user; returns false if too many logins wait, or too many
-    /// from this address.
+    /// Holds a login until the sources of users have answered; returns false if too many logins wait, in all or from
+    /// one address.
     package mutating func hold(_ login: LoginTicket, for user: AddressOfRecord, from source: IPAddress) -> Bool {
         let source = source.source
         let taken = FairShare.Taken(all: loginCount, untrusted: loginCount, own: loginCounts[source, default: 0])
@@ -95,7 +95,7 @@ package struct UserDesk {
 
     /// Removes the waiting requests of a closed connection, because they can no longer be answered.
     ///
-    /// - Returns: the removed requests.
+    /// - Returns: the requests that no longer wait for a source of users.
     package mutating func flowEnded(_ flow: Flow) -> [IncomingRequest] {
         guard count > 0 else { return [] }
         var ended: [IncomingRequest] = []
@@ -120,7 +120,7 @@ package struct UserDesk {
         counts[asker] = left > 0 ? left : nil
     }
 
-    /// The time for which the engine must set a timer; `nil` if the timer that is set is early enough.
+    /// The time for which the engine must set a timer; `nil` if the engine's present timer fires early enough.
     package mutating func nextTimer() -> Instant? {
         guard let next = cache.nextDeadline, armed.map({ next < $0 }) ?? true else { return nil }
         armed = next

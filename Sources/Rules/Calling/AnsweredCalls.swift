@@ -2,10 +2,10 @@ package import Bytes
 import Collections
 package import Timekeeping
 
-/// The answered calls that the journal still keeps, because a restart of the daemon could lose their ACK.
+/// The answered calls that are still in the call journal, because a restart of the daemon could lose their ACK.
 ///
-/// The journal keeps an answered call for five seconds. If no ACK passes within one second, the journal keeps the call
-/// for 32 seconds, because a phone repeats its 2xx for that long (RFC 3261 section 13.3.1.4).
+/// An answered call stays in the call journal for five seconds. If no ACK passes within one second, the journal keeps
+/// the call for 32 seconds, because a phone repeats its 2xx for that long (RFC 3261 section 13.3.1.4).
 package struct AnsweredCalls: ~Copyable {
     /// How long the journal keeps a call whose ACK came in time, because a phone repeats its 2xx after at most four
     /// seconds (T2).
@@ -21,13 +21,13 @@ package struct AnsweredCalls: ~Copyable {
 
     /// How long the journal keeps an answered call without ACK: 64 times T1.
     private static let patience: Duration = .seconds(32)
-    /// The maximum number of kept answers without ACK; beyond it, the oldest answers are dropped.
+    /// The maximum number of kept answers without ACK; above this number, the oldest answers are dropped.
     private let limit: Int
     private var recent = Queue<Answer>()
     private var unacknowledged = Queue<Answer>()
     /// The time of the 2xx for each dialog without an ACK, by the dialog's ``dialogKey(_:_:_:)``.
     private var dialogs: [Int: Instant] = [:]
-    /// When the earliest timer fires that is set for the journal; the engine's later timers for the journal are
+    /// When the earliest of the engine's timers for the journal fires; the engine's later timers for the journal are
     /// ignored.
     private var due: Instant?
 
@@ -37,14 +37,15 @@ package struct AnsweredCalls: ~Copyable {
 
     // MARK: The timer
 
-    /// The time for which the engine must set a timer; `nil` if the timer that is set already fires early enough.
+    /// The time for which the engine must set a timer; `nil` if the engine's present timer fires early enough.
     package mutating func timerWanted() -> Instant? {
         guard let end = nextEnd, due.map({ end < $0 }) ?? true else { return nil }
         due = end
         return end
     }
 
-    /// Handles a timer of the journal, and returns false if the timer was set for another time than ``due``.
+    /// Handles a timer for answered calls in the journal; returns false if the timer was set for a time other than
+    /// ``due``.
     package mutating func timerFired(now: Instant) -> Bool {
         guard let due, now >= due else { return false }
         self.due = nil
@@ -59,8 +60,8 @@ package struct AnsweredCalls: ~Copyable {
 
     // MARK: What happens
 
-    /// Notes the first or a repeated 2xx of a phone, unless the journal does not keep the call. The parameter `dialog`
-    /// is the ``dialogKey(_:_:_:)``.
+    /// Notes the first or a repeated 2xx of a phone, if the call is in the journal. The parameter `dialog` is the key
+    /// of the dialog of the 2xx: see ``dialogKey(_:_:_:)``.
     package mutating func note(_ call: ProxiedRequest, in dialog: Int, now: Instant) {
         switch call.journalling {
         case .off: return
@@ -87,7 +88,7 @@ package struct AnsweredCalls: ~Copyable {
         dialogs[dialog] = nil
     }
 
-    /// Removes and returns a call that the journal need not keep any longer; `nil` if there is no such call now.
+    /// Removes and returns a call that the journal need not keep any longer; `nil` if the journal needs all its calls.
     package mutating func popDue(now: Instant) -> ProxiedRequest? {
         while let answer = recent.first, now >= answer.answered + Self.moment {
             _ = recent.popFirst()
@@ -107,8 +108,7 @@ package struct AnsweredCalls: ~Copyable {
         return nil
     }
 
-    /// Notes that one 2xx of the call needs no ACK any more; returns true if it was the call's last one, so that the
-    /// journal can drop the call.
+    /// Notes that one 2xx of the call needs no ACK any more; returns true if no other 2xx of the call needs an ACK.
     private func isOver(_ call: ProxiedRequest) -> Bool {
         guard case .answered(let count) = call.journalling else { return false }
         guard count > 1 else { return true }

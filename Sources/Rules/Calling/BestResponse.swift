@@ -25,7 +25,7 @@ package struct BestResponse: Sendable {
     /// Fixes the status of the fork's final response, no matter what its branches respond.
     package mutating func decide(_ status: Status) { (self.status, response, isDecided) = (status, nil, true) }
 
-    /// The order that ends a fork after all its branches have ended.
+    /// The order with the final response, for a fork whose branches have all ended.
     package func order(isInvite: Bool) -> Fork.Order {
         guard let status else { return isInvite ? .respond(.requestTimeout) : .giveUp }
         // A 503 from a branch is sent to the caller as 500, because it describes one next hop and not this proxy.
@@ -40,7 +40,7 @@ package struct BestResponse: Sendable {
         return .respond(status)
     }
 
-    /// The order that ends a fork whose caller has sent CANCEL.
+    /// The order with the final response, for a fork whose caller has sent CANCEL.
     var orderAfterCancel: Fork.Order {
         guard let status, status.statusClass == 6, let response else { return .respond(.requestTerminated) }
         return .relay(response)
@@ -52,8 +52,8 @@ package struct BestResponse: Sendable {
 
     /// Whether a status is better than the best status so far.
     ///
-    /// A 6xx is the best status, and otherwise the lowest class is best. Within 4xx, a status that tells the caller how
-    /// to continue is best.
+    /// A 6xx is the best status; without a 6xx, the status of the lowest class is best. Among 4xx statuses, a status
+    /// that tells the caller how to continue is best.
     private func isBetter(_ status: Status) -> Bool {
         guard let best = self.status else { return true }
         return Self.rank(status) < Self.rank(best)

@@ -16,7 +16,7 @@ package struct CallCode: Hashable, Sendable, CustomStringConvertible {
 
     /// The best result among the pushes to the call's phones.
     package enum Push: String, Hashable, Sendable, CaseIterable {
-        /// A provider accepted a push.
+        /// A push provider accepted a push for the call.
         case accepted = "A"
         /// A push was sent, and its provider had not answered yet when the call ended.
         case sent = "S"
@@ -40,7 +40,7 @@ package struct CallCode: Hashable, Sendable, CustomStringConvertible {
         case showedLife = "K"
         /// No phone woke.
         case nobody = "N"
-        /// The call did not wait for any phone.
+        /// The call waited for no phone.
         case none = "-"
     }
 
@@ -142,7 +142,7 @@ package struct CallMarks: OptionSet, Sendable {
 
     package init(rawValue: UInt16) { self.rawValue = rawValue }
 
-    /// The call waited for a phone.
+    /// The call has waited for a phone.
     package static let held = CallMarks(rawValue: 1)
     package static let heldAgain = CallMarks(rawValue: 2)
     package static let pushAsked = CallMarks(rawValue: 4)
@@ -152,7 +152,7 @@ package struct CallMarks: OptionSet, Sendable {
     /// A phone has registered while the call waited for it.
     package static let registered = CallMarks(rawValue: 64)
     package static let showedLife = CallMarks(rawValue: 128)
-    /// The time limit of the call's wait for phones was reached.
+    /// The call ended because the time limit for its wait for phones was reached.
     package static let timeOver = CallMarks(rawValue: 256)
     /// The caller got 180 because a push was accepted, although no phone rang.
     package static let rungForPush = CallMarks(rawValue: 512)

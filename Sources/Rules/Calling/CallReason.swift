@@ -34,7 +34,7 @@ package enum CallReason {
 }
 
 extension Fork.CancelReason {
-    /// The values of the Reason header field for a CANCEL that is sent for this reason.
+    /// The Reason header field values of a CANCEL that the daemon sends for a ``Fork/CancelReason``.
     package func fields(callerReasons: [ByteString]) -> [ByteString] {
         switch self {
         // `SIP;cause=200` is added, because the caller may have sent only `Q.850;cause=26`, which phones do not

@@ -11,16 +11,16 @@ package import Timekeeping
 
 /// A request that is being proxied, with its state: the response context of RFC 3261 section 16.7.
 ///
-/// The type is a class, so that all parts of the engine change one instance. The order of the properties leaves no gaps
-/// in memory, because the daemon keeps many calls.
+/// ``ProxiedRequest`` is a class, so that all parts of the engine change one instance. The order of the properties of
+/// ``ProxiedRequest`` leaves no gaps in memory, because the daemon keeps many calls.
 package final class ProxiedRequest {
-    /// The kind of the proxied request, with the state that only this kind has.
+    /// The kind of the proxied request, with the state that only requests of this kind have.
     package enum Purpose {
-        /// A request that is proxied without special treatment.
+        /// A request that the daemon proxies without special treatment.
         case plain
         /// An INVITE from a phone to the upstream.
         case outgoing(OutgoingCall)
-        /// An INVITE to one of our users.
+        /// An INVITE to one of the daemon's users.
         case userCall(UserCall)
         /// The delivery of a stored message to one device.
         case delivery(MessageDelivery)
@@ -29,11 +29,11 @@ package final class ProxiedRequest {
     }
 
     package let id: ForkID
-    /// The index of this request's slot in ``Calls``.
+    /// The index of the request's slot in ``Calls``.
     package let place: UInt32
-    /// The timer that ends the call's wait for devices.
+    /// The timer that ends the call's wait for sleeping devices.
     package private(set) var deadline = DeadlineID.none
-    /// The slots in which ``HeldShares`` counts this request for its caller and callee, until the request's bytes are
+    /// The slots in which ``HeldShares`` counts the request for its caller and callee, until the request's bytes are
     /// dropped.
     fileprivate(set) var claim = HeldShares.Claim()
     /// Whether the request came from a trusted peer.
@@ -44,19 +44,19 @@ package final class ProxiedRequest {
     /// The server transaction that gets the responses; `nil` if the request is a stored message for one device.
     @PackedOptional package private(set) var server: ServerTransactionID?
     package private(set) var purpose: Purpose
-    /// The flow on which the request came.
+    /// The flow on which the proxied request came.
     package let source: Flow
-    /// The Max-Breadth for each branch: a part of the request's Max-Breadth (RFC 5393).
+    /// The Max-Breadth that each branch sends: a part of the request's Max-Breadth (RFC 5393).
     package let breadth: UInt16
-    /// How many devices that know of the call were reported to the list of missed calls.
+    /// The number of devices that know of the call, as last reported to the list of missed calls.
     private var toldKnowing: UInt8 = 0
     /// Whether the list of missed calls was told that the call was answered.
     package private(set) var wasAnswered = false
     /// The events for the log line at the end of the call that the fork does not keep.
     package private(set) var marks: CallMarks = []
-    /// The status of the final response that the caller got; 0 if the caller got none yet.
+    /// The status of the final response that the caller got; 0 if the caller has no final response yet.
     package private(set) var finalStatus: UInt16 = 0
-    /// Whether the journal keeps the call, and until when.
+    /// Whether the call is still in the call journal, and until when.
     package private(set) var journalling = Journalling.off
     private var shownUser = BoxedOptional<AddressOfRecord>()
     /// The request's bytes, kept until the final response for branches that start later and for a final response of
@@ -94,7 +94,7 @@ package final class ProxiedRequest {
         return deadline
     }
 
-    /// Sets the purpose of the request, for a purpose that became known after the request was kept.
+    /// Sets the purpose of a request whose purpose became known only after ``Calls`` stored the request.
     package func turned(into purpose: Purpose) { self.purpose = purpose }
 
     /// Notes an event for the log line at the end of the call.
@@ -102,7 +102,8 @@ package final class ProxiedRequest {
 
     /// Restores the events that the journal has for the log line of a resumed call.
     ///
-    /// A call with a final response gets no log line in this run, because the earlier run has written the line.
+    /// A call with a final response gets no log line in this run of the daemon, because the daemon's earlier run has
+    /// written the line.
     package func resumed(from stored: StoredCall) {
         if !stored.final.isEmpty || fork.wasAnswered { saw(.told) }
         if stored.branches.contains(where: { $0.stage == .waiting || $0.code != nil }) { saw(.held) }
@@ -114,7 +115,7 @@ package final class ProxiedRequest {
     /// Stores the Reason values of the caller's CANCEL.
     package func cancelled(for reasons: [ByteString]) { if !reasons.isEmpty { callerReasons = reasons } }
 
-    /// Notes that the journal keeps the call from now on.
+    /// Notes that the call is now in the call journal.
     package func journalBegan() { journalling = .open }
 
     /// Notes that the call was answered, and how many answers without ACK keep the call in the journal.
@@ -130,8 +131,8 @@ package final class ProxiedRequest {
         case knowing(isOver: Bool)
     }
 
-    /// Returns the change for the lists of missed calls that was not returned before; `nil` if there is none, or if the
-    /// SIP call was reported as answered.
+    /// Returns the change for the lists of missed calls; `nil` if the change was returned before, or if the SIP call
+    /// was reported as answered.
     package func takeBucketNews() -> BucketNews? {
         guard !wasAnswered else { return nil }
         if fork.isAnswered {
@@ -144,10 +145,10 @@ package final class ProxiedRequest {
         return .knowing(isOver: isOver)
     }
 
-    /// The user who has shown a password for the request.
+    /// The user as whom the sender of the request has authenticated.
     package var sender: AddressOfRecord? { shownUser.value }
 
-    /// The data of a call to one of our users; `nil` for any other request.
+    /// The data of a call to one of the daemon's users; `nil` if the request is not a call or not for such a user.
     package var userCall: UserCall? { if case .userCall(let userCall) = purpose { userCall } else { nil } }
     package var outgoing: OutgoingCall? { if case .outgoing(let outgoing) = purpose { outgoing } else { nil } }
     package var delivery: MessageDelivery? { if case .delivery(let delivery) = purpose { delivery } else { nil } }
@@ -159,14 +160,14 @@ package enum Journalling: Equatable, Sendable {
     case off
     /// The journal keeps the call until its caller has acknowledged the final response.
     case open
-    /// The journal keeps the answered call for a short time, until this number of answers has got an ACK or timed out,
-    /// see ``AnsweredCalls``.
+    /// The journal keeps the answered call until the given number of answers has got an ACK or timed out: see
+    /// ``AnsweredCalls``.
     case answered(UInt8)
 }
 
 /// An INVITE for one of our users, from its arrival to its end.
 ///
-/// The type is a class, because the call, its branches, its records and the work after its end share one instance.
+/// ``UserCall`` is a class, because the call, its branches, its records and the work after its end share one instance.
 package final class UserCall: Sendable {
     package let ref: CallRef
     package let key: UserCallKey
@@ -177,7 +178,7 @@ package final class UserCall: Sendable {
     package let holdUntil: Instant
     /// The caller to whose limits the call counts.
     package let caller: Caller
-    /// Whether the limits allow this caller to wake phones (T11.2).
+    /// Whether the limits allow the call's caller to wake phones by pushes (T11.2).
     package let mayPush: Bool
 
     package var aor: AddressOfRecord { key.aor }
@@ -206,7 +207,7 @@ package final class OutgoingCall {
 
     package init(since: Instant) { self.since = since }
 
-    /// Notes a response other than 100 of the upstream, and returns whether it is the first one.
+    /// Notes a response of the upstream other than 100, and returns whether it is the first such response.
     package func heard() -> Bool {
         defer { isHeard = true }
         return !isHeard
@@ -219,7 +220,7 @@ package final class OutgoingCall {
 /// The key of a call to one user: a second INVITE with an equal key is the same call, forked by a proxy before this one
 /// (RFC 3261 section 8.2.2.2).
 ///
-/// The key has a memory block of its own for its strings, because it is kept longer than the INVITE.
+/// A ``UserCallKey`` has a memory block of its own for its strings, because it is kept longer than the INVITE.
 package struct UserCallKey: Equatable {
     package let hash: UInt32
     package let aor: AddressOfRecord
@@ -242,9 +243,9 @@ package struct UserCallKey: Equatable {
 
 /// All requests that are being proxied, each found by its id, its server transaction, or its ``UserCallKey``.
 package struct Calls: ~Copyable {
-    /// Answered calls that the journal still keeps, in case the daemon restarts.
+    /// Answered calls that are still in the call journal, in case the daemon restarts.
     package private(set) var answered = AnsweredCalls()
-    /// Calls from trusted peers whose connections ended with an earlier run of the daemon.
+    /// Calls from trusted peers whose connections ended with the daemon's earlier run.
     package private(set) var away = AwayCallers()
     private var calls: [ProxiedRequest?] = []
     private var vacant: [UInt32] = []
@@ -260,7 +261,7 @@ package struct Calls: ~Copyable {
     ///
     /// Recent calls keep their parsed INVITE, because most phones wake within a few seconds, and parsing an INVITE
     /// again costs nearly as much as sending it. Older calls keep only packed bytes, because a parsed request takes
-    /// nearly as much memory as the rest of a waiting call.
+    /// nearly as much memory as all other data of a waiting call.
     private var recent = Queue<(place: UInt32, id: ForkID)>()
     private static let recentLimit = 1024
     private var packer: RequestPacker
@@ -273,15 +274,15 @@ package struct Calls: ~Copyable {
     package mutating func limitsChanged(_ limits: HeldShares.Limits) { self.limits = limits }
 
     package var count: Int { calls.count - vacant.count }
-    /// The number of INVITEs to our users without a final response.
+    /// The number of INVITEs to the daemon's users that have no final response.
     package var offered: Int { userCalls.count }
-    /// The number of bytes of all kept requests, including those of ended calls.
+    /// The size in bytes of all stored requests, including the requests of ended calls.
     package var bytes: Int { shares.all.bytes + ended.bytes }
 
-    /// Finds a call by its id. Only operators' commands use this subscript, because it searches through all calls.
+    /// Finds a call by its id. Only operators' commands find a call by its id, because the search examines all calls.
     package subscript(id: ForkID) -> ProxiedRequest? { calls.first { $0?.id == id } ?? nil }
 
-    /// The call in the slot with this index, see ``ProxiedRequest/place``.
+    /// The call in the slot with the index `place`: see ``ProxiedRequest/place``.
     package func call(at place: UInt32) -> ProxiedRequest? { calls[Int(place)] }
 
     package func call(of server: ServerTransactionID) -> ProxiedRequest? { byServer[server] }
@@ -294,13 +295,13 @@ package struct Calls: ~Copyable {
 
     // MARK: Limits (T11.3)
 
-    /// Why an INVITE to a user cannot be held.
+    /// The reason why the daemon cannot hold an INVITE to a user.
     package enum Refusal: Hashable, Sendable {
         /// The same INVITE arrived before, because a proxy forked it (RFC 3261 section 8.2.2.2).
         case offeredBefore
         /// The number of INVITEs to users has reached `limits.calls`.
         case tooManyCalls
-        /// The held requests leave no room for this request within the limits.
+        /// The requests that are already held leave no room within the limits for a further request.
         case noRoom(HeldShares.Refusal)
     }
 
@@ -309,7 +310,7 @@ package struct Calls: ~Copyable {
     /// - Parameters:
     ///   - key: the key of the INVITE.
     ///   - size: the number of bytes of the INVITE.
-    ///   - parties: its caller and its callee.
+    ///   - parties: the caller and the callee of the INVITE.
     ///   - settings: the limits.
     ///   - drop: gets the ended calls that were forgotten to make room.
     /// - Returns: why the INVITE cannot be held; `nil` if it can.
@@ -323,7 +324,7 @@ package struct Calls: ~Copyable {
     }
 
     /// Decides whether a request can be held until its final response, by the total limits and by the shares of its
-    /// caller and callee. To make room, the oldest ended calls are forgotten.
+    /// caller and callee. To make room, ``Calls`` removes the oldest ended calls.
     package mutating func refusal(
         of size: Int, isInvite: Bool, for parties: HeldShares.Parties, _ settings: LimitSettings,
         dropping drop: (EndedCall) -> Void
@@ -381,7 +382,8 @@ package struct Calls: ~Copyable {
         call.recent = request
         recent.append((call.place, call.id))
         guard recent.count > Self.recentLimit, let oldest = recent.popFirst() else { return }
-        // The id is compared, because the oldest call may have ended and another call may now use its slot.
+        // The id of the call is compared, because the oldest call may have ended, and a newer call may use its slot in
+        // the table.
         guard let call = calls[Int(oldest.place)], call.id == oldest.id else { return }
         call.recent = nil
         packer.pack(&call.request)
@@ -424,39 +426,39 @@ package struct Calls: ~Copyable {
 
     package mutating func dropOldestEnded() -> EndedCall? { ended.dropOldest() }
 
-    // MARK: Callers of an earlier run
+    // MARK: Callers of the daemon's earlier run
 
-    /// Notes that the connection of the caller ended with the earlier run.
+    /// Notes that the caller's connection ended with the daemon's earlier run.
     package mutating func isAway(callerOf call: ProxiedRequest) { away.add(call) }
 
     /// Removes and returns the calls of a peer that has connected again.
     package mutating func returned(_ peer: IPAddress) -> [ProxiedRequest] { away.take(of: peer) }
 
-    /// Stops waiting for the connections of callers from the earlier run.
+    /// Stops waiting for the connections of callers from the daemon's earlier run.
     package mutating func callersGivenUp() { away = AwayCallers() }
 
     // MARK: Answered calls, which the journal keeps
 
-    /// Notes a 2xx of a phone, see ``AnsweredCalls/note(_:in:now:)``.
+    /// Notes that a phone has answered a call with a 2xx: see ``AnsweredCalls/note(_:in:now:)``.
     package mutating func answered(_ call: ProxiedRequest, in dialog: Int, now: Instant) {
         answered.note(call, in: dialog, now: now)
     }
 
-    /// Notes that the ACK of a 2xx has passed.
+    /// Notes that the ACK of a 2xx has passed through the daemon.
     package mutating func acknowledged(_ dialog: Int, now: Instant) { answered.acknowledged(dialog, now: now) }
 
-    /// Adds a call that was answered in an earlier run.
+    /// Adds a call that was answered in the daemon's earlier run.
     package mutating func resumeAnswered(_ call: ProxiedRequest, now: Instant) { answered.resume(call, now: now) }
 
     /// The time for which the engine must set the timer of the journal; `nil` if no timer is needed.
     package mutating func journalTimerWanted() -> Instant? { answered.timerWanted() }
 
-    /// Handles a timer of the journal.
+    /// Handles a timer for answered calls in the call journal.
     ///
-    /// - Returns: whether the timer is the one that was wanted last.
+    /// - Returns: whether the journal still waits for the timer that has fired.
     package mutating func journalTimerFired(now: Instant) -> Bool { answered.timerFired(now: now) }
 
-    /// Removes and returns a call that the journal need not keep any longer; `nil` if there is none now.
+    /// Removes and returns a call that the journal need not keep any longer; `nil` if the journal needs all its calls.
     package mutating func popAnswered(now: Instant) -> ProxiedRequest? { answered.popDue(now: now) }
 
     // MARK: For operators
@@ -471,8 +473,8 @@ package struct Calls: ~Copyable {
 
     /// The oldest calls with higher ids than `id`, in the order of their ids.
     ///
-    /// The collected calls are sorted and cut off whenever there are twice as many as the page can have. Collecting one
-    /// page takes a millisecond if there are 200,000 calls.
+    /// When twice as many calls as the page can have are collected, the calls are sorted and the surplus is dropped.
+    /// Collecting one page takes a millisecond if there are 200,000 calls.
     package func page(
         after id: UInt64, limit: Int, where isWanted: (ProxiedRequest) -> Bool = { _ in true }
     ) -> [ProxiedRequest] {

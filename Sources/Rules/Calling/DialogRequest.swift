@@ -11,9 +11,9 @@ package final class DialogRequest {
     /// The caller whose limits apply to the request.
     package let caller: Caller
     package let isBye: Bool
-    /// Whether a push was sent to the phone for this request.
+    /// Whether a push was sent to the phone because of the request.
     package private(set) var hasWoken = false
-    /// The end of the request's wait for its phone, if the wait began in an earlier run of the daemon.
+    /// The time at which the request's wait for its phone ends, if the wait began in the daemon's earlier run.
     package private(set) var waitsUntil: Instant?
 
     package init(_ pass: DialogPass, _ next: RouteSet.Next, to device: DeviceID, from caller: Caller, isBye: Bool) {
@@ -24,9 +24,10 @@ package final class DialogRequest {
         self.device = device
     }
 
-    /// Notes that a push was sent to the phone for this request.
+    /// Notes that a push was sent to the phone because of the request.
     package func wokePhone() { hasWoken = true }
 
-    /// Sets the end of the request's wait for its phone, because the wait began in an earlier run of the daemon.
+    /// Sets the time at which the request's wait for its phone ends, because the wait began in the daemon's earlier
+    /// run.
     package func waits(until end: Instant) { waitsUntil = end }
 }

@@ -15,14 +15,14 @@ package struct ForkID: SerialID, Sendable {
 /// The response context of one proxied request (RFC 3261 section 16.7): its branches, and the choice of the response
 /// for the caller.
 ///
-/// A fork performs no input or output. The methods of a fork handle the events of its branches, and return orders for
-/// the engine.
+/// A fork decides only: it sends, receives, reads and writes nothing itself. The methods of a fork handle the events of
+/// its branches, and return orders for the engine.
 package struct Fork: Sendable {
     package enum Phase: Hashable, Sendable {
         /// The caller has no final response yet; the next phase can be any other phase.
         case proceeding
-        /// A branch declined with 6xx for all devices of the user, and the other branches are being cancelled. The
-        /// phase after `declined` is `answered` or `ended`.
+        /// One phone declined with 6xx for all devices of the user, and the fork cancels the branches to the user's
+        /// other phones. The next phase after `declined` is `answered` or `ended`.
         case declined
         /// The caller has sent CANCEL; the next phase is `answered` (by a 2xx that crossed the CANCEL) or `ended`.
         case cancelled
@@ -47,35 +47,35 @@ package struct Fork: Sendable {
     }
 
     package enum Order: Sendable {
-        /// Forward this response to the caller.
+        /// Forward the given response to the caller.
         case relay(SIPResponse)
-        /// Forward this challenge to the caller together with the challenges of other branches, all of which the caller
-        /// can answer (RFC 3261 section 16.7 item 7).
+        /// Forward the given challenge to the caller, with the challenges of other branches, so that the caller can
+        /// answer all (RFC 3261 section 16.7 item 7).
         case relayChallenge(SIPResponse, others: [SIPResponse])
-        /// Send the caller a response that this proxy itself creates.
+        /// Send the caller a response that the proxy itself creates.
         case respond(Status)
-        /// Send the caller a final response of this proxy instead of this response, because the response concerns only
-        /// the next hop that sent it.
+        /// Send the caller the proxy's own final response, because the received response concerns only the next hop
+        /// that sent it.
         case respondInstead(of: SIPResponse, Status)
-        /// Forward the request to the destination in the settings, because no phone was found.
+        /// Forward the request to the destination in the settings, because no phone of the user was found.
         case forward
         /// Send no final response, because no branch answered a request other than INVITE (RFC 4320 section 4.2).
         case giveUp
         case cancel(ClientTransactionID, CancelReason)
         /// End the branch's wait for its device, and drop its push if the push was not sent yet.
         case stopWaiting(branch: Int)
-        /// Send ACK and BYE for this 2xx, because the phone answered after the caller had got a refusal.
+        /// Send ACK and BYE to a phone that answered with 2xx after the caller had got a refusal.
         case hangUp(SIPResponse, branch: Int, ClientTransactionID?)
     }
 
-    /// Who answered the call; unlike ``phase``, this value stays when the fork ends.
+    /// Who answered the call; ``taker`` keeps its value when the fork ends, unlike ``phase``.
     private enum Taker: UInt8 {
         case nobody
         /// A branch answered, and the caller got its 2xx.
         case branch
         /// The destination of a forward answered, so that the call counts as missed for the called user.
         case forward
-        /// Somebody outside this proxy answered, as the Reason of the caller's CANCEL says.
+        /// Somebody outside this daemon answered the call, as the Reason of the caller's CANCEL shows.
         case elsewhere
     }
 
@@ -84,11 +84,11 @@ package struct Fork: Sendable {
     private var taker = Taker.nobody
     package private(set) var branches: [ForkBranch]
     private var best = BestResponse()
-    /// Whether the request can be forwarded to one further destination, once, if no phone is found.
+    /// Whether the request may be forwarded to one further destination if no phone is found.
     private var mayForward = false
-    /// Whether the destination of the forward rings or has answered.
+    /// Whether the destination to which the call is forwarded rings or has answered.
     private var forwardStands = false
-    /// The index of the branch to the forward's destination; negative while no forward has begun.
+    /// The index of the branch to the destination of the forwarded call; negative while the call is not forwarded.
     private var forwardBranch: Int16 = -1
 
     /// Creates a fork whose request was not sent yet on any branch.
@@ -97,7 +97,7 @@ package struct Fork: Sendable {
         self.branches = branches
     }
 
-    /// Continues the fork of an INVITE that an earlier run handled, and that this run has not sent yet.
+    /// Restores the fork of an INVITE that the daemon's earlier run handled, and that the present run has not sent yet.
     package init(resuming stored: StoredCall) {
         let isAnswered = !stored.final.isEmpty
         self.init(isInvite: true, branches: stored.branches.map(ForkBranch.init))
@@ -117,7 +117,7 @@ package struct Fork: Sendable {
         if wasAnswered, branches.allSatisfy(\.isEnded) { phase = .ended }
     }
 
-    /// Sets the fork's phase from the end of a branch that ended in an earlier run.
+    /// Sets the fork's phase from the end of a branch that ended in the daemon's earlier run.
     private mutating func note(_ end: ForkBranch.End) {
         switch end {
         case .succeeded:
@@ -136,7 +136,7 @@ package struct Fork: Sendable {
         }
     }
 
-    /// Ends a resumed fork if all its branches ended in the earlier run.
+    /// Ends a resumed fork if all its branches ended in the daemon's earlier run.
     package mutating func resumed() -> [Order] { closeIfDone() }
 
     /// Ends the fork, or forwards its request, because the called user has no device.
@@ -145,16 +145,17 @@ package struct Fork: Sendable {
     /// Whether the fork has left the phase `proceeding`, so that requests in progress get a CANCEL.
     package var isClosing: Bool { phase != .proceeding }
 
-    /// Whether somebody answered the call, through this proxy or elsewhere.
+    /// Whether somebody answered the call, at a phone of this daemon or elsewhere.
     package var isAnswered: Bool { taker == .branch || taker == .elsewhere }
 
-    /// Whether the caller got the 2xx of a branch; unlike ``phase``, this value stays when the fork ends.
+    /// Whether the caller got the 2xx of a branch; ``wasAnswered`` keeps its value when the fork ends, unlike
+    /// ``phase``.
     package var wasAnswered: Bool { taker == .branch || taker == .forward }
 
     /// Whether new branches can start, because no final response was chosen yet.
     package var acceptsBranches: Bool { phase == .proceeding }
 
-    /// The index of the branch that waits for this device; `nil` if no branch waits for the device.
+    /// The index of the branch that waits for the given device; `nil` if no branch waits for the device.
     package func waitingBranch(of device: DeviceID) -> Int? {
         branches.firstIndex { $0.device == device && $0.isWaiting }
     }
@@ -173,35 +174,27 @@ package struct Fork: Sendable {
         return branches.count - 1
     }
 
-    /// See ``ForkBranch/waits()``.
     package mutating func waits(_ branch: Int) { branches[branch].waits() }
 
-    /// See ``ForkBranch/aimed(routeHash:)``.
     package mutating func aimed(_ branch: Int, routeHash: Int) { branches[branch].aimed(routeHash: routeHash) }
 
-    /// See ``ForkBranch/diverted(to:)``.
     package mutating func diverted(_ branch: Int, to contact: DeviceID) { branches[branch].diverted(to: contact) }
 
-    /// See ``ForkBranch/deviceCame()``.
     package mutating func deviceCame(_ branch: Int) { branches[branch].deviceCame() }
 
-    /// See ``ForkBranch/renamed(_:to:)``.
     package mutating func renamed(_ device: DeviceID, to heir: DeviceID) {
         for index in branches.indices { branches[index].renamed(device, to: heir) }
     }
 
-    /// See ``ForkBranch/resolving(_:)``.
     package mutating func resolving(_ branch: Int, _ ticket: ResolutionTicket) { branches[branch].resolving(ticket) }
 
     /// Lets a branch wait for its device, because no response to the request has come; a late response still counts.
     package mutating func fellSilent(_ branch: Int) { branches[branch].fellSilent() }
 
-    /// See ``ForkBranch/sent(as:on:)``.
     package mutating func sent(_ branch: Int, as client: ClientTransactionID, on flow: Flow) {
         branches[branch].sent(as: client, on: flow)
     }
 
-    /// See ``ForkBranch/heard(_:)``.
     package mutating func heard(_ branch: Int, _ client: ClientTransactionID) { branches[branch].heard(client) }
 
     // MARK: Push, record, called devices
@@ -229,16 +222,13 @@ package struct Fork: Sendable {
         return true
     }
 
-    /// See ``ForkBranch/takePush()``.
     package mutating func takePush(_ branch: Int) -> PushID? { branches[branch].takePush() }
 
-    /// See ``ForkBranch/recorded(as:)``.
     package mutating func recorded(_ branch: Int, as record: RecordID) { branches[branch].recorded(as: record) }
 
-    /// See ``ForkBranch/takeRecord()``.
     package mutating func takeRecord(_ branch: Int) -> RecordID? { branches[branch].takeRecord() }
 
-    /// Notes that the journal has the present state of the branch.
+    /// Notes that the journal has written the present state of the branch.
     package mutating func wasWritten(_ branch: Int) { branches[branch].wasWritten() }
 
     /// Notes that ``WakeDesk`` lists the call under the branch's device.
@@ -257,7 +247,8 @@ package struct Fork: Sendable {
 
     /// Handles a 2xx of a branch: every 2xx to an INVITE is sent to the caller (RFC 3261 section 16.7 item 5).
     ///
-    /// If the 2xx came in a transaction from before the device moved, the present transaction is cancelled.
+    /// If the 2xx came in a transaction on an earlier flow of the device, the fork cancels the branch's present
+    /// transaction.
     package mutating func successReceived(
         _ response: SIPResponse, on branch: Int, from client: ClientTransactionID? = nil
     ) -> [Order] {
@@ -287,8 +278,8 @@ package struct Fork: Sendable {
             return (isInvite ? [.relay(response)] : []) + closeIfDone()
         case .endedByOperator: return [.hangUp(response, branch: branch, client)] + closeIfDone()
         case .ended:
-            // A 2xx to an INVITE is forwarded even now, because the device repeats the 2xx until the caller's ACK
-            // arrives.
+            // A 2xx to an INVITE is forwarded even after the end of the fork, because the device repeats the 2xx until
+            // the caller's ACK arrives.
             return isInvite ? [.relay(response)] : []
         }
     }
@@ -334,15 +325,15 @@ package struct Fork: Sendable {
         return endOthers(answeredElsewhere ? .answeredElsewhere : .callerCancelled) + closeIfDone()
     }
 
-    /// Ends the call for an operator: the caller gets this status immediately, and phones that have the INVITE get a
-    /// CANCEL.
+    /// Ends the call for an operator: the caller gets the given status immediately, and phones that have the INVITE get
+    /// a CANCEL.
     package mutating func endedByOperator(with status: Status) -> [Order] {
         guard phase == .proceeding else { return [] }
         phase = .endedByOperator
         return [.respond(status)] + endOthers(.endedByOperator(status)) + closeIfDone()
     }
 
-    /// Ends the wait for devices, because the call's time limit is reached (R18).
+    /// Ends the wait for devices, because the call's time limit has been reached (R18).
     package mutating func deadlineReached() -> [Order] {
         if forwardsNow { return goesForward() }
         return endWaits()
@@ -355,10 +346,10 @@ package struct Fork: Sendable {
         }
     }
 
-    // MARK: Devices that move
+    // MARK: Devices that move to another flow
 
-    /// Lets a branch wait for its device again, because the device has moved or its connection has ended. A late 2xx in
-    /// the earlier transaction of the branch still counts.
+    /// Lets a branch wait for its device again, because the device has moved to another flow or its connection has
+    /// ended. A late 2xx in the earlier transaction of the branch still counts.
     package mutating func recalled(_ branch: Int) { branches[branch].recalled() }
 
     /// Ends a cancelled branch without a final response, because its device cannot be reached now. A late 2xx from the
@@ -369,7 +360,7 @@ package struct Fork: Sendable {
         return closeIfDone()
     }
 
-    /// Handles an earlier transaction of a branch that failed, or that got a response other than 2xx.
+    /// Handles the failure of an earlier transaction of a branch, or a response in it other than 2xx.
     package mutating func formerSpoke(_ status: Status, _ client: ClientTransactionID, of branch: Int) {
         noteDevice(branch, status)
         if status.isFinal { formerEnded(client, of: branch) }
@@ -379,7 +370,7 @@ package struct Fork: Sendable {
         branches[branch].formerEnded(client)
     }
 
-    /// Handles a 482 of a branch; unless the 482 is final, the branch waits for its device again.
+    /// Handles a 482 of a branch: the branch waits for its device again, unless the 482 is final.
     package mutating func loopReported(on branch: Int) -> ForkBranch.Loop {
         phase == .proceeding ? branches[branch].loopReported() : .isFinal
     }
@@ -413,7 +404,7 @@ package struct Fork: Sendable {
     private mutating func closeIfDone() -> [Order] {
         guard phase != .ended, branches.allSatisfy(\.isEnded) else { return [] }
         if forwardsNow { return goesForward() }
-        // The caller gets 480 if the called user has no device and the destination of the forward has refused.
+        // If the called user has no device and the destination of the forwarded call has refused, the caller gets 480.
         if best.status == nil, branches.indices.allSatisfy(isForward) { best.consider(.temporarilyUnavailable, nil) }
         defer { phase = .ended }
         switch phase {
@@ -426,8 +417,8 @@ package struct Fork: Sendable {
 
 // MARK: A forward
 
-/// Forwards a call to one further destination if no phone is found; the call waits for phones until this destination
-/// rings or answers.
+/// Forwards a call to one further destination if no phone is found; until this destination rings or answers, the call
+/// waits for phones.
 extension Fork {
     /// Whether the request was forwarded, or is being forwarded.
     package var hasForward: Bool { forwardBranch >= 0 }
@@ -443,7 +434,7 @@ extension Fork {
         }
     }
 
-    /// Whether the destination of the forward answered.
+    /// Whether the destination to which the call was forwarded answered.
     package var wasForwarded: Bool { taker == .forward }
 
     /// Whether somebody answered: a phone, somebody elsewhere, or the destination of a forward.
@@ -460,7 +451,7 @@ extension Fork {
     /// Decides whether the request can be forwarded if no phone is found.
     package mutating func allowsForward(_ isAllowed: Bool) { mayForward = isAllowed }
 
-    /// Whether the request is forwarded as soon as the wait of this branch ends; `nil` stands for the waits of all
+    /// Whether the request is forwarded as soon as the wait of the given branch ends; `nil` stands for the waits of all
     /// branches.
     package func forwardsAfter(_ branch: Int?) -> Bool {
         guard mayForward, phase == .proceeding else { return false }
@@ -475,7 +466,7 @@ extension Fork {
         return [.forward]
     }
 
-    /// Adds a branch for the destination of the forward.
+    /// Adds a branch for the destination to which the call is forwarded.
     package mutating func forwarded() -> Int {
         branches.append(ForkBranch(device: nil))
         forwardBranch = Int16(clamping: branches.count - 1)
@@ -492,13 +483,13 @@ extension Fork {
         return [.stopWaiting(branch: branch)] + failed(branch, with: .temporarilyUnavailable, response: nil)
     }
 
-    /// Cancels the forward, because a phone has registered before the forward's destination rang.
+    /// Cancels the forwarded INVITE, because a phone has registered before the destination rang.
     package mutating func forwardWithdrawn() -> [Order] {
         guard isForwardPending else { return [] }
         return branches[Int(forwardBranch)].cancelled(.moved).client.map { [.cancel($0, .moved)] } ?? []
     }
 
-    /// Ends the forward, because its destination was silent for too long.
+    /// Ends the branch of the forwarded call, because the destination was silent for too long.
     package mutating func forwardTimedOut() -> [Order] { forwardWithdrawn() + endWaits() + closeIfDone() }
 
     private mutating func forwardRang(_ response: SIPResponse, on branch: Int) -> [Order] {
@@ -522,8 +513,8 @@ extension Fork {
         return waits + [.relay(response)] + endOthers(.declinedElsewhere(.temporarilyUnavailable)) + closeIfDone()
     }
 
-    /// Handles a refusal by the forward's destination. The refusal is not sent to the caller, because the caller called
-    /// somebody else.
+    /// Handles a refusal by the destination to which the call is forwarded. The caller does not get the destination's
+    /// refusal, because the caller called somebody else.
     private mutating func forwardFailed(_ branch: Int, _ end: ForkBranch.End) -> [Order] {
         branches[branch].ended(end)
         let isOver = phase == .proceeding && branches.allSatisfy { $0.isEnded || $0.isWaiting }

@@ -6,27 +6,27 @@ package import Routing
 package import SIPGrammar
 package import SIPTransactions
 
-/// One target of a fork: a device of our users, or another next hop.
+/// One target of a fork: a device of the called user, or a next hop such as the PBX.
 package struct ForkBranch: Sendable {
     package enum State: Hashable, Sendable {
         /// The request was not sent yet; the next state is `waiting`, `resolving`, `calling` or `ended`.
         case unsent
-        /// An earlier run of the daemon left the branch active or cancelled; the next state can be any except `unsent`.
+        /// The daemon's earlier run left the branch active or cancelled; the next state can be any except `unsent`.
         case resumed(cancelled: Fork.CancelReason?)
-        /// The branch waits until its device registers or shows life; the next state is `resolving`, `calling` or
+        /// The branch waits until its device registers or sends a message; the next state is `resolving`, `calling` or
         /// `ended`.
         case waiting
         /// The addresses of the next hop are being looked up; the next state is `calling`, `ended`, or `cancelled` if
-        /// an earlier run cancelled the INVITE.
+        /// the daemon's earlier run cancelled the INVITE.
         case resolving(ResolutionTicket, cancelled: Fork.CancelReason?)
-        /// The request was sent in this client transaction; the next state is `silent`, `takingBack`, `cancelled`,
+        /// The request was sent in the given client transaction; the next state is `silent`, `takingBack`, `cancelled`,
         /// `ended`, or `waiting` if the device's flow changes.
         case calling(ClientTransactionID)
         /// The device got the request twice and refused the later copy, so the earlier transaction is being cancelled.
-        /// When the cancelled transaction is over, the request is sent again.
+        /// When the cancelled transaction is over, the daemon sends the request to the device again.
         case takingBack(ClientTransactionID)
-        /// The request was sent, and no response came: the device may sleep, and the branch waits for it. The client
-        /// transaction of a silent branch continues: a response leads to `calling`.
+        /// The request was sent, and no response came: the device may sleep, and the branch waits for the device. The
+        /// client transaction of a silent branch continues: a response leads to `calling`.
         case silent(ClientTransactionID)
         /// The request was cancelled; its final response ends the branch.
         case cancelled(ClientTransactionID, Fork.CancelReason)
@@ -47,7 +47,7 @@ package struct ForkBranch: Sendable {
     private enum Waking: UInt8 {
         /// No push was sent, or the provider refused the push.
         case none
-        /// A push was sent to the provider.
+        /// The branch's push was sent to the push provider.
         case left
         /// The provider has accepted the push, so that the phone may ring.
         case taken
@@ -66,23 +66,24 @@ package struct ForkBranch: Sendable {
     package private(set) var state = State.unsent
     private var waking = Waking.none
     private var knowledge = Knowledge.none
-    /// Whether the request was sent more than once, because the device moved.
+    /// Whether the request was sent more than once, because the device moved to a new address or connection.
     package private(set) var hasMoved = false
-    /// How often the device refused the request with 482, because it got the request twice.
+    /// How often the device refused the request with 482 because the device got the request twice.
     private var loops: UInt8 = 0
     /// Whether a response, including 100, has come since the request was first sent or the branch was last recalled.
     package private(set) var wasHeard = false
     /// Whether ``WakeDesk`` lists the branch's call under its device.
     package private(set) var isListed = false
-    /// The value of ``news`` when the branch was last written to the journal.
+    /// The value of ``news`` when the branch was last written to the call journal.
     private var written: UInt8 = 0
     /// The binding that the branch calls; `nil` for the upstream and for next hops inside a dialog.
     @PackedOptional package private(set) var device: DeviceID?
-    /// The push for this branch, until the push has a final outcome.
+    /// The push for the branch, until the push has a final outcome.
     @PackedOptional package private(set) var push: PushID?
     /// The branch's record in the timeline, until the end of the branch is written into the record.
     @PackedOptional package private(set) var record: RecordID?
-    /// The flow, contact and earlier transactions of the request; absent, to save memory, until the request is sent.
+    /// The flow, contact and earlier transactions of the branch's request; `nil`, to save memory, until the request is
+    /// sent.
     private var course = BoxedOptional<Course>()
 
     private struct Course: Sendable {
@@ -96,11 +97,11 @@ package struct ForkBranch: Sendable {
     /// users.
     package init(device: DeviceID?) { self.device = device }
 
-    /// Restores a branch of an earlier run, whose request was not sent in this run yet.
+    /// Restores a branch of the daemon's earlier run, whose request was not sent in this run yet.
     package init(resuming stored: StoredCall.Branch) {
         device = stored.device
-        // The push counts as accepted if the INVITE was sent together with it; any other push without an accepting
-        // answer is sent again.
+        // If the INVITE was sent together with the push, the push counts as accepted; any other push without an
+        // accepting answer is sent again.
         if stored.wasWoken || stored.stage == .called && stored.code != nil { waking = .taken }
         if stored.deviceKnows { knowledge = .before }
         hasMoved = stored.hasMoved
@@ -118,17 +119,18 @@ package struct ForkBranch: Sendable {
     // MARK: Questions
 
     /// The registered contact that got the request in place of the branch's device, because the device was only
-    /// reported over HTTP and has not registered.
+    /// reported over HTTP.
     package var contact: DeviceID? { course.value?.contact }
 
-    /// A hash of the flow and Path with which the device was registered when the request was last sent; another hash
-    /// now means that the device has moved.
+    /// A hash of the flow and Path with which the device was registered when the request was last sent; if the device's
+    /// present hash differs, the device has moved to a new address or connection.
     package var routeHash: Int? { course.value?.routeHash }
 
-    /// Earlier transactions of the branch, from before the device moved, in which a response can still arrive.
+    /// Earlier transactions of the branch, from before the device moved to its present flow, in which a response can
+    /// still arrive.
     package var former: [ClientTransactionID] { course.value?.former ?? [] }
 
-    /// The flow on which the request was last sent.
+    /// The flow on which the branch's request was last sent.
     package var flow: Flow? { course.value?.flow }
 
     /// The reason why the branch ended or was cancelled; `nil` for an active branch.
@@ -166,12 +168,12 @@ package struct ForkBranch: Sendable {
     /// Whether the request is in progress in the given transaction, and the branch does not wait for its device.
     package func isUnderWay(by client: ClientTransactionID) -> Bool { self.client == client && !isWaiting }
 
-    /// Whether the branch waits for the result of the given look-up.
+    /// Whether the branch waits for the result of the given DNS look-up.
     package func isResolving(_ ticket: ResolutionTicket) -> Bool {
         if case .resolving(ticket, _) = state { true } else { false }
     }
 
-    /// Whether a push was sent to the provider.
+    /// Whether the branch's push was sent to the push provider.
     package var wasPushed: Bool { waking != .none }
     /// Whether the provider has accepted the push, so that the phone may ring.
     package var wasWoken: Bool { waking == .taken }
@@ -189,7 +191,7 @@ package struct ForkBranch: Sendable {
     /// The binding whose flow gets the request.
     package var addressee: DeviceID? { contact ?? device }
 
-    /// Whether the given contact already has the request from this branch, if `present` is the present ``routeHash`` of
+    /// Whether the given contact already has the request from the branch, if `present` is the present ``routeHash`` of
     /// the contact.
     package func hasReached(_ binding: DeviceID, by present: Int) -> Bool {
         guard isOf(binding) else { return false }
@@ -221,10 +223,10 @@ package struct ForkBranch: Sendable {
         if contact == old { diverted(to: heir) }
     }
 
-    /// Notes that the look-up of the next hop has begun.
+    /// Notes that the DNS look-up of the next hop has begun.
     package mutating func resolving(_ ticket: ResolutionTicket) { state = .resolving(ticket, cancelled: cancellation) }
 
-    /// Notes that the request was sent; a branch that an earlier run cancelled stays cancelled.
+    /// Notes that the request was sent; a branch that the daemon's earlier run cancelled stays cancelled.
     package mutating func sent(as client: ClientTransactionID, on flow: Flow) {
         state = cancellation.map { .cancelled(client, $0) } ?? .calling(client)
         if self.flow != flow { course.change(orNew: Course()) { $0.flow = flow } }
@@ -243,7 +245,7 @@ package struct ForkBranch: Sendable {
     /// Notes that the device has sent a response of 180 or more, so that it knows of the call.
     mutating func deviceSpoke() { knowledge = .sinceRecord }
 
-    // MARK: The device moves
+    // MARK: The device moves to another flow
 
     /// Lets the branch wait for its device again; a late 2xx in the present transaction still counts.
     package mutating func recalled() {
@@ -265,7 +267,7 @@ package struct ForkBranch: Sendable {
         case isFinal
     }
 
-    /// Handles a 482 of a device that got the request twice and refused the later copy.
+    /// Handles a 482 of a device that got the INVITE twice and refused the later copy.
     package mutating func loopReported() -> Loop {
         guard hasMoved, loops < Self.mostLoops else { return .isFinal }
         deviceSpoke()
@@ -350,7 +352,7 @@ package struct ForkBranch: Sendable {
 
     package mutating func pushAsked(_ push: PushID) { self.push = push }
 
-    /// Notes that the branch's push was sent to its provider.
+    /// Notes that the daemon has sent the branch's push to its provider.
     package mutating func pushLeft() { if waking == .none { waking = .left } }
 
     /// Notes that the provider has refused the branch's push, so that the engine can send the push again.
@@ -382,13 +384,13 @@ package struct ForkBranch: Sendable {
 
     package mutating func wasUnlisted() { isListed = false }
 
-    /// Notes that the journal has the branch's present state.
+    /// Notes that the call journal has the branch's present state.
     package mutating func wasWritten() { written = news }
 
     /// Whether the branch has changed since it was last written to the journal.
     package var hasNews: Bool { written != news }
 
-    /// Some bits that change whenever the stored form of the branch changes.
+    /// Some bits that change whenever the form of the branch in the journal changes.
     private var news: UInt8 {
         let stage: UInt8 =
             switch self.stage {

@@ -43,7 +43,7 @@ package struct HeldShares: ~Copyable, Sendable {
 
         package static let nobody = Parties(caller: nil, callee: nil)
 
-        /// The key in ``HeldShares/shares`` for the requests to this callee from callers who are not trusted.
+        /// The key in ``HeldShares/shares`` for the requests that untrusted callers send to one callee.
         fileprivate static func untrusted(at callee: UInt64) -> UInt64 { ~callee }
     }
 
@@ -64,7 +64,7 @@ package struct HeldShares: ~Copyable, Sendable {
     /// stored.
     private var shares = PlacedTable<UInt64, Share>(empty: Share())
 
-    /// The count of all requests to this callee.
+    /// The number of held requests to one callee.
     package subscript(callee callee: UInt64) -> Share { shares[callee] ?? Share() }
     package subscript(tenant tenant: TenantShare) -> Share { shares[tenant.number] ?? Share() }
     package subscript(caller caller: Caller) -> Share { shares[caller.rawValue] ?? Share() }
@@ -113,15 +113,15 @@ package struct HeldShares: ~Copyable, Sendable {
 
     // MARK: Limits
 
-    /// The reason why the limits leave no room for a new request.
+    /// The reason why the limits of held requests leave no room for a new request.
     package enum Refusal: Hashable, Sendable {
         /// Too many requests wait in the proxy, where some room is reserved for trusted peers.
         case proxyFull
-        /// Too many requests of this caller wait in the proxy.
+        /// Too many requests of the caller wait in the proxy.
         case callerFull
-        /// Too many calls of this tenant wait in the proxy.
+        /// Too many calls of the tenant wait in the proxy.
         case tenantFull
-        /// Too many requests for this callee wait in the proxy, from all callers or from this caller.
+        /// Too many requests for the callee wait in the proxy, from all callers or from the present caller.
         case calleeFull
     }
 
@@ -130,7 +130,7 @@ package struct HeldShares: ~Copyable, Sendable {
         /// The limits for all waiting requests together; requests of trusted peers are limited only by the total of
         /// bytes.
         fileprivate let bytes, calls: FairShare
-        /// The limits for one callee.
+        /// The limits for the held requests of one callee.
         fileprivate let bytesAtCallee, callsAtCallee: FairShare
 
         package init(_ settings: ProxySettings) {
@@ -142,7 +142,7 @@ package struct HeldShares: ~Copyable, Sendable {
         }
     }
 
-    /// The reason why the limits leave no room for a request of this size; `nil` if they have room.
+    /// The reason why the limits leave no room for a request of the given size; `nil` if they have room.
     package func refusal(of size: Int, isInvite: Bool, for parties: Parties, _ limits: Limits) -> Refusal? {
         guard let caller = parties.caller else { return all.bytes + size > limits.bytes.whole ? .proxyFull : nil }
         func refusal(_ amount: Int, _ share: FairShare, _ all: Int, _ untrusted: Int, _ own: Int) -> FairShare.Refusal?
@@ -180,7 +180,7 @@ package struct HeldShares: ~Copyable, Sendable {
 // MARK: - Who answers for a request
 
 extension Caller {
-    /// Creates the caller for a user who has shown a password.
+    /// Creates the caller for an authenticated user.
     package init(user: AddressOfRecord) {
         var hash = FNV1a()
         hash.mix(1)
@@ -189,14 +189,14 @@ extension Caller {
         self.init(hash: hash.value, isTrusted: false)
     }
 
-    /// Creates the caller to whom a request without a password counts: the caller that a trusted peer names, or else
-    /// the sender's address.
+    /// Creates the caller to whom a request without a password counts: the caller that a trusted peer names or, if no
+    /// trusted peer names one, the sender's address.
     package init(of request: SIPRequest, on flow: Flow, isTrusted: Bool) {
         self = isTrusted ? Caller(namedIn: request, by: flow.remote.address) : Caller(flow.remote.address)
     }
 
-    /// Creates the caller that a trusted peer names in P-Asserted-Identity, or else in From; an anonymous caller counts
-    /// as the peer itself.
+    /// Creates the caller that a trusted peer names in P-Asserted-Identity or, if this field is missing, in From; an
+    /// anonymous caller counts as the peer itself.
     package init(namedIn request: SIPRequest, by peer: IPAddress) {
         let asserted = request.frame.firstValue(of: .pAssertedIdentity).flatMap(CallerIdentity.uri(of:))
             .flatMap { SIPURI($0) }

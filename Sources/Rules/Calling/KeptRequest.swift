@@ -51,14 +51,14 @@ private final class RequestSample: Sendable {
     init(_ bytes: ByteString) { self.bytes = bytes }
 }
 
-/// Packs each request as its difference from a sample: a request that came a little earlier.
+/// Packs each request as its difference from a sample: the sample is a request that came a little earlier.
 package struct RequestPacker {
     private let packing: RequestPacking
     private var sample: RequestSample?
     private var uses = 0
 
-    /// The number of requests that are packed with one sample. After this many requests, a newer request becomes the
-    /// sample, because it resembles new requests more.
+    /// The number of requests that are packed with one sample. After 1,024 requests, a new request becomes the sample
+    /// for compression, because it resembles further requests more.
     static let usesOfSample = 1024
 
     package init(_ packing: RequestPacking) { self.packing = packing }

@@ -14,8 +14,8 @@ package struct EndedDelivery {
     }
 }
 
-/// Marks a ``ProxiedRequest`` that delivers a message to one device. The type is a class, so that it takes little
-/// memory in calls that deliver no message.
+/// Marks a ``ProxiedRequest`` that delivers a message to one device. ``MessageDelivery`` is a class, so that it takes
+/// little memory in calls that deliver no message.
 package final class MessageDelivery {
     package let message: UInt64
     package let device: DeviceID

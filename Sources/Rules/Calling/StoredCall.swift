@@ -4,8 +4,7 @@ package import PushDelivery
 package import Registration
 package import Timekeeping
 
-/// A proxied INVITE in the form in which the journal keeps it, for the next run of the daemon and for lists of
-/// operators.
+/// A proxied INVITE in the form in which the journal keeps it, for the daemon's next run and for lists of operators.
 package struct StoredCall: Hashable, Sendable {
     /// The call's id in the journal, by which operators name the call; calls that begin later have higher ids.
     package let id: UInt64
@@ -16,7 +15,7 @@ package struct StoredCall: Hashable, Sendable {
     /// The flow on which the INVITE came; `isTrusted` says whether a trusted peer sent the INVITE.
     package let source: Flow
     package let isTrusted: Bool
-    /// The user who has shown a password for the INVITE.
+    /// The user as whom the sender of the INVITE has authenticated.
     package let sender: AddressOfRecord?
     /// The INVITE's bytes; empty in a list for operators.
     package let request: ByteString
@@ -50,7 +49,7 @@ package struct StoredCall: Hashable, Sendable {
 
         package let stage: Stage
         package let device: DeviceID?
-        /// See ``ForkBranch/contact``.
+        /// The registered contact that got the request in place of the branch's device: see ``ForkBranch/contact``.
         package let contact: DeviceID?
         /// Whether the branch's push was sent to the provider (`wasPushed`), and whether the provider has accepted it
         /// (`wasWoken`).
@@ -61,7 +60,7 @@ package struct StoredCall: Hashable, Sendable {
         /// The code of the branch's push; a stored branch keeps the code after the push has ended.
         package let code: PushCode?
         package let end: ForkBranch.End?
-        /// The last INVITE that the branch sent; in a change, `nil` means that the stored INVITE stays.
+        /// The last INVITE that the branch sent; in a change of a call, `nil` means that the stored INVITE stays.
         package var sent: SentINVITE?
         /// The Vias of earlier INVITEs that the phone may still answer, in the order from new to old.
         package let former: [ByteString]
@@ -86,12 +85,12 @@ package struct StoredCall: Hashable, Sendable {
         }
     }
 
-    /// The values with which another run of the daemon can send an INVITE unchanged.
+    /// The values with which the daemon's next run can send an INVITE unchanged.
     package struct SentINVITE: Hashable, Sendable {
         /// The topmost Via of the INVITE, by whose branch parameter the phone identifies the transaction.
         package let via: ByteString
         package let requestURI: ByteString
-        /// The values of the Route header fields.
+        /// The values of the Route header fields of the INVITE.
         package let routes: [ByteString]
         package var flow: Flow
 
@@ -103,13 +102,13 @@ package struct StoredCall: Hashable, Sendable {
         }
     }
 
-    /// Whether the call is to one of our users. In such a call, a branch without a device is the branch to the
-    /// destination of a forward.
+    /// Whether the call is to one of the daemon's users. In a call to one of our users, a branch without a device leads
+    /// to the destination to which the call is forwarded.
     var isUserCall: Bool { userCall != nil }
 
     /// The devices that the call waits for.
     package var waiting: [DeviceID] { branches.filter { $0.stage == .waiting }.compactMap(\.device) }
-    /// The devices that have the INVITE.
+    /// The devices to which the daemon has sent the INVITE.
     package var ringing: [DeviceID] { branches.filter { $0.stage == .called }.compactMap { $0.contact ?? $0.device } }
 }
 
@@ -137,12 +136,12 @@ package struct StoredUserCall: Hashable, Sendable {
     }
 }
 
-/// A change of a call for the journal, with the id of the call.
+/// A change of a call, with the id of the call, for the journal.
 package indirect enum CallChange: Sendable {
     case begun(StoredCall)
-    /// A branch is new or has changed; if its `sent` is `nil`, the stored INVITE of the branch stays.
+    /// A branch is new or has changed; if the `sent` of the branch is `nil`, the stored INVITE of the branch stays.
     case branch(call: UInt64, number: Int, StoredCall.Branch)
-    /// The caller got this final response, which is not a 2xx.
+    /// The caller got a final response other than 2xx.
     case final(call: UInt64, [UInt8])
     /// The call leaves the journal, because neither its caller nor a phone needs the call any more.
     case over(call: UInt64)
@@ -152,13 +151,13 @@ package indirect enum CallChange: Sendable {
 }
 
 extension StoredCall {
-    /// Creates the form for operators' lists; `nil` if the call is over, or is not to one of our users.
+    /// Creates the form of a call for operators' lists; `nil` if the call is over, or is not to one of our users.
     package init?(_ call: ProxiedRequest) {
         guard let userCall = call.userCall else { return nil }
         self.init(call, .empty, receivedAt: userCall.receivedAt) { _ in nil }
     }
 
-    /// Creates the form for the journal, with the codes of the call's pushes; `nil` if the call is over.
+    /// Creates the form of a call for the journal, with the codes of the call's pushes; `nil` if the call is over.
     package init?(_ call: ProxiedRequest, _ request: ByteString, receivedAt: UnixTime, code: (PushID) -> PushCode?) {
         guard call.fork.phase == .proceeding else { return nil }
         self.init(
@@ -214,7 +213,8 @@ extension StoredCall {
 }
 
 extension StoredCall.Branch {
-    /// The stored branch after this change, which keeps the old INVITE and push code unless the change has new ones.
+    /// The stored branch after a change, which keeps the old INVITE and push code unless the change has a new INVITE or
+    /// code.
     fileprivate func following(_ old: StoredCall.Branch, keeping limit: Int) -> StoredCall.Branch {
         let past = sent == nil ? old.former : Array(([old.sent?.via].compactMap(\.self) + old.former).prefix(limit))
         return StoredCall.Branch(

@@ -1,11 +1,11 @@
 package import Addressing
 package import Bytes
 
-/// The bindings whose last refresh is not in the store yet, with its expiry, CSeq, Call-ID and User-Agent.
+/// The bindings whose last refresh is not yet in the store, with its expiry, CSeq, Call-ID and User-Agent.
 ///
-/// A refresh that a restart loses does no harm, so each binding is written late, and only once for several refreshes.
-/// Phones with the same app send the same User-Agent, so each text is kept only once. If there is no room for a new
-/// User-Agent, the store keeps the older User-Agent of the binding.
+/// If a restart loses a refresh, no harm is done, so each binding is written late, and only once for several refreshes.
+/// Phones with the same app send the same User-Agent, so the table stores each User-Agent text only once. If there is
+/// no room for a new User-Agent, the store keeps the older User-Agent of the binding.
 package struct RefreshedBindings {
     /// The index of each binding's User-Agent in ``agents``, or ``unknown`` if the text had no room.
     private var places: [DeviceID: UInt8] = [:]
@@ -21,12 +21,12 @@ package struct RefreshedBindings {
     private mutating func place(of agent: ByteString) -> UInt8 {
         if let found = agents.firstIndex(of: agent) { return UInt8(truncatingIfNeeded: found) }
         guard agents.count < Self.maximumAgents else { return Self.unknown }
-        // The User-Agent is copied, because it is a slice of the whole message.
+        // The User-Agent is copied, because it is a slice of the whole message and would keep the message in memory.
         agents.append(agent.compacted())
         return UInt8(truncatingIfNeeded: agents.count - 1)
     }
 
-    /// The User-Agent in the binding's last REGISTER, if the store does not have it yet.
+    /// The User-Agent in the binding's last REGISTER, if the store does not have this User-Agent yet.
     package func agent(of device: DeviceID) -> ByteString? { places[device].flatMap { agent(at: $0) } }
 
     private func agent(at place: UInt8) -> ByteString? {

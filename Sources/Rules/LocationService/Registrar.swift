@@ -11,12 +11,13 @@ package import Timekeeping
 /// 10.3).
 ///
 /// A REGISTER is authenticated (`ProxyEngine+Login`), planned (``RegisterProcessor``), committed to the store, and
-/// completed: the 200 is sent, and then the calls that wait for the phone. The registrar keeps no state for a REGISTER
-/// before its authentication. A report or removal of devices over HTTP begins with the plan.
+/// completed: the daemon sends the 200, and then the calls that wait for the phone. The registrar keeps no state for a
+/// REGISTER before its authentication. For a report or removal of devices over HTTP, the registrar begins with the
+/// plan, which lists the changes to bindings.
 package struct Registrar: ~Copyable {
     package var bindings: BindingTable
     package var users: UserDirectory
-    /// The rules for the REGISTERs of all phones except those of tenants.
+    /// The rules for the REGISTERs of all phones except the phones of tenants.
     private var commonProcessor: RegisterProcessor
     /// The rules for the REGISTERs of tenants that have push apps of their own, by domain in lower case.
     private var ownProcessors: [ByteString: RegisterProcessor] = [:]
@@ -24,16 +25,17 @@ package struct Registrar: ~Copyable {
     private var contactLimits: [ByteString: Int] = [:]
     /// The number of contacts of each tenant that are being written to the store.
     private var comingContacts: [ByteString: Int] = [:]
-    /// The work on each AOR whose plan is being written to the store.
+    /// The work on each AOR whose changes (the plan) are being written to the store.
     private var works: [AddressOfRecord: RegistrarQueue] = [:]
     private var commits: [CommitTicket: AddressOfRecord] = [:]
     private var lastCommit: UInt64 = 0
     /// The bindings whose last refresh is not in the store yet.
     package private(set) var refreshedLately = RefreshedBindings()
     private var dateField = DateField()
-    /// The number of the next answer to a REGISTER.
+    /// The number that the next 200 to a REGISTER gets, by which its encrypted names differ.
     ///
-    /// The first number is random, so that the sealed names in the answers differ from the names of earlier runs.
+    /// The first number of an answer is random, so that the encrypted names in the answers differ from the names of
+    /// earlier runs.
     private var answers: UInt32 = 0
     /// The push providers that are switched on.
     package private(set) var enabledProviders: Set<PushProvider>
@@ -55,7 +57,8 @@ package struct Registrar: ~Copyable {
         bindings = BindingTable(enabled: ProviderSet(enabled), startedAt: date)
     }
 
-    /// Sets the push apps and limits of the tenants (T41.4, T41.5). Contacts that are stored already remain.
+    /// Sets the push apps and limits of the tenants (T41.4, T41.5). Contacts that are already stored remain, even above
+    /// a new limit.
     package mutating func tenantsChanged(_ tenants: Tenants, apps: PushDirectory) {
         ownProcessors = [:]
         contactLimits = [:]
@@ -108,8 +111,8 @@ package struct Registrar: ~Copyable {
 
     package mutating func walkPaused() { isWalkingForRefresh = false }
 
-    /// Visits the next part of all contacts, in one of `steps` steps, and returns the contacts that expire within
-    /// `lead`.
+    /// Visits the next part of all stored contacts, in one of `steps` steps, and returns the contacts that expire
+    /// within `lead`.
     package mutating func walked(steps: Int, lead: Duration, now: Instant) -> [DeviceID] {
         bindings.dueForRefresh(
             from: &refreshCursor, count: bindings.walkLength / steps + 1, lead: lead, now: now)
@@ -120,7 +123,8 @@ package struct Registrar: ~Copyable {
     /// Plans a piece of work, or queues it behind earlier work on the same AOR.
     package mutating func begin(_ work: RegistrarWork, for aor: AddressOfRecord, now: Moment) -> RegistrarStep {
         guard !works.isEmpty, let queue = works[aor] else { return plan(work, for: aor, now: now) }
-        // The queue has room for each device of the user, because all may wake together, and for some other work.
+        // The queue has room for each device of the user, because all devices may wake together, and for some other
+        // work.
         guard queue.waiting.count < commonProcessor.settings.maxContacts + Self.reserve else { return .busy }
         works[aor]?.waiting.append(work)
         return .queued
@@ -148,7 +152,7 @@ package struct Registrar: ~Copyable {
         }
     }
 
-    /// Whether a plan adds a contact to a tenant that has as many contacts as its limit allows.
+    /// Whether a plan (the changes of a REGISTER) adds a contact to a tenant that has reached its limit of contacts.
     private func exceedsLimit(_ plan: RegisterPlan) -> Bool {
         guard !contactLimits.isEmpty, let limit = contactLimits[plan.aor.host], plan.newContacts > 0,
             let count = bindings.count(of: plan.aor.host)
@@ -156,7 +160,8 @@ package struct Registrar: ~Copyable {
         return count + comingContacts[plan.aor.host, default: 0] + plan.newContacts > limit
     }
 
-    /// Counts the contacts that a plan adds, until the plan is written, and returns their number.
+    /// Counts the contacts that a plan (the changes of a REGISTER) adds, until the plan is stored, and returns their
+    /// number.
     private mutating func count(_ plan: RegisterPlan) -> Int {
         guard !contactLimits.isEmpty, plan.newContacts > 0 else { return 0 }
         comingContacts[plan.aor.host, default: 0] += plan.newContacts
@@ -182,9 +187,9 @@ package struct Registrar: ~Copyable {
         }
     }
 
-    /// Handles the result of a commit; `succeeded` is false if the store could not write the plan.
+    /// Handles the result of a commit; `succeeded` is false if the store could not write the changes to the disk.
     ///
-    /// - Returns: the plan's work, and the work queued behind it, which must begin again in order.
+    /// - Returns: the work whose changes were stored, and the later work on the AOR, which must begin again in order.
     package mutating func committed(_ ticket: CommitTicket, succeeded: Bool) -> (
         aor: AddressOfRecord, queue: RegistrarQueue
     )? {
@@ -223,23 +228,23 @@ package struct Registrar: ~Copyable {
 
     // MARK: Callers
 
-    /// The binding of the phone that sent the request: the phone is registered on the request's flow, as the user that
-    /// the request names as its caller. If the phone moves during the call, its new flow is found by this binding.
+    /// The binding of the phone that sent the request: the phone is registered on the request's flow, under the user
+    /// whom the request names as its caller. If the phone registers from a new address during the call, the daemon
+    /// finds the phone's new flow by its binding.
     package func device(calling incoming: IncomingRequest, _ identity: LocalIdentity) -> DeviceID? {
         identity.callingUser(of: incoming).flatMap { aor in bindings.device(of: aor) { $0 == incoming.flow } }
     }
 
     // MARK: Bookkeeping
 
-    /// Notes that a phone has refreshed this binding, and returns whether no other refreshed bindings wait to be
-    /// written.
+    /// Notes that a phone has refreshed a binding, and returns whether no other refreshed bindings wait to be written.
     package mutating func noteRefreshed(_ device: DeviceID, saying agent: ByteString) -> Bool {
         let isFirst = refreshedLately.isEmpty
         refreshedLately.insert(device, saying: agent)
         return isFirst
     }
 
-    /// Removes and returns the rows of up to `limit` refreshed bindings, so that calls need not wait until all rows are
+    /// Removes and returns the rows of up to `limit` refreshed bindings; calls are served before the next rows are
     /// written.
     package mutating func refreshedRows(limit: Int, now: Moment) -> (rows: [StoredBinding], hasMore: Bool) {
         let rows = refreshedLately.take(limit)
@@ -266,27 +271,27 @@ package struct Registrar: ~Copyable {
     }
 }
 
-/// A piece of work that changes the devices of an AOR.
+/// A piece of the registrar's work, which changes the devices of an AOR.
 package enum RegistrarWork {
     case register(IncomingRequest)
     case report(ReportedDevice, ReportTicket)
     case removal(DeviceSelection, ReportTicket)
 }
 
-/// The result of planning a piece of work.
+/// The result of planning a change to the devices of an AOR.
 package enum RegistrarStep {
-    /// The work waits for earlier work on the same AOR.
+    /// The registrar's work on the AOR waits for earlier work on the AOR.
     case queued
-    /// Too much work already waits for this AOR.
+    /// The registrar refuses the work, because too much work already waits for its AOR.
     case busy
     case rejected(Status, [AddedField], TokenProblem?)
     /// The REGISTER used a nonce that its binding does not keep.
     case challenged
     /// The REGISTER only refreshes a push contact, so that nothing must be stored first.
     case refreshed(ContactRefresh)
-    /// The plan can be applied now, because nothing must be stored first.
+    /// The changes of a REGISTER can be applied now, because nothing must be stored first.
     case planned(RegisterPlan)
-    /// The changes of the plan must be written to the store with this ticket.
+    /// The changes of a REGISTER must be written to the store under the given ticket.
     case committing(RegisterPlan, CommitTicket)
 }
 
@@ -295,6 +300,6 @@ package struct RegistrarQueue {
     package let current: RegistrarWork
     package let plan: RegisterPlan
     package internal(set) var waiting: [RegistrarWork] = []
-    /// The number of contacts by which the plan counts against the limit of a tenant.
+    /// The number of contacts that the current work adds, and that count against a tenant's limit.
     fileprivate var counted = 0
 }

@@ -14,7 +14,7 @@ package struct StoredMessage: Hashable, Sendable {
     package let aor: AddressOfRecord
     /// The sender to whose limits the message counts (T25.2).
     package let sender: ByteString
-    /// The flow on which the request came.
+    /// The flow on which the held request came.
     package let source: Flow
     package let receivedAt: UnixTime
     package let expiresAt: UnixTime
@@ -41,15 +41,16 @@ package struct StoredMessage: Hashable, Sendable {
 /// A change of the stored messages.
 package enum MessageChange: Hashable, Sendable {
     case insert(StoredMessage)
-    /// The message with this id still waits for only these devices.
+    /// The change is that the message with the given id now waits only for the given devices.
     case left(UInt64, [DeviceID])
     case delete(UInt64)
 }
 
-/// The key of a message, by which a second copy is recognised after the sender has missed the response.
+/// The key of a message, by which the daemon recognises a second copy that the sender sends because the response was
+/// lost.
 ///
-/// The key contains the authenticated sender, so that a stranger who guesses a Call-ID cannot suppress another sender's
-/// messages (T25.7).
+/// The key of a message contains the authenticated sender, so that a stranger who guesses a Call-ID cannot suppress
+/// another sender's messages (T25.7).
 package struct MessageKey: Hashable {
     package let sender: ByteString
     package let callID, fromTag: ByteString
@@ -73,8 +74,8 @@ package struct MessageKey: Hashable {
 
 /// A request outside dialogs that waits for phones of a user, such as a MESSAGE (RFC 8599 section 5.6.2).
 ///
-/// The type is a class, because deliveries, queues and timers refer to the same message. Only ``HeldMessages`` changes
-/// a message.
+/// ``HeldMessage`` is a class, because deliveries, queues and timers refer to the same message. Only ``HeldMessages``
+/// changes a message.
 package final class HeldMessage {
     /// Whether the message is in the store, and which response its sender waits for.
     package enum Keeping {
@@ -89,9 +90,9 @@ package final class HeldMessage {
     /// A device that has not got the message yet.
     package struct Recipient {
         package let device: DeviceID
-        /// The delivery in flight of the message to this device; `nil` if there is none.
+        /// The delivery of the message to the recipient that is in flight; `nil` if no delivery is in flight.
         package internal(set) var delivery: ProxiedRequest?
-        /// How often the message was sent to this device.
+        /// How many times the message was sent to its recipient.
         package internal(set) var tries = 0
     }
 
@@ -111,8 +112,8 @@ package final class HeldMessage {
     package let wakes: Bool
     /// Whether the message can be written to the store.
     package let mayBeStored: Bool
-    /// The event package of a NOTIFY; `nil` for other requests. Only the latest of several NOTIFYs with the same event
-    /// package waits for the phones.
+    /// The event package of a NOTIFY; `nil` for other requests. If several NOTIFYs have an equal event package, only
+    /// the latest NOTIFY waits for the phones.
     package let event: ByteString?
     /// Whether the request is a NOTIFY of a PBX without a subscription.
     package var isNotice: Bool { event != nil && mayBeStored }

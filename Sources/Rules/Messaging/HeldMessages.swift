@@ -9,8 +9,8 @@ import Timekeeping
 
 /// All messages that wait for phones, with their recipients, order and limits.
 ///
-/// The type only keeps the messages: it sends no messages, and knows no flows. The engine reports events to the table,
-/// and asks the table for the next message.
+/// ``HeldMessages`` only stores the waiting messages: ``HeldMessages`` sends no messages, and knows no flows. The
+/// engine reports events to ``HeldMessages``, and asks it for the next message.
 package struct HeldMessages: ~Copyable {
     /// The messages for each user, oldest first.
     private var queues: [AddressOfRecord: [HeldMessage]] = [:]
@@ -22,16 +22,16 @@ package struct HeldMessages: ~Copyable {
     private var untrustedBytes = 0
     private var lastID: UInt64
     private var lastCommit: UInt64 = 0
-    /// The stored messages of an earlier run, kept here until the bindings are restored.
+    /// The messages that the daemon's earlier run stored, kept until the bindings are restored.
     private var stored: [StoredMessage]
 
-    /// Creates the table with the messages that an earlier run has stored.
+    /// Creates the table with the messages that the daemon's earlier run has stored.
     package init(restoring stored: [StoredMessage] = []) {
         self.stored = stored
         lastID = stored.map(\.id).max() ?? 0
     }
 
-    /// Removes and returns the stored messages of an earlier run, oldest first.
+    /// Removes and returns the messages that the daemon's earlier run stored, oldest first.
     package mutating func takeStored() -> [StoredMessage] { exchange(&stored, with: []).sorted { $0.id < $1.id } }
 
     package var isEmpty: Bool { byID.isEmpty }
@@ -50,13 +50,14 @@ package struct HeldMessages: ~Copyable {
 
     /// The response to a copy of a request that already waits; `nil` for a new request.
     ///
-    /// A copy of a stored request gets 202. A copy that arrives by another path gets 482 if the request is not stored.
+    /// If the sender sends a stored request again, the copy gets 202. A copy that arrives by another path gets 482 if
+    /// the request is not stored.
     package func answer(to request: SIPRequest, from sender: ByteString, for aor: AddressOfRecord) -> Status? {
         guard let queue = queues[aor] else { return nil }
         let key = MessageKey(request, from: sender)
         for message in queue where message.key.isMerged(with: key) {
             guard message.keeping == .stored else { return .loopDetected }
-            // The copy gets 202 (RFC 3428 section 7), because the message is stored and the end of the earlier run lost
+            // The copy of the message gets 202 (RFC 3428 section 7), because the message is stored and a restart lost
             // the first 202.
             if message.key == key { return Self.accepted }
         }
@@ -74,8 +75,9 @@ package struct HeldMessages: ~Copyable {
         case senderFull
     }
 
-    /// The reason why the limits leave no room for a message of this size; `nil` if they have room. The limits of the
-    /// user do not count an older NOTIFY of the event `replaced`, which the new message replaces.
+    /// The reason why the limits leave no room for a message of the given size; `nil` if they have room for the
+    /// message. The limits of the user do not count an older NOTIFY of the event `replaced`, which the new message
+    /// replaces.
     package func refusal(
         of size: Int, from sender: ByteString, _ caller: Caller, to aor: AddressOfRecord,
         replacing replaced: ByteString?,
@@ -174,10 +176,10 @@ package struct HeldMessages: ~Copyable {
 
     // MARK: Devices
 
-    /// The oldest message that a device has not got; `nil` while a delivery to the device is in flight.
+    /// The oldest message that a device has not got; `nil` while another message to the device is in flight.
     ///
     /// If `inOrder` is false, because no push wakes the device, the next message does not wait for the responses to
-    /// earlier ones.
+    /// earlier messages.
     package func next(for device: DeviceID, of aor: AddressOfRecord, inOrder: Bool) -> HeldMessage? {
         let next = queue(of: aor).first { message in
             message.recipient(device).map { inOrder || $0.delivery == nil } ?? false
@@ -185,7 +187,7 @@ package struct HeldMessages: ~Copyable {
         return next?.recipient(device)?.delivery == nil ? next : nil
     }
 
-    /// The delivery in flight to a device, with its message; `nil` if there is none.
+    /// The message that is in flight to a device, with its delivery; `nil` if no message is in flight.
     package func delivery(to device: DeviceID, of aor: AddressOfRecord) -> (message: HeldMessage, call: ProxiedRequest)?
     {
         for message in queue(of: aor) {
@@ -194,7 +196,7 @@ package struct HeldMessages: ~Copyable {
         return nil
     }
 
-    /// Whether a message waits for the device.
+    /// Whether a MESSAGE waits for the device.
     package func hasMessage(for device: DeviceID, of aor: AddressOfRecord) -> Bool {
         queue(of: aor).contains { $0.recipient(device) != nil }
     }
@@ -237,14 +239,14 @@ package struct HeldMessages: ~Copyable {
         }
     }
 
-    /// Notes that a delivery did not reach the device, and returns whether the message was tried so often that it must
-    /// be given up.
+    /// Notes that a delivery did not reach the device, and returns whether the message must be given up after too many
+    /// tries.
     package func came(back message: HeldMessage, from device: DeviceID) -> Bool {
         change(message, device) { $0.delivery = nil }
         return (message.recipient(device)?.tries ?? 0) >= Self.mostTries
     }
 
-    /// The number of tries after which a message is given up, so that later messages need not wait for it.
+    /// The number of tries after which a message is given up, so that later messages need not wait for this message.
     private static var mostTries: Int { 8 }
 
     /// Removes a device from a message's recipients, because the device got the message or will never get it.

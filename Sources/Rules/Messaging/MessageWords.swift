@@ -42,7 +42,7 @@ package enum MessageWords {
         return nil
     }
 
-    /// The event package of a NOTIFY, in lower case; `nil` for other requests.
+    /// The event package of a NOTIFY, in lower case; `nil` if the request is no NOTIFY.
     package static func event(of request: SIPRequest) -> ByteString? {
         guard request.method == .notify else { return nil }
         let value = request.frame.firstValue(of: .event) ?? .empty

@@ -27,7 +27,7 @@ extension ProxyEngine {
         return true
     }
 
-    /// Ends the start-up; call this method once, after all bindings and calls are restored.
+    /// Ends the start-up; ``restored(now:)`` is called once, after all bindings and calls are restored.
     package func restored(now: Moment) {
         armAwayCallers(now: now)
         ledger.started(now: now, into: &output.actions)
@@ -48,9 +48,9 @@ extension ProxyEngine {
             noteReuse(incoming)
             if !calls.away.isEmpty { peerReturned(incoming) }
         }
-        // A request of a trusted peer gets its transaction immediately. A request of any other sender gets a
-        // transaction only when the request passes all checks, so that a challenge or another refusal needs no state
-        // (T4.2).
+        // A request of a trusted peer gets its transaction immediately, before the checks. A request of any other
+        // sender gets a transaction only when the request passes all checks, so that a challenge or another refusal
+        // needs no state (T4.2).
         let isUnderPressure = access.admission.isUnderPressure
         let (match, server) = sip.requestReceived(
             request, beginningOn: incoming.isTrusted && !isUnderPressure ? incoming.responseFlow : nil,
@@ -59,11 +59,12 @@ extension ProxyEngine {
         case .new(let key):
             let incoming = incoming.unmatched(key, server)
             if !isUnderPressure || !isRefusedForLoad(incoming, now: now) { dispatch(incoming, now: now) }
-        case .cancel(let key, let invite): cancelReceived(incoming.unmatched(key), of: invite, now: now)
+        case .cancel(let key, let invite?): cancelReceived(incoming.unmatched(key), of: invite, now: now)
+        case .cancel(let key, nil): dispatch(incoming.unmatched(key), now: now)
         case .endToEndACK: ackReceived(incoming, now: now)
         case .unanswered(let server):
-            // The 100 is built from the kept request, not from the received copy, which anybody who knows the branch
-            // parameter could send.
+            // The 100 is built from the kept request, because anybody who knows the branch parameter could have sent
+            // the received copy.
             if let incoming = calls.call(of: server).flatMap(revive) { sendTrying(incoming, now: now) }
         case .acknowledged(let server): journalOver(server)
         case .absorbed: break
@@ -139,7 +140,7 @@ extension ProxyEngine {
 
     // MARK: What follows
 
-    /// Handles the outputs of transactions and the ended deliveries of messages, until there are no new ones.
+    /// Handles the outputs of transactions and the ended deliveries of messages, until no further outputs appear.
     func settle(now: Moment) {
         repeat {
             while let output = sip.unsettled.takeOutput() { carryOut(output, now: now) }
@@ -158,7 +159,7 @@ extension ProxyEngine {
         return !wanted.isEmpty
     }
 
-    /// Handles the results of ended pushes, including pushes that end while this method runs.
+    /// Handles the results of ended pushes, including pushes that end during the handling.
     private func settlePushes(now: Moment) {
         while let (push, outcome) = ledger.nextOutcome() {
             pushEnded(push, outcome, now: now)
@@ -202,7 +203,11 @@ extension ProxyEngine {
             refuse(incoming, .ok, fields: Self.capabilities, now: now)
             return
         }
-        switch route(of: incoming.request) {
+        let isCancel = request.method == .cancel
+        switch route(of: request) {
+        case .dialog(let pass, let next) where isCancel: dialogCancelReceived(incoming, pass, next, now: now)
+        case .initial(let next) where isCancel: initialCancelReceived(incoming, next, now: now)
+        case .forged where isCancel: refuse(incoming, .callDoesNotExist, now: now)
         case .dialog where Breadth.share(of: incoming.request, among: 1) == 0:
             refuse(incoming, .maxBreadthExceeded, because: .loop, now: now)
         case .dialog(let pass, let next): dialogRequestReceived(incoming, pass, next, now: now)
@@ -257,7 +262,8 @@ extension ProxyEngine {
 
     // MARK: Sources of users
 
-    /// Handles the answer of a source of users to a question about a user, or the source's failure.
+    /// Handles the answer of a source of users (a database or HTTP server) to the query for a user, or the source's
+    /// failure.
     package func userAnswered(_ ticket: UserTicket, _ answer: UserAnswer, now: Moment) {
         access.users.cache.answered(ticket, answer, now: now.instant)
         resumeWaiting(now: now)
@@ -337,8 +343,8 @@ extension ProxyEngine {
     /// bindings.
     ///
     /// The engine serves calls between the steps of the search. The parameter `dead` has each token in lower-case
-    /// hexadecimal, with the Unix time in seconds of its death. The parameter `limit` is the number of contacts to read
-    /// in this step.
+    /// hexadecimal, with the Unix time in seconds of its death. The parameter `limit` is the number of contacts that
+    /// one step of the search reads.
     package func tokensReportedDead(
         _ dead: [ByteString: UInt32], from cursor: BindingCursor, limit: Int, now: Moment
     ) -> DeadTokenFindings {
@@ -376,7 +382,7 @@ extension ProxyEngine {
 
     /// Switches a push provider on or off, or pauses it (R8c, R9); the store must already have the new state.
     package func providerSwitched(_ provider: PushProvider, to state: ProviderState, now: Moment) {
-        switchProvider(provider, to: state, now: now)
+        if switchProvider(provider, to: state, now: now) { sendOwedLists(now: now) }
         settlePushes(now: now)
         if state == .on { findUpstreamUsers(now: now) }
         settle(now: now)

@@ -24,11 +24,11 @@ import Waking
 /// output, and reports events through methods that are named in the past tense. After each event, the shell takes the
 /// actions with ``takeActions()`` and performs them in order. Only one thread uses the engine.
 ///
-/// The engine's parts own the state: the ``registrar``, the ``calls`` with their forks, the transactions (``sip``), the
-/// work that waits for devices (``wakes``), and the ``ledger`` of pushes. The entry points in the file
+/// The parts of ``ProxyEngine`` own the state: the ``registrar``, the ``calls`` with their forks, the transactions
+/// (``sip``), the work that waits for devices (``wakes``), and the ``ledger`` of pushes. The entry points in the file
 /// `ProxyEngine+Events` are called only from outside the engine. Each entry point passes its event to one extension of
-/// the engine, and then handles the results. The file `ProxyEngine+Devices` tells the other extensions when a device
-/// registers or is removed.
+/// the engine, and then handles the results. The file `ProxyEngine+Devices` tells the other extensions of the engine
+/// when a device registers or is removed.
 package final class ProxyEngine {
     package internal(set) var settings: ProxySettings
     package let identity: LocalIdentity
@@ -49,12 +49,11 @@ package final class ProxyEngine {
     var messages: HeldMessages
     package internal(set) var ledger: PushLedger
     package internal(set) var dialogs: Dialogs
-    /// The time for which the engine last set the timer ``EngineTimer/keysDue``.
-    var keysTimer: Instant?
 
     var output = EngineOutput()
 
-    /// Creates an engine that starts at the time `date`, from which it makes binding ids that no earlier run has used.
+    /// Creates an engine that starts at the time `date`, from which the engine makes binding ids that no earlier run
+    /// has used.
     package init(
         settings: ProxySettings, identity: LocalIdentity, functions: ProxyFunctions, log: Log,
         restoring stored: StoredState = StoredState(), startedAt date: UnixTime
@@ -128,22 +127,22 @@ package final class ProxyEngine {
     }
 
     func withTransactions(_ body: (inout TransactionTable, inout [TransactionOutput]) -> Void) {
-        // Messages to send become actions immediately; all other outputs of the transactions wait for `settle`.
+        // Messages to send become actions immediately; all other outputs of the transactions wait until `settle` runs.
         sip.change(body) { act(.send($0, on: $1)) }
     }
 }
 
 /// The events for which the engine sets a timer; transactions and pushes keep timers of their own.
 enum EngineTimer: Sendable {
-    /// The wait for phones ends for the call in this slot of ``Calls``; the end of the call cancels this timer.
+    /// The wait for phones ends for the call in the given slot of ``Calls``; the end of the call cancels the timer.
     case holdDeadline(place: UInt32)
     /// The engine writes refreshed bindings to the store.
     case bookkeepingDue
     /// The engine removes ended calls that it kept for phones that might register after a push.
     case endedCallDue
-    /// The engine removes answered calls from the journal.
+    /// The engine removes answered calls from the call journal.
     case journalDue
-    /// The engine stops waiting for the callers of an earlier run to connect again.
+    /// The engine stops waiting for callers of the daemon's earlier run to connect again.
     case awayCallersDue
     case messageDue(UInt64)
     /// The engine looks for contacts that expire soon, and sends refresh pushes to their phones.
@@ -159,10 +158,10 @@ enum EngineTimer: Sendable {
     /// The keys of the issuers of bearer tokens must be read again.
     case keysDue
     /// The engine checks whether a call's request has got a response. The ``ForkID`` shows whether the slot in
-    /// ``Calls`` still has the same call.
+    /// ``Calls`` has been given to a newer call.
     case silence(place: UInt32, ForkID)
     /// The call need not wait any longer for a phone, according to the phone's earlier wakes. The ``ForkID`` shows
-    /// whether the slot in ``Calls`` still has the same call.
+    /// whether the slot in ``Calls`` has been given to a newer call.
     case wakeBound(place: UInt32, ForkID)
 }
 

@@ -17,8 +17,8 @@ package struct ProxyFunctions {
     package let digest: DigestFunctions
     /// The code by which the daemon's pushes and the app's reports to the daemon name a device.
     package let deviceCode: (DeviceID) -> ByteString?
-    /// Computes a code from bytes and a secret in the store, so that the same bytes give the same code in every run.
-    /// The code becomes the user part of the contact that the daemon registers at a PBX.
+    /// Computes a code from bytes and a secret in the store, so that the same bytes give the same code in every run of
+    /// the daemon. The computed code becomes the user part of the contact that the daemon registers at a PBX.
     package let upstreamCode: ([UInt8]) -> [UInt8]
 
     package init(

@@ -8,8 +8,8 @@ package struct CallSettings: SettingsGroup {
     /// The maximum time for which a phone rings: Timer C, which is more than three minutes (RFC 3261 section 16.6 item
     /// 11).
     package var ringLimit = TransactionTimers().ringLimit
-    /// How long after its REGISTER a phone gets an INVITE without a push; if zero, each phone with a push token gets a
-    /// push (A9).
+    /// How long after its REGISTER a phone gets an INVITE without a push; if the value is zero, each phone with a push
+    /// token gets a push (A9).
     package var skipPushWithin: Duration = .zero
     package var ringLiveFlowWithin: Duration = .zero
     /// Whether a phone that gets a push also gets an OPTIONS on its connection, to which a phone responds if it is
@@ -39,11 +39,11 @@ package struct CallSettings: SettingsGroup {
         ),
         .duration(
             "skip-push-within", in: .zero ... .seconds(3600), \.skipPushWithin,
-            "A phone that registered at most this long before a call gets the INVITE immediately, without a push. 0s: the daemon always sends a push, because the app may sleep although it has just registered."
+            "A phone that registered at most this long before a call gets the INVITE immediately, without a push. With 0s, the daemon always sends a push, because the app may sleep although it has just registered."
         ),
         .duration(
             "ring-live-flow-within", in: .zero ... .seconds(3600), \.ringLiveFlowWithin,
-            "A phone that sent anything on its flow at most this long before a call, even a keep-alive, gets the INVITE immediately, and a push at the same time. If the phone does not answer the INVITE for three seconds, the daemon treats the phone as asleep and holds the call. 0s: the daemon always sends a push, and holds the INVITE until the phone registers or sends something on its flow."
+            "A phone that sent anything on its flow at most this long before a call, even a keep-alive, gets the INVITE immediately, and a push at the same time. If the phone does not answer the INVITE for three seconds, the daemon treats the phone as asleep and holds the call. With 0s, the daemon always sends a push, and holds the INVITE until the phone registers or sends something on its flow."
         ),
         .bool(
             "ask-connections", \.asksConnections,
@@ -55,7 +55,7 @@ package struct CallSettings: SettingsGroup {
         ),
         .duration(
             "dialog-lifetime", in: .seconds(1) ... .seconds(2_592_000), \.dialogLifetime,
-            "How long after the start of a call the daemon accepts requests inside the call. A request inside the call restarts this lifetime if more than half of the lifetime is over. Set dialog-lifetime to more than twice the session timer of your phones."
+            "How long after the start of a call the daemon accepts requests inside the call. A request inside the call restarts dialog-lifetime if more than half of dialog-lifetime is over. Set dialog-lifetime to more than twice the session timer of your phones."
         ),
         .bool(
             "wake-in-dialogs", \.wakesInDialogs,
@@ -63,15 +63,15 @@ package struct CallSettings: SettingsGroup {
         ),
         .choice(
             "caller-id-format", \.callerIDFormat,
-            "The form of the caller's address in pushes. ecss10: the URI in pushes for calls, and the user part in missed calls. uri: always the URI. user: always the user part of the URI."
+            "The form of the caller's address in pushes. With ecss10, pushes for calls have the caller's URI, and lists of missed calls have the user part of the caller's URI. With uri, pushes for calls and lists of missed calls have the caller's whole URI. With user, pushes for calls and lists of missed calls have only the user part of the caller's URI."
         ),
         .integer(
             "pushes-per-device", in: 0...10_000, \.pushesPerDevice,
-            "The maximum number of pushes for calls to one phone in a minute. A call beyond this limit is held without a push. 0: no limit."
+            "The maximum number of pushes for calls to one phone in a minute. The daemon holds a call without a push if a push would exceed the limit. The value 0 means that there is no limit."
         ),
         .integer(
             "pushes-per-caller", in: 0...1_000_000, \.pushesPerCaller,
-            "The maximum number of pushes in a minute for all calls of one caller. Trusted peers, such as the PBX, are not limited. 0: no limit."
+            "The maximum number of pushes in a minute for all calls of one caller. pushes-per-caller does not limit trusted peers, such as the PBX. The value 0 means that there is no limit."
         ),
         .group("no-wake", \.noWake, "How the daemon treats calls for which no phone wakes (docs/pbx/Nobody-wakes.md)."),
     ]

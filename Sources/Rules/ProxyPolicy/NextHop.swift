@@ -5,7 +5,7 @@ package import Settings
 
 /// The next destination of a request, before its host name is looked up (RFC 3263 section 4).
 package struct NextHop: Hashable, Sendable {
-    /// A numeric address, without the brackets of IPv6, or a host name.
+    /// The host of the hop: a numeric address, without the brackets of IPv6, or a host name.
     package let host: ByteString
     package let port: UInt16?
     /// The `transport` parameter of the URI; if `nil`, NAPTR records or the URI scheme decide.
@@ -19,7 +19,7 @@ package struct NextHop: Hashable, Sendable {
         self.isSecure = isSecure
     }
 
-    /// The hop that a URI names; `nil` if this program does not support the URI's transport.
+    /// The hop that a URI names; `nil` if the daemon does not support the URI's transport.
     package init?(_ uri: SIPURI) {
         var transport: Transport?
         if let name = uri.parameters.value(of: "transport") {
@@ -48,10 +48,10 @@ package struct NextHop: Hashable, Sendable {
     private var usualTransport: Transport { isSecure ? .tls : transport ?? .udp }
     private var usualPort: UInt16 { port ?? (usualTransport.isSecure ? 5061 : 5060) }
 
-    /// The hop to a peer that used the given transport before.
+    /// The hop to a peer that has used the given transport before.
     ///
     /// If the URI names no transport, a peer that used TCP is reached by TCP. For a peer that used TLS or WebSocket,
-    /// the result is `nil`, unless the URI names a transport or is `sips:`.
+    /// ``staying(on:)`` returns `nil`, unless the URI names a transport or is `sips:`.
     package func staying(on used: Transport) -> NextHop? {
         guard transport == nil, !isSecure else { return self }
         switch used {

@@ -15,7 +15,7 @@ package struct NoWakeSettings: SettingsGroup, Equatable {
     }
 
     package var action = Action.answer
-    /// The final status for ``Action/answer``, and for the other actions if they are not possible.
+    /// The final status for ``Action/answer``, and for the other actions if a call cannot be redirected or forwarded.
     package var status: UInt16 = 480
     package var target: NoWakeTarget?
     /// Whether the caller gets 180 when a provider has accepted a push.
@@ -30,7 +30,7 @@ package struct NoWakeSettings: SettingsGroup, Equatable {
     package static let schema: [Setting<NoWakeSettings>] = [
         .choice(
             "action", \.action,
-            "How the daemon treats a call if no phone wakes, or if the called user has no contact. answer: the caller gets the final response in the setting status. redirect: a caller behind a trusted peer gets 302 with the URI in the setting to, and other callers get the response in the setting status. forward: the daemon sends the INVITE through upstream to the URI in the setting to. While that URI neither rings nor answers, the call still waits for phones."
+            "How the daemon treats a call if no phone wakes, or if the called user has no contact. With answer, the caller gets the final response in the setting status. With redirect, a caller behind a trusted peer gets 302 with the URI in the setting to, and other callers get the response in the setting status. With forward, the daemon sends the INVITE through upstream to the URI in the setting to. While the URI of the forward neither rings nor answers, the call still waits for phones."
         ),
         .value(
             "status", \.status, .noWakeStatus,
@@ -38,15 +38,15 @@ package struct NoWakeSettings: SettingsGroup, Equatable {
         ),
         .value(
             "to", \.target, NoWakeTarget.settingType, example: "\"sip:vm-{{user}}@pbx.example.net\"",
-            "The SIP URI for redirect and forward, such as a voicemail box. {{user}} is replaced by the called user. {{user}} is not allowed after the @."
+            "The SIP URI for redirect and forward, such as a voicemail box. The daemon replaces {{user}} by the called user's name. {{user}} is not allowed after the @."
         ),
         .bool(
             "ring-after-push", \.ringsAfterPush,
-            "Send 180 Ringing to the caller when a push provider has accepted the push. false: the caller hears ringing only when a phone rings."
+            "Send 180 Ringing to the caller when a push provider has accepted the push. With false, the caller hears ringing only when a phone rings."
         ),
         .bool(
             "learn", \.usesRecord,
-            "When a phone has woken ten times, let calls wait for this phone only as long as its slowest wakes took (the 99th percentile, at least five seconds). If the last ten accepted pushes did not wake a phone, the daemon still sends pushes, but calls do not wait for the phone until the phone registers again. When the daemon stops, it forgets the measured wake times."
+            "When a phone has woken ten times, let calls wait for this phone only as long as its slowest wakes took (the 99th percentile, at least five seconds). If the last ten accepted pushes did not wake a phone, the daemon still sends pushes, but calls do not wait for the phone until the phone registers again. At a stop, the daemon forgets the wake times that it measured for phones."
         ),
         .variants(
             "for", \.exceptions, atMost: 10_000, exampleName: "bob@example.net", exampleKeys: ["action", "to"],
@@ -73,7 +73,7 @@ package struct NoWakeSettings: SettingsGroup, Equatable {
         return exceptions[aor.description] ?? exceptions[aor.host.string] ?? self
     }
 
-    /// Whether the settings are the default: each call for which no phone wakes gets 480.
+    /// Whether the settings for calls without a woken phone are the default: each such call gets 480.
     package var isUsual: Bool {
         exceptions.isEmpty && action == .answer && status == 480 && !ringsAfterPush && !usesRecord
     }
@@ -126,7 +126,7 @@ package struct NoWakeTarget: Hashable, Sendable {
         if hasUser { guard !head.contains("@"), tail.contains("@") else { return nil } }
     }
 
-    /// The URI for a call to this user, whose name is escaped so that it cannot change other parts of the URI.
+    /// The URI for a call to the user, whose name is escaped so that the name cannot change other parts of the URI.
     package func uri(for user: ByteString) -> ByteString {
         guard hasUser else { return ByteString(head) }
         var bytes = Array(head.utf8)

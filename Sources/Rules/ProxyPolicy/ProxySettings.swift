@@ -10,7 +10,7 @@ package enum TrustedPeer: Hashable, Sendable {
     case block(AddressBlock)
     /// A peer with one address and one port, such as a PBX behind the same address as phones.
     case endpoint(Endpoint)
-    /// A peer whose certificate proves this host name, which is in lower case.
+    /// A peer whose certificate proves the given host name, which is in lower case.
     case name(String)
 
     package init?(_ text: String) {
@@ -85,7 +85,7 @@ package struct ProxySettings: Sendable {
     package var domains: [ByteString] = []
     /// All peers that are trusted for any domain.
     package var trusted: [TrustedPeer] = []
-    /// The domains with settings of their own.
+    /// The domains that have a group under `tenants`.
     package var tenants = Tenants()
     /// The header fields that the daemon removes from messages of untrusted peers.
     package var stripped = HeaderFilter(names: ["X-*"])
@@ -99,7 +99,7 @@ package struct ProxySettings: Sendable {
     /// Whether phones must authenticate by digest.
     package var authenticates = true
     package var digest = DigestSettings()
-    /// The sources outside the store in which the daemon looks for users.
+    /// The rules for the sources outside the store in which the daemon looks for users.
     package var users = UserRules()
     /// The rules by which the daemon accepts bearer tokens.
     package var bearer = BearerRules()
@@ -134,6 +134,6 @@ package struct ProxySettings: Sendable {
 }
 
 extension [TrustedPeer] {
-    /// Whether only a single port of an address is trusted, because phones have the other ports.
+    /// Whether only a single port of an address is trusted, because phones use other ports of the address.
     package func haveOnePort(of address: IPAddress) -> Bool { contains { $0.isOnePort(of: address) } }
 }

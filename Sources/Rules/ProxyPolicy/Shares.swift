@@ -12,7 +12,7 @@ extension LimitSettings {
 }
 
 extension ProxySettings {
-    /// A callee's limit `whole`, with the part that one caller can use and the part that is reserved for trusted peers
+    /// A limit of one callee, with the part that one caller may use and the part that is reserved for trusted peers
     /// (T32).
     package func share(of whole: Int, ofOne: Int? = nil) -> FairShare {
         FairShare(

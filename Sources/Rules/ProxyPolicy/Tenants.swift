@@ -8,22 +8,22 @@ package struct TenantNumber: Hashable, Sendable {
     package init(_ rawValue: Int) { self.rawValue = rawValue }
 }
 
-/// The tenants: domains with settings of their own, whose users, peers and limits are separate from those of all other
-/// domains (T41).
+/// The tenants: domains with settings of their own, whose users, peers and limits are separate from all other domains
+/// (T41).
 ///
-/// All domains that are no tenants belong together. They have the general settings, and no ``TenantNumber``.
+/// All domains that are no tenants share the general settings. A domain that is no tenant has no ``TenantNumber``.
 package struct Tenants: Sendable {
     package struct Tenant: Hashable, Sendable {
-        /// The domain in lower case.
+        /// The tenant's domain in lower case.
         package let domain: ByteString
         package let settings: TenantSettings
-        /// The peers that are trusted for this domain.
+        /// The peers that are trusted for the tenant's domain.
         package let peers: [TrustedPeer]
     }
 
     /// The tenants in the order of their domains.
     package let all: [Tenant]
-    /// The peers that are trusted for the domains that are no tenants.
+    /// The peers that are trusted for all domains that are no tenants.
     package let commonPeers: [TrustedPeer]
     private let numbers: [ByteString: TenantNumber]
     /// The names of all apps that only tenants may use.
@@ -41,7 +41,7 @@ package struct Tenants: Sendable {
         ownApps = Set(all.flatMap { $0.settings.pushApps ?? [] })
     }
 
-    /// The tenant with this domain, which must be in lower case; `nil` for every other domain.
+    /// The tenant with the given domain, which must be in lower case; `nil` for every other domain.
     package func number(of domain: ByteString) -> TenantNumber? { all.isEmpty ? nil : numbers[domain] }
 
     package subscript(number: TenantNumber) -> Tenant { all[number.rawValue] }
@@ -61,7 +61,7 @@ package struct Tenants: Sendable {
     /// Whether any tenant has push apps of its own.
     package var haveApps: Bool { all.contains { $0.settings.pushApps != nil } }
 
-    /// Whether phones of a tenant may register tokens of this app (T41.4).
+    /// Whether phones of a tenant may register tokens of the app `name` (T41.4).
     package func mayUse(app name: String, _ tenant: TenantNumber?) -> Bool {
         if let apps = tenant.flatMap({ self[$0].settings.pushApps }) { return apps.contains(name) }
         return !ownApps.contains(name)

@@ -4,15 +4,15 @@ package import SIPGrammar
 
 /// The hosts that stand for the upstream in a Request-URI (T9.19).
 ///
-/// A phone that calls back from its list of calls uses the From that the PBX wrote, and this From often has the PBX's
-/// own address as host.
+/// A phone that calls back from its list of calls uses the From that the PBX wrote, and the PBX often writes its own
+/// address as the host in From.
 package enum UpstreamHosts: Hashable, Sendable {
     /// The host in the setting `upstream`, and the addresses of that host.
     case ofUpstream
     /// The hosts that the settings list, in lower case.
     case listed([ByteString])
 
-    /// Whether a Request-URI, whose host is not this daemon, names the upstream.
+    /// Whether a Request-URI whose host is not this daemon names the upstream.
     ///
     /// The port of the URI must be 5060, 5061, the port in the setting, or the port of a resolved address, as inside
     /// dialogs (T20.4).

@@ -17,7 +17,7 @@ package struct UpstreamRegistrationSettings: SettingsGroup, Hashable {
         ),
         .duration(
             "expires", in: .seconds(60) ... .seconds(604_800), \.expires,
-            "The time for which the daemon registers each user. The daemon renews each registration after 50 to 80 % of the time that the PBX grants."
+            "The time for which the daemon registers each user. The daemon renews each user's registration at the PBX after 50 to 80 % of the time that the PBX grants."
         ),
         .integer(
             "rate", in: 1...10_000, \.rate,
@@ -37,7 +37,7 @@ package struct UpstreamRegistrationSettings: SettingsGroup, Hashable {
         upstream == nil ? [SettingComplaint("expected the SIP URI of the PBX", key: "upstream")] : []
     }
 
-    /// The example of this group in the sample settings file.
+    /// The example of the group for one domain of `register-upstream` in the sample settings file.
     package static let example: UpstreamRegistrationSettings = {
         var settings = UpstreamRegistrationSettings()
         settings.upstream = NextHop("sip:pbx.example.net:5060")

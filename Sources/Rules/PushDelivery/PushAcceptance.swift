@@ -1,22 +1,23 @@
 /// The push settings that registrations need: which push tokens belong to the apps in the settings, and the values for
 /// the 200 to a REGISTER.
 ///
-/// The type does not know whether a provider is switched on, because operators change that while the daemon runs. The
-/// rules for the tokens and apps of each provider are in the provider's folder.
+/// ``PushAcceptance`` does not know whether a provider is switched on, because operators change that while the daemon
+/// runs. The rules for the tokens and apps of each provider are in the provider's folder.
 package struct PushAcceptance: Equatable, Sendable {
     private let settings: PushSettings
     /// The rules for the tokens of each provider, in the order of the providers' numbers.
     private let services: [any TokenAcceptance]
-    /// The public VAPID key (RFC 8292) in base64url. Devices need the key to make their web push subscriptions.
+    /// The public VAPID key (RFC 8292) in base64url. Devices need the public VAPID key to make their web push
+    /// subscriptions.
     package var vapidKey: String?
-    /// Whether the app of a token may be used by phones of the domain for which these rules are (T41.4); `nil` if phones
-    /// of the domain may use all apps.
+    /// Whether phones of the rules' domain may use the app of a token (T41.4); `nil` if phones of the domain may use
+    /// all apps.
     package var isOfDomain: (@Sendable (PushToken) -> Bool)?
 
     /// Creates the rules from the default settings.
     package init() { self.init(PushSettings()) }
 
-    /// Creates the rules from the push settings.
+    /// Creates the rules for accepted push tokens from the push settings.
     ///
     /// - Parameter settings: the push settings, with the project in each service account's file if it is known.
     package init(_ settings: PushSettings) {

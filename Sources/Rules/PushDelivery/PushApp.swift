@@ -3,7 +3,7 @@ package import Timekeeping
 
 /// An app at one push provider: the server for its pushes, their format, and its limits.
 ///
-/// This type is a class, so that all pushes share one instance, which never changes.
+/// ``PushApp`` is a class, so that all pushes share one instance, which never changes.
 package final class PushApp: Sendable {
     /// The app's index in the ``PushDirectory``.
     package struct ID: Hashable, Sendable { package let index: Int }
@@ -12,7 +12,7 @@ package final class PushApp: Sendable {
     package let provider: PushProvider
     /// The app's name in logs and commands: the provider's name or, for a further app of the provider, `provider/name`.
     package let name: String
-    /// The rules of the app's provider for requests and answers.
+    /// The provider's rules for building requests and reading answers.
     package let rules: any PushAppRules
     let payload: PayloadSettings
 
@@ -27,9 +27,9 @@ package final class PushApp: Sendable {
     /// Builds the request for one try of a push.
     ///
     /// - Parameters:
-    ///   - push: the push and its device, whose token belongs to this app.
+    ///   - push: the push and its device, whose token belongs to the app.
     ///   - deviceCode: the code by which the app's reports name the device, if ``asksForDeviceCode`` is true.
-    ///   - now: the time of this try, from which lifetimes are counted.
+    ///   - now: the time of the try, from which lifetimes are counted.
     /// - Returns: the request, or the outcome of the push if no request can be built.
     package func render(_ push: PushRequest, deviceCode: ByteString? = nil, now: UnixTime) -> PushRendering {
         rules.request(PayloadContext(push: push, deviceCode: deviceCode, settings: payload, now: now))
@@ -42,10 +42,10 @@ package final class PushApp: Sendable {
     ///
     /// - Parameters:
     ///   - answer: the answer to a request that ``render(_:deviceCode:now:)`` has built.
-    ///   - isProven: whether the provider has already accepted a push of this app; if not, an answer that names the
-    ///     token foreign counts as a wrong setting, and no contact is removed.
+    ///   - isProven: whether the provider has already accepted a push of the app; if not, a "foreign token" answer
+    ///     counts as a wrong setting, and no contact is removed.
     ///   - now: the present time, from which a date in `Retry-After` is counted.
-    /// - Returns: the outcome of this try.
+    /// - Returns: the outcome of the try.
     package func outcome(of answer: ProviderAnswer, isProven: Bool, now: UnixTime) -> PushOutcome {
         rules.outcome(
             of: answer, answer.retryAfter.flatMap { RetryAfter.duration($0, now: now) }, isProven: isProven)
@@ -56,7 +56,7 @@ package final class PushApp: Sendable {
     package var baseURL: String? { rules.baseURL }
 
     /// The server that a token names, if the app has no ``baseURL``: the scheme, the host, and the port if it is not
-    /// the standard port. The result is `nil` for a token to which no push can be sent.
+    /// the standard port. If no push can be sent to the token, ``origin(of:)`` returns `nil`.
     package func origin(of token: PushToken) -> String? { rules.origin(of: token) }
 
     /// Whether the daemon opens a connection before the first push, because all pushes use one server over TLS.

@@ -1,9 +1,9 @@
 package import Settings
 
-/// The rules of one app at its push provider: how requests are built, and what answers mean.
+/// The rules of one app at its push provider: how the daemon builds requests, and how it interprets answers.
 ///
-/// Each provider implements the protocol by a class, which ``PushApp`` uses. The dynamic method calls through the
-/// protocol cost little compared with the HTTP request of a push.
+/// Each provider implements the protocol ``PushAppRules`` by a class, which ``PushApp`` uses. The dynamic method calls
+/// through the protocol cost little compared with the HTTP request of a push.
 package protocol PushAppRules: AnyObject, Sendable {
     /// Builds the request for one try of a push.
     func request(_ context: PayloadContext) -> PushRendering
@@ -24,13 +24,13 @@ package protocol PushAppRules: AnyObject, Sendable {
 
     /// Whether payloads contain a code for the device, so that the app can send the code when it reports about a push.
     var asksForDeviceCode: Bool { get }
-    /// How the daemon notifies a phone of a call's end if the phone did not register before: the app's setting or,
-    /// without one, the default for the payload format and token.
+    /// How the daemon notifies a phone of a call's end if the phone did not register before: by the app's setting or,
+    /// if the app has none, by the default for payload format and token.
     func afterEnd(of token: PushToken) -> AfterEnd
-    /// Whether a call stays in the list of missed calls although the phone got the INVITE after the end. `wish` is the
-    /// setting, or `nil` for the app's default.
+    /// Whether a call stays in the list of missed calls, although the phone got the INVITE after the end of the call.
+    /// The parameter `wish` is the setting of the app, or `nil` for the app's default.
     func afterLateInvite(_ wish: AfterLateInvite?) -> AfterLateInvite
-    /// Whether a push to this token can carry a list of missed calls (A28).
+    /// Whether a push to the token can carry a list of missed calls (A28).
     func carriesLists(_ token: PushToken) -> Bool
 }
 

@@ -1,6 +1,6 @@
 import Bytes
 
-/// All enabled push apps. The directory finds the app that a push token belongs to.
+/// All enabled push apps. A ``PushDirectory`` finds the app to which a push token belongs.
 package struct PushDirectory: Sendable {
     package private(set) var apps: [PushApp] = []
     /// For each provider, the app without a name, which gets the tokens that select no other app.
@@ -18,8 +18,8 @@ package struct PushDirectory: Sendable {
 
     package subscript(id: PushApp.ID) -> PushApp? { apps.indices.contains(id.index) ? apps[id.index] : nil }
 
-    /// The app that a token belongs to. Returns `nil` if the token's provider is not enabled, or if no app accepts the
-    /// token, for example because the settings have changed since the token was stored.
+    /// The push app to which a push token belongs. If the token's provider is not enabled, or if no app accepts the
+    /// token, for example after a change of the settings, ``app(for:)`` returns `nil`.
     package func app(for token: PushToken) -> PushApp.ID? {
         guard acceptance.problem(with: token) == nil else { return nil }
         return named[token.provider].flatMap { acceptance[token.provider].app(of: token, in: $0) }
@@ -27,7 +27,8 @@ package struct PushDirectory: Sendable {
     }
 
     private mutating func add(_ apps: [PushAppSettings], of provider: PushProvider, _ payload: PayloadSettings) {
-        // A single app without a name gets all tokens. If there are several apps, `pn-param` must select one.
+        // A single push app without a name gets all push tokens. If a provider has several push apps, `pn-param` must
+        // select one of them.
         let isChosen = apps.count > 1 || apps.first?.name != nil
         for app in apps {
             let id = PushApp.ID(index: self.apps.count)

@@ -21,7 +21,7 @@ package enum PushProxy: Hashable, Sendable {
         }
     }
 
-    /// The proxy for an app: the app's own setting or, without one, the setting for all providers.
+    /// The proxy for an app: the app's own setting or, if the app has none, the setting for all providers.
     package static func chosen(_ own: PushProxy?, else general: PushProxy?) -> Address? {
         guard case .http(let address)? = own ?? general else { return nil }
         return address
@@ -88,7 +88,7 @@ extension PushProxy.Address {
         self.password = Secret(password)
     }
 
-    /// Undoes percent-encoding; `nil` for text that is malformed or contains control characters.
+    /// Undoes percent-encoding; the result is `nil` for text that is malformed or contains control characters.
     private static func decoded(_ text: Substring) -> String? {
         var bytes: [UInt8] = []
         var rest = text.utf8[...]
@@ -113,7 +113,7 @@ extension Setting {
     static func proxy(_ path: SettingPath<Group, PushProxy?>) -> Setting {
         value(
             "proxy", path, PushProxy.settingType, example: "\"http://proxy.example.net:3128\"",
-            "The HTTP proxy for this provider, in the form of push.proxy. none: the daemon uses no proxy for this provider, even if push.proxy is set."
+            "The HTTP proxy for requests to the push provider, as a URL in the form of push.proxy. With none, the daemon reaches the push provider without a proxy, even if push.proxy is set."
         ).taken(.atOnce)
     }
 }

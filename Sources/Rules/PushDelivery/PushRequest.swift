@@ -9,20 +9,21 @@ package struct PushID: SerialID, Absentable, Sendable {
     package static var absent: PushID { PushID(rawValue: 0) }
     package init(rawValue: UInt64) { self.rawValue = rawValue }
 
-    /// Compares two ids. The comparison that the compiler generates would be slow in other modules, because it uses a
-    /// witness table there.
+    /// Compares two push ids. In other modules, the compiler's own comparison would be slow, because it uses a witness
+    /// table.
     @inlinable
     package static func == (left: PushID, right: PushID) -> Bool { left.rawValue == right.rawValue }
 }
 
-/// The `call_ref` of ECSS-10, which identifies one call for one user. No value is used twice, not even after a restart.
+/// The `call_ref` of ECSS-10, which identifies one call for one user. No `call_ref` is used twice, not even after a
+/// restart.
 package struct CallRef: Hashable, Absentable, Sendable, CustomStringConvertible {
     package let rawValue: UInt64
     /// The value that stands for no call. A call gets a random number other than 0.
     package static var absent: CallRef { CallRef(rawValue: 0) }
     package init(rawValue: UInt64) { self.rawValue = rawValue }
 
-    /// The value as sixteen hexadecimal digits.
+    /// The call reference as sixteen hexadecimal digits.
     package var description: String {
         let digits = String(rawValue, radix: 16)
         return String(repeating: "0", count: 16 - digits.count) + digits
@@ -65,7 +66,7 @@ extension IncomingCall {
     /// Whether pushes show no caller, because the caller asked for privacy or has no URI.
     var isNameless: Bool { isAnonymous || callerURI.isEmpty }
 
-    /// The caller as people see it: the display name or, without one, the URI.
+    /// The caller as people see it: the display name or, if the caller has none, the URI.
     func shownCaller(anonymous: String) -> ByteString {
         if isNameless { return ByteString(anonymous) }
         return displayName.isEmpty ? callerURI : displayName
@@ -101,8 +102,8 @@ package enum PushMessage: Sendable {
 /// One push to one device, with all data for its HTTP request.
 package struct PushRequest: Sendable {
     package let id: PushID
-    /// The code of the push. The code is the same in all tries, so that iOS does not show the push twice, and for all
-    /// devices.
+    /// The code by which provider and app identify the push. The code of a push is the same in all tries, so that iOS
+    /// does not show the push twice, and is the same for all devices.
     package let code: PushCode
     /// The device that gets the push; ``DeviceID/nobody`` if no known device has the token.
     package let device: DeviceID
@@ -141,8 +142,8 @@ extension PushRequest {
 
     /// The collapse key, by which a push replaces an earlier push that the provider has not delivered yet.
     ///
-    /// The key of a list of missed calls contains the oldest call, because the oldest call stays the same while the
-    /// list grows. A push for a call has no key, because the call is over before its push could be repeated.
+    /// The key of a list of missed calls contains the oldest call, because a growing list of missed calls keeps its
+    /// oldest call. A push for a call has no collapse key, because the call is over before the push could be repeated.
     var collapseKey: String? {
         switch message {
         case .incomingCall, .silent: nil

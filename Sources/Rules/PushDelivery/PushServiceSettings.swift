@@ -1,22 +1,23 @@
 package import Bytes
 package import Settings
 
-/// The settings of one push provider, and the facts about it that other code needs. A new provider consists of such a
-/// type, and of a ``PushAppRules`` for its apps. docs/Modules.md says how to add a provider.
+/// The settings of one push provider, and the facts about the provider that other code needs. A new provider consists
+/// of a type with the protocol ``PushServiceSettings``, and of ``PushAppRules`` for its apps. docs/Modules.md says how
+/// to add a provider.
 package protocol PushServiceSettings: SettingsGroup, Equatable {
-    /// The values of `pn-provider` for this service's tokens. A service with several environments has several values of
+    /// The values of `pn-provider` for the service's tokens. A service with several environments has several values of
     /// `pn-provider`.
     static var providers: [PushProvider] { get }
     /// The platforms on which the apps of the service run.
     static var platforms: Set<PushPlatform> { get }
-    /// The names of the settings that decide which app a token belongs to, for messages to operators.
+    /// The names of the settings that decide to which app a token belongs, for messages to operators.
     static var tokenKeys: String { get }
     /// The names of the settings for an app's credentials, as text that begins with a full stop; empty if apps need no
     /// credentials.
     static var credentialKeys: String { get }
 
     var enabled: Bool { get }
-    /// The enabled apps for tokens with this provider. The app without a name is first.
+    /// The enabled apps for tokens with the given provider. The push app without a name comes first in the list.
     func apps(of provider: PushProvider) -> [PushAppSettings]
     /// The rules that decide which push tokens belong to an app in the settings.
     var acceptance: any TokenAcceptance { get }
@@ -41,7 +42,7 @@ package enum PushPlatform: Hashable, Sendable, CaseIterable {
 package struct PushAppSettings {
     /// The name of the app; `nil` for the app that gets all tokens without an app name.
     let name: String?
-    /// The values of `pn-param` that select this app.
+    /// The values of `pn-param` that select the push app.
     let params: [String]
     let rules: any PushAppRules
 
@@ -52,12 +53,13 @@ package struct PushAppSettings {
     }
 }
 
-/// Decides which push tokens of one service belong to an app in the settings. The daemon applies the rules at each
-/// registration and each push.
+/// Decides which push tokens of one service belong to an app in the settings. The daemon applies the rules of a push
+/// service at each registration and each push.
 package protocol TokenAcceptance: Sendable {
     /// The reason why no app in the settings can push to the token; `nil` if an app can.
     func problem(with token: PushToken) -> TokenProblem?
-    /// The app that the token's `pn-param` selects. `apps` maps each value of `pn-param` to its app.
+    /// The push app that the `pn-param` of the push token selects. The parameter `apps` maps each value of `pn-param`
+    /// to its app.
     func app(of token: PushToken, in apps: [ByteString: PushApp.ID]) -> PushApp.ID?
 }
 
@@ -67,8 +69,8 @@ extension TokenAcceptance {
 
 /// A file whose path is in the settings of a push service.
 package enum PushFile: Hashable, Sendable {
-    /// The file of a private key that signs tokens, on the curve P-256. The value `key` is the name of the setting with
-    /// the path.
+    /// The file of a private key that signs tokens, on the curve P-256. The associated value `key` is the name of the
+    /// setting with the path.
     case signingKey(String, key: String)
     /// The file of a client certificate, and the file of its private key if the key has its own file.
     case certificate(String, privateKey: String?)
@@ -78,7 +80,7 @@ package enum PushFile: Hashable, Sendable {
 }
 
 extension [PushFile] {
-    /// Lists the given files. Arguments that are `nil` are omitted.
+    /// Lists the given files of a push service. The list omits file paths that are `nil`.
     static func named(
         signingKey: (String?, key: String) = (nil, key: ""), certificate: String? = nil, privateKey: String? = nil,
         account: String? = nil, authorities: String? = nil
@@ -92,7 +94,7 @@ extension [PushFile] {
 }
 
 extension PushServiceSettings {
-    /// Warnings about apps that get no devices, because another app has all their values of `pn-param`, too.
+    /// Warnings about apps that get no devices, because another app has all their values of `pn-param`.
     static func unreachable(
         _ apps: [(String, [String])], first: [String], _ group: String, _ key: String
     ) -> [String] {

@@ -1,13 +1,14 @@
 package import Addressing
 package import Settings
 
-/// The settings of all push providers, and the push settings that apply to all of them.
+/// The settings of all push providers, and the push settings that apply to all providers.
 package struct PushSettings: SettingsGroup, Equatable {
     package var apns = APNsSettings()
     package var fcm = FCMSettings()
     package var webPush = WebPushSettings()
     package var acrobits = AcrobitsSettings()
     package var http = HTTPPushSettings()
+    package var ruStore = RuStoreSettings()
     package var payload = PayloadSettings()
     package var requestTimeout: Duration = .seconds(5)
     package var timeline = TimelineSettings()
@@ -22,6 +23,7 @@ package struct PushSettings: SettingsGroup, Equatable {
         .group("fcm", \.fcm, "Firebase Cloud Messaging."),
         .group("webpush", \.webPush, "Web push: browsers, and apps with their own subscription (RFC 8030)."),
         .group("acrobits", \.acrobits, "The mediator of Acrobits, which sends pushes to apps made with its tools."),
+        .group("rustore", \.ruStore, "The push service of RuStore, an app store for Android."),
         .group("http", \.http, "Your own servers, which get pushes as requests in a form that you define."),
         .duration(
             "invite-ttl-margin", in: .zero ... .seconds(60), \.payload.inviteMargin,
@@ -34,15 +36,15 @@ package struct PushSettings: SettingsGroup, Equatable {
             "The time limit for a provider's answer to one request."),
         .value(
             "source-address", \.sourceAddress, .address, example: "192.0.2.20",
-            "The source address of pushes, for a firewall or a provider that filters by address. With an IPv4 address here, the daemon reaches providers only over IPv4, and with an IPv6 address only over IPv6. Default: the system chooses the source address."
+            "The source address of pushes, for a firewall or a provider that filters by address. With an IPv4 address here, the daemon reaches providers only over IPv4, and with an IPv6 address only over IPv6. By default, the system chooses the source address."
         ),
         .value(
             "proxy", \.proxy, PushProxy.settingType, example: "\"http://proxy.example.net:3128\"",
-            "The HTTP proxy for requests to all providers and their token services. The proxy must allow CONNECT to the providers. The proxy, not the daemon, resolves the host names of the providers. The URL may contain user and password: http://user:password@host:port, with special characters as %XX. The setting proxy of one provider takes precedence over push.proxy. Webhooks use no proxy. Default: no proxy; the daemon ignores environment variables."
+            "The HTTP proxy for requests to all providers and their token services. The proxy must allow CONNECT to the providers. The proxy, not the daemon, resolves the host names of the providers. The URL may contain user and password: http://user:password@host:port, with special characters as %XX. The setting proxy of one provider takes precedence over push.proxy. Webhooks to application servers use no proxy. By default, the daemon uses no proxy; it ignores the proxy's environment variables."
         ).taken(.atOnce),
         .bool(
             "try-credentials", \.triesCredentials,
-            "Try the credentials of each app at the start and at SIGHUP, with a request that reaches no phone. `sippushd provider list` shows the result, and each failure leaves a log line. The daemon starts without waiting for the result."
+            "Try the credentials of each app at the start and at SIGHUP, with a request that reaches no phone. `sippushd provider list` shows the result, and each failure leaves a log line. The daemon starts without waiting for the results of these trials."
         ).taken(.atOnce),
         .group(
             "timeline", \.timeline,
@@ -50,12 +52,13 @@ package struct PushSettings: SettingsGroup, Equatable {
         ),
         .group(
             "texts", \.payload.texts,
-            "Texts that phones show. Only pushes in the payload formats 10d and linphone contain these texts."),
+            "Texts in pushes, which phones show to their users. Only pushes in the payload formats 10d and linphone contain these texts."
+        ),
     ]
 
-    package var services: [any PushServiceSettings] { [apns, fcm, webPush, acrobits, http] }
+    package var services: [any PushServiceSettings] { [apns, fcm, webPush, acrobits, ruStore, http] }
 
-    /// The push service whose tokens have this provider.
+    /// The push service whose tokens have the given provider.
     package func service(of provider: PushProvider) -> (any PushServiceSettings)? {
         services.first { type(of: $0).providers.contains(provider) }
     }
@@ -86,7 +89,7 @@ extension SettingType<IPAddress> {
     }
 }
 
-/// The limits for requests to one provider. Each provider has its own limits.
+/// The limits for requests to one push provider. Each provider has its own limits.
 package struct ProviderLimits: SettingsGroup, Hashable {
     package var requests = 1000
     package var queue = 20_000
@@ -99,7 +102,7 @@ package struct ProviderLimits: SettingsGroup, Hashable {
             "The maximum number of requests that wait for the server's answer at the same time."),
         .integer(
             "queue", in: 0...10_000_000, \.queue,
-            "The maximum number of pushes that wait in the queue until the daemon can send them. A push beyond this limit fails."
+            "The maximum number of pushes that wait in the queue until the daemon can send them. When the queue of pushes is full, a further push fails."
         ),
     ]
 }

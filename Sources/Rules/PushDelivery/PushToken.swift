@@ -3,19 +3,21 @@ package import Bytes
 /// A push provider, named by `pn-provider` (RFC 8599 section 14, reading A3).
 package enum PushProvider: String, Hashable, Sendable, CaseIterable {
     case apns
-    /// Apple's sandbox environment, in Linphone's spelling.
+    /// Linphone's spelling of the name of Apple's sandbox environment.
     case apnsDevelopment = "apns.dev"
     case fcm
-    /// Web push. The token is the URL of a web push subscription (RFC 8030).
+    /// Web push to browsers and apps (RFC 8030). The token is the URL of a web push subscription (RFC 8030).
     case webPush = "webpush"
     /// Acrobits' mediator, which sends pushes to Apple and Google for Acrobits' apps.
     case acrobits
-    /// The operator's own push server, to which the daemon sends HTTP requests. `pn-param` is the app's name in the
-    /// settings.
+    /// The operator's own push server, to which the daemon sends HTTP requests. For the operator's own push server,
+    /// `pn-param` is the app's name in the settings.
     case http
+    /// The push service of RuStore, an app store for Android. `pn-param` is the project's id.
+    case ruStore = "rustore"
 
-    /// Parses a value of `pn-provider`, in upper or lower case, or an alias that real clients send. The result is `nil`
-    /// for any other value.
+    /// Parses a value of `pn-provider`, in upper or lower case, or an alias that real clients send. A value that names
+    /// no known provider gives `nil`.
     package init?(_ value: ByteString) {
         switch value.string.lowercased() {
         case "apns", "apple": self = .apns
@@ -24,11 +26,12 @@ package enum PushProvider: String, Hashable, Sendable, CaseIterable {
         case "webpush": self = .webPush
         case "acrobits": self = .acrobits
         case "http": self = .http
+        case "rustore": self = .ruStore
         default: return nil
         }
     }
 
-    /// The number of the provider in tables in memory. The number is never stored or sent.
+    /// The number of the provider in the daemon's tables in memory. The number of a provider is never stored or sent.
     package var number: UInt8 {
         switch self {
         case .apns: 1
@@ -37,6 +40,7 @@ package enum PushProvider: String, Hashable, Sendable, CaseIterable {
         case .webPush: 4
         case .acrobits: 5
         case .http: 6
+        case .ruStore: 7
         }
     }
 
@@ -48,23 +52,26 @@ package enum PushProvider: String, Hashable, Sendable, CaseIterable {
         case 4: self = .webPush
         case 5: self = .acrobits
         case 6: self = .http
+        case 7: self = .ruStore
         default: return nil
         }
     }
 
-    /// Hashes the provider's number, because the synthesized function would hash its name at each look-up.
+    /// Hashes the provider's number, because the compiler's own function would hash the provider's name at each
+    /// look-up.
     package func hash(into hasher: inout Hasher) { hasher.combine(number) }
 }
 
-/// The three push parameters of RFC 8599, which address one installation of an app at a provider. The parameters are
+/// The three push parameters of RFC 8599, which address one installation of an app at a provider. Push parameters are
 /// compared after percent-decoding.
 ///
-/// The token is a secret, because everybody who has it can wake the phone, so ``description`` does not reveal it.
+/// The push token is a secret, because everybody who has the token can wake the phone, so ``description`` does not
+/// reveal it.
 package struct PushToken: Hashable, Sendable, CustomStringConvertible {
     package let provider: PushProvider
-    /// The value of `pn-param`, or of ECSS-10's `pn-params`, after percent-decoding; empty if the device sent none.
+    /// The value of `pn-param`, or of ECSS-10's `pn-params`, after percent-decoding; empty if the device sent neither.
     package let param: ByteString
-    /// The value of `pn-prid` after percent-decoding, which is never empty. For APNs, the value can be several pairs
+    /// The value of `pn-prid` after percent-decoding, which is never empty. For APNs, `pn-prid` can have several pairs
     /// `token:service`, joined by `&`.
     package let prid: ByteString
 

@@ -1,21 +1,22 @@
 /// The reason why push parameters in a contact or in an app's report are refused.
 ///
-/// The daemon sends the ``sentence`` in a Warning field and in HTTP answers, and logs it. The sentence contains no text
-/// from a phone.
+/// The daemon sends the ``sentence`` about a token's problem in a Warning field and in HTTP answers, and logs it. The
+/// sentence about a token's problem contains no text from a phone.
 package enum TokenProblem: Hashable, Sendable, CaseIterable {
     /// The value of `pn-provider` is unknown to the daemon.
     case unknownProvider
     /// The daemon knows the provider, but the provider is switched off or not configured.
     case providerOff
-    /// The app of the token belongs to another domain (`tenants.*.push-apps`).
+    /// The push token's app belongs to a different domain (`tenants.*.push-apps`).
     case otherDomain
     case appleParamMissing, appleTopic, appleTeam, appleToken
     case googleParamMissing, googleProject, googleToken
     case webPushResource
     case acrobitsParamMissing, acrobitsToken
     case httpParamMissing, httpApp, httpToken
+    case ruStoreParamMissing, ruStoreProject, ruStoreToken
 
-    /// A sentence that says which value is missing or wrong.
+    /// A sentence that says which push parameter is missing or wrong.
     package var sentence: StaticString {
         switch self {
         case .unknownProvider: "pn-provider names an unknown push provider"
@@ -35,10 +36,13 @@ package enum TokenProblem: Hashable, Sendable, CaseIterable {
         case .httpParamMissing: "pn-param is missing: expected the name of an app"
         case .httpApp: "pn-param names an app that is not served here"
         case .httpToken: "pn-prid is not a token: expected UTF-8 without control characters"
+        case .ruStoreParamMissing: "pn-param is missing, and this server has several RuStore projects"
+        case .ruStoreProject: "pn-param names a RuStore project that is not served here"
+        case .ruStoreToken: "pn-prid is not a token of RuStore: expected ASCII without spaces"
         }
     }
 
-    /// The advice for the operator if contacts that were accepted earlier now have this problem.
+    /// The advice for the operator if contacts that were accepted earlier now have the problem.
     package var cure: StaticString {
         switch self {
         case .unknownProvider: "nothing: this daemon cannot push to it"
@@ -50,9 +54,10 @@ package enum TokenProblem: Hashable, Sendable, CaseIterable {
         case .googleParamMissing: "let the app send pn-param"
         case .googleProject: "add the value to push.fcm.params or to one of push.fcm.apps"
         case .webPushResource: "see push.webpush.hosts"
-        case .acrobitsParamMissing, .httpParamMissing: "let the app send pn-param"
+        case .acrobitsParamMissing, .httpParamMissing, .ruStoreParamMissing: "let the app send pn-param"
         case .httpApp: "see push.http.apps"
-        case .appleToken, .googleToken, .acrobitsToken, .httpToken:
+        case .ruStoreProject: "add the project to push.rustore.apps"
+        case .appleToken, .googleToken, .acrobitsToken, .httpToken, .ruStoreToken:
             "such a token cannot be pushed: the app must register another one, or remove it with device remove"
         }
     }

@@ -22,7 +22,7 @@ package struct BucketTable: Sendable {
     /// The user's missed calls, oldest first.
     package func entries(of aor: AddressOfRecord) -> [BucketEntry] { buckets[aor]?.entries ?? [] }
 
-    /// Whether the device has missed calls that it was not notified about; few devices have such calls.
+    /// Whether the device has missed calls about which it was not notified; few devices have such calls.
     package func hasMissedCalls(_ device: DeviceID, of aor: AddressOfRecord) -> Bool {
         buckets.place(of: aor).map { buckets[$0].hasMissedCalls(device) } == true
     }
@@ -32,7 +32,7 @@ package struct BucketTable: Sendable {
     }
 
     /// The devices that have registered since a missed call but have not got their list, because their provider did not
-    /// accept it. The order of the devices is the same each time.
+    /// accept it. The devices are returned in the same order each time.
     package func owed(isBack: (DeviceID, UnixTime) -> Bool) -> [(device: DeviceID, aor: AddressOfRecord)] {
         var owed: [(device: DeviceID, aor: AddressOfRecord)] = []
         for (aor, bucket) in buckets.all {
@@ -61,8 +61,8 @@ package struct BucketTable: Sendable {
             entryCount += added
             if isEmpty { buckets.remove(at: place) }
         } else {
-            // The table gets an entry only if the event adds a missed call, because most events leave an empty list
-            // empty.
+            // The table of missed calls gets an entry for a user only if the event adds a missed call, because most
+            // events leave an empty list empty.
             var bucket = MissedCallBucket()
             let (made, added, isEmpty) = Self.tell(&bucket, event, settings)
             changes = made
@@ -73,7 +73,7 @@ package struct BucketTable: Sendable {
     }
 
     /// Applies an event to a list of missed calls; the list is `inout`, because each separate read from a table would
-    /// copy it.
+    /// copy the list.
     private static func tell(
         _ bucket: inout MissedCallBucket, _ event: (inout MissedCallBucket, BucketSettings) -> [BucketChange],
         _ settings: BucketSettings

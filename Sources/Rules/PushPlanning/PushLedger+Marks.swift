@@ -8,8 +8,8 @@ package import Timekeeping
 extension PushLedger {
     /// Notes an app's report about a push; repeated and late reports have no effect.
     ///
-    /// - Returns: true if the push's record is open. If the result is false, the mark belongs into the stored record of
-    ///   the push, if that record exists.
+    /// - Returns: true if the timeline record of the push is open. If the result is false, the mark belongs into the
+    ///   stored record of the push, if such a record exists.
     package mutating func marked(_ code: PushCode, _ mark: PushMark, by device: DeviceID, at date: UnixTime) -> Bool {
         if mark == .read { unread.ended(code, of: device) }
         return timeline.marked(code, of: device, mark, at: date)

@@ -8,7 +8,7 @@ package import Timekeeping
 
 /// Keeps the users' lists of missed calls, and sends each device its list when the device registers again (R19 to R27).
 extension PushLedger {
-    /// Whether the device has missed calls that it was not notified about.
+    /// Whether the device has missed calls about which it was not notified.
     package func hasMissedCalls(_ device: DeviceID, of aor: AddressOfRecord) -> Bool {
         buckets.hasMissedCalls(device, of: aor)
     }
@@ -23,7 +23,7 @@ extension PushLedger {
         actions.missedCallsChanged(changes, of: aor)
     }
 
-    /// Updates the user's list of missed calls after the state of a call has changed (R20, R21, A21).
+    /// Updates a user's list of missed calls after the state of a call has changed (R20, R21, A21).
     package mutating func tellBucket(of call: ProxiedRequest, into actions: inout some PushOrders) {
         guard let userCall = call.userCall, let news = call.takeBucketNews() else { return }
         tellBucket(of: userCall.aor, into: &actions) { bucket, _ in
@@ -36,9 +36,9 @@ extension PushLedger {
         }
     }
 
-    /// Adds a call to the missed calls of these devices, until they are notified of the call.
+    /// Adds a call to the missed calls of the given devices, until the devices are notified of the call.
     ///
-    /// While a call is active, only the journal has it as a missed call, and the store has no row.
+    /// While a call is active, only the journal has the call as a missed call, and the store has no row.
     package mutating func callOffered(
         _ userCall: UserCall, from caller: CallerIdentity, at date: UnixTime, to devices: [DeviceID],
         into actions: inout some PushOrders
@@ -50,10 +50,10 @@ extension PushLedger {
         }
     }
 
-    /// Restores the missed calls that belong to a call of an earlier run.
+    /// Restores the missed calls that belong to a call of the daemon's earlier run.
     ///
-    /// The parameter `broughtBy` is the caller whose limits apply. The parameter `devices` contains the devices that
-    /// can get lists of missed calls.
+    /// The parameter `broughtBy` is the caller to whose limits the missed call counts. The parameter `devices` contains
+    /// the devices that can get lists of missed calls.
     package mutating func resumed(
         _ stored: StoredCall, _ userCall: StoredUserCall, from caller: CallerIdentity, by broughtBy: Caller,
         devices: Set<DeviceID>,
@@ -72,7 +72,7 @@ extension PushLedger {
         }
     }
 
-    /// Notes that a call of an earlier run has ended, because it cannot be resumed.
+    /// Notes that a call of the daemon's earlier run has ended, because the call cannot be resumed.
     package mutating func ended(_ userCall: StoredUserCall, into actions: inout some PushOrders) {
         tellBucket(of: userCall.aor, into: &actions) { bucket, _ in bucket.callEnded(userCall.callRef) }
     }
@@ -111,9 +111,9 @@ extension PushLedger {
                 deadline: now.date + life), now: now, into: &actions)
     }
 
-    /// Reports missed calls of a device whose token cannot carry a list of them (A28), once for each call, in the log
-    /// and the timeline. Missed calls that cannot be reported are kept until they expire, because the device may
-    /// register with another token.
+    /// Reports missed calls of a device whose token cannot carry lists of missed calls (A28), once for each call, in
+    /// the log and the timeline. Missed calls that cannot be reported are kept until they expire, because the device
+    /// may register with another token.
     ///
     /// - Returns: the number of calls that were reported now.
     package mutating func listNotCarried(
@@ -151,7 +151,8 @@ extension PushLedger {
         switch outcome {
         case .accepted, .acceptedWithNewToken: forgetFailedReport(to: device)
         case .retry, .renewCredential, .credentialsRefused, .noConnection: retryReport(to: device, of: aor, now: now)
-        // The missed calls wait for the device's next REGISTER, because a second push would fail for the same reason.
+        // If the provider refused the push for the list, the missed calls wait for the device's next REGISTER, because
+        // a second push would fail for the same reason.
         case .tokenDead, .foreignToken, .payloadRefused, .noSuitableToken: forgetFailedReport(to: device)
         }
         tellBucket(of: aor, into: &actions) { bucket, _ in
@@ -203,8 +204,8 @@ extension PushLedger {
 
     // MARK: The start
 
-    /// Schedules the lists of missed calls that an earlier run had not sent, for devices that have registered since the
-    /// calls.
+    /// Schedules the lists of missed calls that the daemon's earlier run had not sent, for devices that have registered
+    /// since the calls.
     package mutating func restored(
         now: Moment, into actions: inout some PushOrders, isBack: (DeviceID, UnixTime) -> Bool
     ) {
@@ -212,7 +213,8 @@ extension PushLedger {
         sendOwed(now: now, isBack: isBack)
     }
 
-    /// Schedules the lists of devices that have registered since their missed calls, spread over half a minute.
+    /// Schedules the missed-call lists of devices that have registered since their missed calls; the lists are spread
+    /// over half a minute.
     package mutating func sendOwed(now: Moment, isBack: (DeviceID, UnixTime) -> Bool) {
         for owed in buckets.owed(isBack: isBack) where failedReports[owed.device] == nil {
             let delay = Duration.milliseconds(Int64(random() % 30_000))
@@ -222,7 +224,8 @@ extension PushLedger {
 
     // MARK: Devices and operators
 
-    /// Removes a device from the missed calls that wait for the device, and cancels the retry of its list.
+    /// Removes a device from the missed calls that wait for the device, and cancels the retry of the device's list of
+    /// missed calls.
     package mutating func deviceRemoved(
         _ device: DeviceID, of aor: AddressOfRecord, into actions: inout some PushOrders
     ) {

@@ -16,8 +16,8 @@ extension PushLedger {
 
     /// Begins the timeline record of a device that gets an INVITE, a push, or both.
     ///
-    /// The parameter `app` is the name of the app that gets the push, or empty if no push is needed. The parameter
-    /// `earlier` is the time at which an earlier run began the call.
+    /// The parameter `app` is the name of the app that gets the push; it is empty if no push is needed. The parameter
+    /// `earlier` is the time at which the daemon's earlier run began the call.
     package mutating func began(
         _ branch: Int, of call: ProxiedRequest, _ userCall: UserCall, _ device: DeviceID,
         _ omission: TimelineRecord.Omission?,
@@ -125,8 +125,8 @@ extension PushLedger {
         return record
     }
 
-    /// Whether the caller's limit allows one more timeline record (T32.5); if not, the log reports that records are
-    /// missing.
+    /// Whether the caller's limit allows one more timeline record (T32.5); if the result is false, the log reports that
+    /// records are missing.
     mutating func keepsRecord(from caller: Caller, now: Instant) -> Bool {
         if recordShares.admits(from: caller, now: now) { return true }
         timeline.leftOut()
@@ -141,7 +141,7 @@ extension PushLedger {
         if let id = branch.record { timeline.registered(id, now: now.instant) }
     }
 
-    /// Notes in the branch's record that the device has shown life on its registered flow, and so has released the call
+    /// Notes in a branch's timeline record that a message of the device on its registered flow released the call
     /// without a REGISTER.
     package mutating func showedLife(_ branch: ForkBranch, by sign: TimelineRecord.SignOfLife) {
         if let id = branch.record { timeline.showedLife(id, by: sign) }
@@ -188,7 +188,7 @@ extension PushLedger {
         }
     }
 
-    /// Begins a new timeline record for a branch that an earlier run began.
+    /// Begins a new timeline record for a branch that the daemon's earlier run began.
     ///
     /// The parameter `wasAccepted` says whether the provider accepted the earlier push, which only the journal knows.
     package mutating func resumed(
@@ -209,7 +209,8 @@ extension PushLedger {
         }
     }
 
-    /// Writes the open timeline records when the daemon stops, except the records of calls, which the next run resumes.
+    /// Writes the open timeline records when the daemon stops, except the records of calls, which the daemon's next run
+    /// resumes.
     package mutating func stopped(now: Moment, into actions: inout some PushOrders) {
         let records = timeline.stopped(now: now.instant)
         if !records.isEmpty { actions.trace(records.map { .record($0) }) }

@@ -11,12 +11,13 @@ package import Timekeeping
 
 /// The state of all pushes: active pushes, limits, unread pushes (the badge), missed calls and the timeline.
 ///
-/// The dispatcher decides when and how a push is sent to its provider. The ledger performs no input or output: the
-/// engine reports events to the ledger, and the ledger appends orders to `actions`.
+/// The dispatcher decides when and how a push is sent to its provider. A ``PushLedger`` performs no input or output:
+/// the engine reports events to it, and it appends orders to `actions`.
 package struct PushLedger: ~Copyable {
     package private(set) var pushes: [PushID: AskedPush] = [:]
     package let dispatcher: PushDispatcher
-    /// A buffer for the dispatcher's orders while they are carried out, kept in a property to reuse its memory.
+    /// A buffer for the dispatcher's orders while ``PushLedger`` carries them out, kept in a property to reuse its
+    /// memory.
     private var orders: [PushDispatcher.Action] = []
     package internal(set) var timeline: PushTimeline
     package internal(set) var unread: UnreadPushes
@@ -56,20 +57,22 @@ package struct PushLedger: ~Copyable {
 
     // MARK: Limits
 
-    /// Whether the limit of this caller allows one more push to any device. An admitted push is counted.
+    /// Whether the caller's limit allows one more push to any device. A push that the caller's limit admits is counted.
     package mutating func admits(_ caller: Caller, now: Instant) -> Bool { limits.admits(caller, now: now) }
 
-    /// Whether a log line about a caller whose calls now wake no phone is written or suppressed.
+    /// Whether the log gets a line about a caller whose calls now wake no phone.
     ///
-    /// - Returns: the number of lines that were suppressed since the last one; `nil` if this line is suppressed too.
+    /// - Returns: the number of log lines that were suppressed since the last line; `nil` if the new line is suppressed
+    ///   too.
     package mutating func tellsOfRefused(_ caller: Caller, now: Instant) -> Int? { lines.admit(caller, now: now) }
 
-    /// Whether the token's limit allows one more test push. An admitted push is counted.
+    /// Whether the limit of the push token allows one more test push. A test push that the token's limit admits is
+    /// counted.
     package mutating func admitsTest(of token: PushToken, now: Instant) -> Bool {
         limits.admitsTest(of: token, now: now)
     }
 
-    /// Whether the limits allow a push to the device for anything but a call, see ``PushRates``.
+    /// Whether the limits allow a push to the device for anything but a call: see ``PushRates``.
     package func mayNotify(_ device: DeviceID, for caller: Caller?, now: Instant) -> Bool {
         limits.mayNotify(device, for: caller, now: now)
     }
@@ -112,7 +115,7 @@ package struct PushLedger: ~Copyable {
 
     // MARK: Sending
 
-    /// Passes a push to the dispatcher; ``nextOutcome()`` returns the outcome later, or already now.
+    /// Passes a push to the dispatcher; ``nextOutcome()`` returns the outcome of the push later, or already now.
     package mutating func send(_ request: PushRequest, now: Moment, into actions: inout some PushOrders) {
         dispatcher.pushAsked(request, now: now)
         carryOut(now: now, into: &actions)
@@ -140,7 +143,7 @@ package struct PushLedger: ~Copyable {
 
     private mutating func carryOut(now: Moment, into actions: inout some PushOrders) {
         dispatcher.takeActions(into: &orders)
-        // The array is reversed, because popping from its end moves each order out instead of copying it.
+        // The array of orders is reversed, because popping from its end moves each order out instead of copying it.
         orders.reverse()
         while let order = orders.popLast() {
             switch order {
@@ -154,7 +157,7 @@ package struct PushLedger: ~Copyable {
     // MARK: Outcomes
 
     /// Removes and returns a push that has ended, with the provider's final outcome, even if no branch waits for the
-    /// push any more. The result is `nil` if no further push has ended.
+    /// push any more. If no further push has ended, ``nextOutcome()`` returns `nil`.
     package mutating func nextOutcome() -> (push: AskedPush, outcome: PushOutcome)? {
         while let (id, outcome) = dispatcher.nextOutcome() {
             guard let push = pushes.removeValue(forKey: id) else { continue }
@@ -164,7 +167,7 @@ package struct PushLedger: ~Copyable {
         return nil
     }
 
-    /// Notes a step in the delivery of a push.
+    /// Notes a step in the delivery of a push in its timeline record.
     ///
     /// The fork is told whether a push was sent, so that a phone that is lost later gets no second push.
     private mutating func noted(_ id: PushID, _ step: PushStep, now: Moment, into actions: inout some PushOrders) {
@@ -189,11 +192,11 @@ package struct PushLedger: ~Copyable {
         }
     }
 
-    /// Drops the push of a branch that no longer needs it, and withdraws the push if it was not sent yet.
+    /// Drops the push of a branch that no longer needs the push, and withdraws the push if it was not sent yet.
     ///
-    /// If the push was sent, the provider's answer still counts for the badge, the record and the token, but not for
-    /// the branch. The parameter `end` is a push about the call's end, which is sent if the provider accepts the
-    /// dropped push.
+    /// If the dropped push was sent, the provider's answer still counts for the badge, the record and the token, but
+    /// not for the branch. The parameter `end` is a push about the call's end, which is sent if the provider accepts
+    /// the dropped push.
     package mutating func drop(
         _ branch: Int, of call: ProxiedRequest, owing end: EndedCallNotice? = nil, now: Moment,
         into actions: inout some PushOrders
@@ -212,7 +215,7 @@ package struct PushLedger: ~Copyable {
 
     package func isPaused(_ provider: PushProvider) -> Bool { dispatcher.paused.contains(provider) }
 
-    /// Stops sending pushes to a provider.
+    /// Stops sending pushes to a push provider.
     package mutating func pause(_ provider: PushProvider, now: Moment, into actions: inout some PushOrders) {
         dispatcher.pause(provider, now: now)
         carryOut(now: now, into: &actions)
@@ -222,8 +225,8 @@ package struct PushLedger: ~Copyable {
 
     // MARK: Waking a phone
 
-    /// Sends the push about a call for a branch that waits (R11). The parameter `old` is the code of the push if an
-    /// earlier run has already ordered it. The push contains the `nonce`.
+    /// Sends the push about a call for a branch that waits (R11). The parameter `old` is the code of the push, if the
+    /// daemon's earlier run has already ordered the push. The push contains the nonce `nonce`.
     package mutating func wake(
         _ target: ForkTarget, _ token: PushToken, for branch: Int, of call: ProxiedRequest, _ userCall: UserCall,
         _ caller: CallerIdentity, again old: PushCode? = nil, nonce: ByteString? = nil, now: Moment,
@@ -293,7 +296,7 @@ package struct PushLedger: ~Copyable {
         carryOut(now: now, into: &actions)
     }
 
-    /// Handles the timers that have fired, until one of them is for a list of missed calls.
+    /// Handles the timers that have fired, up to the first timer for a list of missed calls.
     ///
     /// - Returns: the device whose list is due; `nil` if no fired timer is left.
     package mutating func due(now: Moment, into actions: inout some PushOrders) -> (
@@ -311,16 +314,16 @@ package struct PushLedger: ~Copyable {
 
 /// A push that was ordered and has not ended.
 ///
-/// The type is a class, because each step of a push finds the same instance and changes it.
+/// ``AskedPush`` is a class, because each step of a push finds the same instance and changes it.
 package final class AskedPush {
-    /// The reason for the push.
+    /// The reason why the push is sent.
     package enum Purpose {
         case call(ProxiedRequest, branch: Int)
         case missedCalls([CallRef])
         case notification
         /// The push wakes the phone for messages that wait for the phone.
         case message
-        /// The push tests whether its provider accepts a token.
+        /// The push tests whether the push provider accepts a push token.
         case dryRun(DryRunTicket)
         /// The push shows an operator how the push provider answers.
         case test(TestPush)
@@ -338,8 +341,8 @@ package final class AskedPush {
     package internal(set) var hasLeft = false
     /// Whether the push was not sent because its provider is paused.
     package internal(set) var isPaused = false
-    /// The notice about the call's end, which is pushed to the phone when the provider has accepted this push; `nil`
-    /// while the call continues.
+    /// The notice about the call's end, which the phone gets as a push when the provider has accepted the call's push;
+    /// `nil` while the call continues.
     package internal(set) var end: EndedCallNotice?
 
     package init(_ purpose: Purpose, _ code: PushCode, device: DeviceID, aor: AddressOfRecord, record: RecordID?) {
@@ -355,7 +358,7 @@ package final class AskedPush {
 package struct PushRates {
     /// The limit on pushes for the calls to one device.
     package private(set) var device: SharedRate<DeviceID>
-    /// The limit on pushes to one device for anything but calls.
+    /// The limit on pushes to one device that are not about calls.
     private var notification: SharedRate<DeviceID>
     /// The limit on pushes that one caller causes, to all devices together.
     private var caller: RateLimit<Caller>
@@ -376,22 +379,24 @@ package struct PushRates {
         testedToken.limit = settings.notificationsPerDevice
     }
 
-    /// Whether the limits allow a push to the device for one more call of this caller; if so, the method counts the
-    /// push (T11.1, T32.1).
+    /// Whether the limits allow a push to the device for one more call of the caller; if the limits allow it, the
+    /// method counts the push (T11.1, T32.1).
     package mutating func admits(_ device: DeviceID, for caller: Caller, now: Instant) -> Bool {
         self.device.admit(
             device, by: caller.number(at: device.rawValue), isTrusted: caller.isTrusted, now: now)
     }
 
-    /// Whether the limits allow this caller one more push to any device; if so, the method counts the push.
+    /// Whether the limits allow the caller one more push to any device; if the limits allow it, the method counts the
+    /// push.
     package mutating func admits(_ caller: Caller, now: Instant) -> Bool { self.caller.admit(caller, now: now) }
 
-    /// Whether the limits allow one more test push to the push token; if so, the method counts the test push.
+    /// Whether the limits allow one more test push to the push token; if the limits allow it, the method counts the
+    /// test push.
     package mutating func admitsTest(of token: PushToken, now: Instant) -> Bool { testedToken.admit(token, now: now) }
 
     /// Whether the limits allow a push to the device for anything but a call.
     ///
-    /// Notifications have their own limit, and are also refused while calls have used up the limit for calls.
+    /// Notifications have a limit of their own, and are also refused while calls have used up the limit for calls.
     /// Notifications never use up the limit for calls, and a phone is not woken more often than both limits allow.
     package func mayNotify(_ device: DeviceID, for caller: Caller?, now: Instant) -> Bool {
         notification.hasRoom(
@@ -406,8 +411,8 @@ package struct PushRates {
 }
 
 package enum LedgerTimer: Sendable {
-    /// A list of missed calls is due, after its provider refused it or while its phone answers the INVITE of an ended
-    /// call.
+    /// A list of missed calls is due, after its provider refused the list or while its phone answers the INVITE of an
+    /// ended call.
     case report(DeviceID, AddressOfRecord)
     /// Some missed calls are too old and must be dropped.
     case sweep
@@ -420,7 +425,7 @@ package struct FailedReport {
 }
 
 extension IncomingCall {
-    /// Describes a call for its push.
+    /// Describes a call for the push about the call.
     package init(_ userCall: UserCall, from caller: CallerIdentity) {
         self.init(
             callRef: userCall.ref, callerURI: caller.number, displayName: caller.displayName,

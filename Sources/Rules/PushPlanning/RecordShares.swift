@@ -5,10 +5,10 @@ package import Timekeeping
 
 /// Limits the number of timeline records that each caller can cause within the time for which records are kept (T32.5).
 ///
-/// If a caller has reached the limit, the daemon writes no further records of the caller's calls. Requests that are
-/// refused immediately have a limit of their own (``Refusals``).
+/// If a caller has reached the limit, the daemon writes no further records of the caller's calls. Requests that the
+/// daemon refuses immediately have a limit of their own (``Refusals``).
 package struct RecordShares {
-    /// Counts the records of calls from phones; one phone can cause a sixteenth of all records.
+    /// Counts the records of calls from phones; one phone may cause a sixteenth of all records.
     private var phones: SharedRate<Bool>
     /// Counts the records of calls from callers that trusted peers name.
     private var peers: SharedRate<Bool>
@@ -20,7 +20,8 @@ package struct RecordShares {
         peers = SharedRate(settings.share(of: whole), in: age, limitsWhole: false)
     }
 
-    /// Whether the limits allow one more timeline record for the caller's calls; if so, the function counts the record.
+    /// Whether the limits allow one more timeline record for the caller's calls; if the limits allow it, the method
+    /// counts the record.
     package mutating func admits(from caller: Caller, now: Instant) -> Bool {
         let (number, isTrusted) = (caller.rawValue, caller.isTrusted)
         return isTrusted

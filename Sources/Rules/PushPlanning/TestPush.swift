@@ -12,7 +12,7 @@ package struct TestPushTicket: Hashable, Sendable {
 
 /// A test push, from its order to its end.
 ///
-/// The type is a class, so that other pushes need no memory for the record of a test push.
+/// ``TestPush`` is a class, so that other pushes need no memory for the record of a test push.
 package final class TestPush {
     package let ticket: TestPushTicket
     /// The complete timeline record of the test push; `nil` until the push has ended.

@@ -4,13 +4,13 @@ import SIPGrammar
 
 /// A Contact of a REGISTER, and the decision about it.
 ///
-/// This type is a class, because many functions read it, and each copy of a struct would retain twenty slices of the
-/// message.
+/// ``AskedContact`` is a class, because many functions read it, and each copy of a struct would retain twenty slices of
+/// the message.
 final class AskedContact {
     let address: NameAddress
-    /// The contact's URI in a form for comparisons, made at the first comparison.
+    /// The contact's URI in a form for comparisons, which is made at the first comparison.
     private(set) lazy var uri = ComparableURI(address.uri)
-    /// The contact, in the form in which bindings store it (see ``ContactText``).
+    /// The contact in the form in which bindings store it: see ``ContactText``.
     let text: ByteString
     /// The expiry in seconds that the phone asks for, before the limits in the settings apply; 0 unregisters the
     /// contact.
@@ -18,12 +18,13 @@ final class AskedContact {
     let triple: PushParameters.Triple
     let push: PushParameters
     let label: DeviceLabel?
-    /// The contact's flow, if the REGISTER uses outbound flows (RFC 5626); otherwise `nil`.
+    /// The contact's flow, if the REGISTER uses outbound flows (RFC 5626); `nil` if the REGISTER uses no outbound
+    /// flows.
     let flow: RegistrationFlow?
-    /// Why the daemon sends no pushes to a contact that asks for pushes; `nil` if it sends pushes, or if the contact
-    /// asks for none.
+    /// Why the daemon sends no pushes to a contact that asks for pushes; `nil` if the daemon sends pushes, or if the
+    /// contact asks for none.
     var notUsed: RegistrationFact.PushNotUsed?
-    /// The index of the stored contact that this contact refreshes; `nil` if it refreshes none.
+    /// The index of the stored contact that this contact refreshes; `nil` if this contact refreshes none.
     var match: Int?
 
     var isSignOut: Bool { expires == 0 }
@@ -44,7 +45,7 @@ final class AskedContact {
         let triple = PushParameters.Triple(contact: address)
         self.address = address
         self.flow = counts ? flow : nil
-        // Without outbound flows, `reg-id` has no meaning and is not stored.
+        // Without outbound flows, the parameter `reg-id` has no meaning and is not stored.
         self.text = flow != nil && !counts ? ContactText.withoutFlowNumber(text) : text
         self.triple = triple
         expires = lifetime.asked(byContact: address.expires, byRequest: request.expires)
@@ -52,11 +53,11 @@ final class AskedContact {
         label = DeviceLabel(contact: address, sources: settings.labelSources)
     }
 
-    /// Whether a stored contact with an equivalent URI belongs to the phone of this contact.
+    /// Whether a stored contact with an equivalent URI belongs to the phone that sends the REGISTER.
     ///
-    /// An equal URI is not enough if the stored contact has a token: the Call-IDs must be equal too. The reason is that
-    /// a phone can get the private IP address of a sleeping phone, and must not end that phone's push contact. If both
-    /// tokens and labels differ, the two contacts belong to two devices, whatever the Call-IDs are (reading A6).
+    /// If the stored contact has a token, an equal URI is not enough: the Call-IDs must be equal too. A phone can get
+    /// the private IP address of a sleeping phone, and must not end the sleeping phone's push contact. If both tokens
+    /// and labels differ, the two contacts belong to two devices, whatever the Call-IDs are (reading A6).
     func isSameContact(as stored: StoredContact, callID: ByteString) -> Bool {
         guard uri.isEquivalent(to: stored.uri, ignoringPush: true) else { return false }
         let hasOtherToken = token != nil && stored.token != nil && token != stored.token
@@ -70,8 +71,8 @@ final class AskedContact {
         return flow.instance == other.instance && flow.number != other.number
     }
 
-    /// Whether a later contact of the same REGISTER describes the same binding as this contact, and therefore replaces
-    /// this contact.
+    /// Whether a later Contact of the REGISTER describes the binding of this Contact, and therefore replaces this
+    /// Contact.
     func isRepeated(by later: AskedContact) -> Bool {
         if let flow, let laterFlow = later.flow { return flow == laterFlow }
         if let token, let laterToken = later.token { return token == laterToken }
@@ -80,8 +81,9 @@ final class AskedContact {
 }
 
 extension NameAddress {
-    /// The parameter `expires` in seconds; `nil` if it is missing. A malformed value counts as 3600, as in the Expires
-    /// field (RFC 3261 section 10.2.1.1). A value beyond 32 bits counts as the largest number.
+    /// The contact's parameter `expires` in seconds; `nil` if the parameter is missing. A malformed `expires` counts as
+    /// 3600 seconds, as in the Expires field (RFC 3261 section 10.2.1.1). An `expires` value that needs more than 32
+    /// bits counts as the largest 32-bit number.
     var expires: UInt32? {
         guard let parameter = parameters.first(named: "expires") else { return nil }
         guard let value = parameter.value?.unquoted(), !value.isEmpty, value.allSatisfy(\.isASCIIDigit) else {
@@ -90,11 +92,11 @@ extension NameAddress {
         return value.decimal() ?? .max
     }
 
-    /// The parameter `q` in thousandths; 1000 if it is missing or malformed.
+    /// The contact's parameter `q` in thousandths; 1000 if the parameter is missing or malformed.
     var q: UInt16 { parameters.value(of: "q").flatMap(Self.thousandths) ?? 1000 }
 
-    /// Parses a `qvalue` (RFC 3261 section 25.1), from 0 to 1 with up to three decimals. Returns the thousandths; `nil`
-    /// for any other text.
+    /// Parses a `qvalue` (RFC 3261 section 25.1), from 0 to 1 with up to three decimals. Reads a `qvalue`, and returns
+    /// it in thousandths; `nil` if the text is no `qvalue`.
     static func thousandths(of value: ByteString) -> UInt16? {
         guard !value.isEmpty, value.count <= 5 else { return nil }
         let dot = value.firstIndex(of: UInt8(ascii: ".")) ?? value.count

@@ -8,30 +8,31 @@ package import Timekeeping
 /// All texts of the binding are in one block of memory.
 package struct Binding: Sendable {
     package let id: DeviceID
-    /// The end of the time that the last REGISTER was granted. A push contact is kept even after its granted time (rule
-    /// R7, reading A8).
+    /// The end of the time that the last REGISTER was granted. A push contact is kept after its granted time (rule R7,
+    /// reading A8).
     package let freshUntil: Instant
-    /// The time at which the device last registered its token. If a provider reports that the token died before this
-    /// registration, the daemon ignores the report.
+    /// The time at which the device last registered its token. If a provider reports that the token died before the
+    /// device's last registration, the daemon ignores the report.
     package let registeredAt: UnixTime
-    /// The flow of the last REGISTER. Requests to the device are sent on this flow.
+    /// The flow on which the contact's last REGISTER came. Requests to the device are sent on the flow of its last
+    /// REGISTER.
     package let flow: Flow
     /// The parameter `q` of the contact in thousandths; 1000 if the device sent none.
     package let q: UInt16
-    /// The number of the push provider, see ``PushProvider/number``; 0 for a contact without push token.
+    /// The number of the push provider: see ``PushProvider/number``; 0 for a contact without push token.
     let provider: UInt8
     let marks: Marks
     package let cseq: UInt32
     /// The expiry in seconds that the last REGISTER was granted.
     package let granted: UInt32
-    /// The nonce that the device can use again.
+    /// The nonce with which the device can register again.
     let nonce: KeptNonce
     private let block: ByteString
     private let userLength: UInt16
     private let pathLength: UInt16
     private let contactRange: Range<Int>
 
-    /// Creates the copy of a binding.
+    /// Creates a complete copy of a binding, for use outside the table.
     ///
     /// - Parameters:
     ///   - record: the binding in the table, which has all values except the flow and the texts.
@@ -57,21 +58,21 @@ package struct Binding: Sendable {
 
     struct Marks: OptionSet {
         let rawValue: UInt8
-        /// The store is writing a change of this binding, so no other operation is allowed to remove the binding.
+        /// The store is writing a change of the binding, so no other operation may remove the binding.
         static let isBusy = Marks(rawValue: 1)
-        /// Each REGISTER of this contact is examined completely, even if its text is unchanged. The mark is set if the
-        /// push parameters are a query, name an unknown provider or do not fit the settings, or if another proxy sends
-        /// the pushes.
+        /// Each REGISTER of the contact is examined completely, even if the contact's text is unchanged. The mark
+        /// `needsReview` is set if the push parameters are a query, name an unknown provider or do not fit the
+        /// settings, or if another proxy sends the pushes.
         static let needsReview = Marks(rawValue: 2)
         /// The contact has `+sip.pnsreg`, so the device wakes up by itself to refresh its registration.
         static let refreshesItself = Marks(rawValue: 4)
-        /// The daemon knows the device only from a report over HTTP, and has no flow for it.
+        /// The daemon knows the device only from a report over HTTP, and has no flow to the device.
         static let isUnreachable = Marks(rawValue: 8)
         /// The stored contact ends with the label from a report about the device over HTTP.
         static let hasLabel = Marks(rawValue: 16)
         /// The binding is a flow of RFC 5626 (see ``RegistrationFlow``), so its device can have several bindings.
         static let isFlow = Marks(rawValue: 32)
-        /// The last request that was sent on this flow got no response.
+        /// The last request that the daemon sent on the flow got no response.
         static let hasFailed = Marks(rawValue: 64)
         /// The phone got a refresh push, which wakes it to register before its granted time ends.
         static let wasAskedToRefresh = Marks(rawValue: 128)
@@ -86,7 +87,7 @@ extension Binding {
             user: block[0..<Int(userLength)], host: block[Int(userLength)..<contactRange.lowerBound])
     }
 
-    /// The contact, in the form in which bindings store it (see ``ContactText``).
+    /// The contact in the form in which bindings store it: see ``ContactText``.
     package var contact: ByteString { block[contactRange] }
     package var callID: ByteString { block[contactRange.upperBound..<block.count - Int(pathLength)] }
 
@@ -96,18 +97,18 @@ extension Binding {
         return path.isEmpty ? [] : path.split(at: [Self.pathSeparator])
     }
 
-    /// The Path values as one text, in the form of ``joined(_:)``.
+    /// The Path values of the last REGISTER as one text, in the form of ``joined(_:)``.
     var joinedPath: ByteString { block[block.count - Int(pathLength)..<block.count] }
 
-    /// The separator between Path values. No Path value contains the separator, because a header field value without
-    /// folds contains no line end.
+    /// The separator between the Path values in one text. No Path value contains the separator, because a header field
+    /// value without folds contains no line end.
     static let pathSeparator = UInt8(ascii: "\n")
 }
 
 // MARK: Making
 
 extension Binding {
-    /// The values of one contact in a REGISTER. The texts can be slices of the message.
+    /// The values of one contact in a REGISTER. The texts of a contact's values can be slices of the message.
     struct Content: Sendable {
         var aor: AddressOfRecord
         var contact: ByteString
@@ -124,7 +125,7 @@ extension Binding {
         var nonce = KeptNonce.none
     }
 
-    /// The values of this binding, with its contact replaced by `contact`.
+    /// The values of a binding, with the binding's contact replaced by `contact`.
     func content(with contact: ByteString) -> Content {
         Content(
             aor: aor, contact: contact, callID: callID, path: path, flow: flow, cseq: cseq, granted: granted,
@@ -132,7 +133,7 @@ extension Binding {
             nonce: nonce)
     }
 
-    /// Joins Path values to one text with ``pathSeparator``. Folds in the values are replaced by spaces.
+    /// Joins Path values to one text with ``pathSeparator``. Folds in the Path values are replaced by spaces.
     static func joined(_ path: [ByteString]) -> ByteString {
         guard !path.isEmpty else { return .empty }
         var out: [UInt8] = []

@@ -4,15 +4,16 @@ import Timekeeping
 
 /// A binding in a compact form, because ``BindingTable`` can have a million bindings.
 ///
-/// One memory block has the texts, in this order: flow, user, Call-ID, Path, and the parts of the contact that only
-/// this phone has. The other parts of the contact are in a ``ContactFrames/Frame``, which many bindings share.
+/// One memory block has the texts of a binding, in this order: flow, user, Call-ID, Path, and the parts of the contact
+/// that only its phone has. The parts of a contact that many bindings have in common are in a ``ContactFrames/Frame``,
+/// which many bindings share.
 struct BindingRecord: Sendable {
     let id: DeviceID
     var freshUntil: Instant
     var registeredAt: UnixTime
     var cseq: UInt32
     var granted: UInt32
-    /// The slot of the next binding of the AOR; ``BindingTable/noSlot`` if this binding is the last.
+    /// The slot of the next binding of the AOR; ``BindingTable/noSlot`` after the last binding.
     var next = BindingTable.noSlot
     var block: ByteSlabs.Place
     let frame: UInt16
@@ -52,7 +53,7 @@ struct BindingRecord: Sendable {
         self.nonce = nonce
     }
 
-    /// The nonce that the device can use again.
+    /// The nonce with which the device can register again.
     var nonce: KeptNonce {
         get {
             KeptNonce(name: nonceName, count: nonceCount, stored: nonceCount &+ UInt32(nonceAhead))
@@ -76,7 +77,7 @@ struct BindingRecord: Sendable {
     var userRange: Range<Int> { Int(flowLength)..<Int(flowLength) + Int(userLength) }
     var callIDRange: Range<Int> { userRange.upperBound..<userRange.upperBound + Int(callIDLength) }
     var pathRange: Range<Int> { callIDRange.upperBound..<callIDRange.upperBound + Int(pathLength) }
-    /// The range in the block of the contact's own parts, up to the block's end.
+    /// The range in the memory block of the contact's own parts, up to the end of the block.
     var ownRange: Range<Int> { pathRange.upperBound..<Int(block.count) }
 }
 
@@ -85,8 +86,8 @@ struct BindingRecord: Sendable {
 extension BindingTable {
     /// Creates the record of a binding, and the block with its texts.
     ///
-    /// - Returns: `nil` if a text is too long. In practice no text is too long, because the daemon refuses long texts
-    ///   of peers before.
+    /// - Returns: the record; `nil` if one of the binding's texts is too long. In practice no text is too long, because
+    ///   the daemon refuses long texts of peers earlier.
     mutating func makeRecord(_ id: DeviceID, _ content: Binding.Content) -> BindingRecord? {
         guard content.contact.count <= ContactText.longest else { return nil }
         var bytes: [UInt8] = []
@@ -103,7 +104,7 @@ extension BindingTable {
         var marks = content.marks.subtracting([.isUnreachable, .hasLabel])
         if content.flow == .nowhere { marks.insert(.isUnreachable) }
         if content.contact.withSpan({ ContactText.markStart(in: $0) }) != nil { marks.insert(.hasLabel) }
-        // If the block could be added, the lengths of all its parts fit into their fields.
+        // If the block was added to the table, the lengths of all its parts fit into their fields.
         guard let block = blocks.add(bytes.span) else { return nil }
         return BindingRecord(
             id: id, freshUntil: content.freshUntil, registeredAt: content.registeredAt, cseq: content.cseq,

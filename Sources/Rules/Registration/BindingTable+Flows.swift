@@ -2,28 +2,28 @@ package import Addressing
 import Bytes
 package import Timekeeping
 
-/// Handles devices with several flows (RFC 5626). Each flow is a binding, and all bindings of one instance belong to
-/// one device.
+/// Handles devices with several flows (RFC 5626). Each flow of a device is a binding, and all bindings of one instance
+/// belong to one device.
 ///
 /// The id of a device is the lowest id of its bindings. Calls, pushes and missed calls belong to the device, and can
-/// use any of its flows. All functions in this file accept the id of any binding of the device.
+/// use any of the device's flows. All functions in `BindingTable+Flows` accept the id of any binding of the device.
 extension BindingTable {
-    /// The id of the device that a binding belongs to. The id of a device with one binding is the id of the binding.
+    /// The id of the device to which a binding belongs. The id of a device with one binding is the id of the binding.
     package func device(of binding: DeviceID) -> DeviceID {
         guard let slot = slot(of: binding), self[slot].marks.contains(.isFlow) else { return binding }
         return flowSlots(besides: slot).map { self[$0].id }.min() ?? binding
     }
 
-    /// All valid bindings of a device, best first. A binding without a failed request precedes others, then a binding
-    /// with an open connection, then the latest registration.
+    /// All valid bindings of a device, best first. Bindings without a failed request come first, then bindings with an
+    /// open connection, then bindings with a later registration.
     package func flows(of binding: DeviceID, now: Instant) -> [DeviceID] {
         guard let slot = slot(of: binding) else { return [] }
         guard self[slot].marks.contains(.isFlow) else { return isInForce(self[slot], now: now) ? [binding] : [] }
         return bestFirst(flowSlots(besides: slot), now: now).map { self[$0].id }
     }
 
-    /// The user's devices that have flows of RFC 5626, each with its valid flows, best first. The function reads each
-    /// contact only once, for speed.
+    /// The user's devices that have flows of RFC 5626, each with its valid flows, best first. ``flowDevices(of:now:)``
+    /// reads each contact only once, for speed.
     func flowDevices(of aor: AddressOfRecord, now: Instant) -> [(device: DeviceID, flows: [UInt32])] {
         var devices: [ByteString: [UInt32]] = [:]
         var others: [[UInt32]] = []
@@ -47,20 +47,20 @@ extension BindingTable {
             .map(\.slot)
     }
 
-    /// Whether the device of this binding has more than one binding.
+    /// Whether the device of a binding has more than one binding.
     package func hasFurtherFlows(_ binding: DeviceID) -> Bool {
         guard let slot = slot(of: binding), self[slot].marks.contains(.isFlow) else { return false }
         return flowSlots(besides: slot).count > 1
     }
 
-    /// Notes that a request on this flow got no response. The device's other flows are tried first, until a message
-    /// arrives on this flow or the phone registers it again.
+    /// Notes that a request on a flow got no response. The device's other flows are tried first, until a message
+    /// arrives on the failed flow or the phone registers the flow again.
     package mutating func flowFailed(_ binding: DeviceID) {
         guard let slot = slot(of: binding), self[slot].marks.contains(.isFlow) else { return }
         self[slot].marks.insert(.hasFailed)
     }
 
-    /// Notes that a message arrived on this flow, which therefore works again.
+    /// Notes that a message arrived on a flow, so that the flow works again.
     package mutating func flowRevived(_ binding: DeviceID) {
         guard let slot = slot(of: binding) else { return }
         self[slot].marks.remove(.hasFailed)
@@ -94,7 +94,8 @@ extension BindingTable {
 
     // MARK: A device that loses the binding whose number it has
 
-    /// Before a binding is removed, records the id that its device will have, if the device has further flows.
+    /// Before a binding is removed, records the id that the binding's device will have, if the device has further
+    /// flows.
     mutating func noteHeir(of slot: UInt32) {
         guard self[slot].marks.contains(.isFlow) else { return }
         let id = self[slot].id
@@ -103,7 +104,7 @@ extension BindingTable {
     }
 
     /// Removes and returns the new id of a device whose binding was removed; `nil` if the device has no other binding.
-    /// The engine must use this method once after each removal, because the method forgets the new id.
+    /// The engine must call ``takeHeir(of:)`` once after each removal, because the method forgets the new id.
     package mutating func takeHeir(of removed: DeviceID) -> DeviceID? {
         guard !heirs.isEmpty else { return nil }
         var heir = heirs.removeValue(forKey: removed)

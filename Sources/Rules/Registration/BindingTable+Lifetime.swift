@@ -10,8 +10,8 @@ extension BindingTable {
         package let aor: AddressOfRecord
     }
 
-    /// Removes bindings without push token whose granted time is over. The method examines at most `limit` deadlines;
-    /// ``nextExpiry`` shows whether more are due.
+    /// Removes bindings without push token whose granted time is over. ``removeExpired(limit:now:)`` examines at most
+    /// `limit` deadlines; ``nextExpiry`` shows whether more deadlines are due.
     package mutating func removeExpired(limit: Int, now: Instant) -> [Ended] {
         var ended: [Ended] = []
         for _ in 0..<limit {
@@ -37,7 +37,8 @@ extension BindingTable {
         package var ordinary = 0
     }
 
-    /// The effects that ``providerDisabled(_:now:)`` would have now. The method examines every binding of the table.
+    /// Computes the effects that ``providerDisabled(_:now:)`` would have now. ``switchOff(of:now:)`` examines every
+    /// binding of the table.
     package func switchOff(of provider: PushProvider, now: Instant) -> SwitchOff {
         var result = SwitchOff()
         guard enabled.contains(provider) else { return result }
@@ -51,11 +52,11 @@ extension BindingTable {
         self[slot].freshUntil <= now && !self[slot].marks.contains(.isBusy)
     }
 
-    /// Switches a provider off, and ends its push contacts (rules R8c, R9).
+    /// Switches a push provider off, and ends the contacts that need the provider (rules R8c, R9).
     ///
     /// A contact whose granted time is over is removed immediately. Contacts that have not expired stay, but without
-    /// pushes, because their devices may be online. The method examines every binding of the table. In the store, only
-    /// the rows of removed bindings change.
+    /// pushes, because their devices may be online. ``providerDisabled(_:now:)`` examines every binding of the table.
+    /// When a provider is switched off, only the rows of removed bindings change in the store.
     package mutating func providerDisabled(_ provider: PushProvider, now: Instant) -> [Ended] {
         guard enabled.contains(provider) else { return [] }
         enabled.set(provider, on: false)
@@ -94,13 +95,13 @@ extension BindingTable {
     package mutating func restore(_ row: StoredBinding, settings: RegistrarSettings, now: Moment) -> Restored {
         guard row.id.rawValue > 0, slot(of: row.id) == nil, let contact = RestoredContact(row, settings: settings)
         else { return .dropped }
-        // If the wall clock was set back, the stored expiry may be too far in the future, so at most the granted time
-        // remains.
+        // If the wall clock was set back, the stored expiry may be too far in the future, so the binding stays for at
+        // most the granted time.
         let remaining = min(row.freshUntil - now.date, .seconds(Int64(row.granted)))
         let content = Binding.Content(
             aor: row.aor, contact: row.contact, callID: row.callID, path: row.path,
-            // The flow counts as closed, because all connections of the earlier run have ended and this run uses their
-            // numbers again.
+            // The flow of a stored binding counts as closed, because all connections of the daemon's earlier run have
+            // ended, and the present run uses their numbers again.
             flow: row.flow.closed, cseq: row.cseq, granted: row.granted, freshUntil: now.instant + remaining,
             registeredAt: row.registeredAt,
             q: contact.q, provider: contact.provider, marks: contact.marks,
@@ -124,13 +125,14 @@ private struct RestoredContact {
     var q: UInt16 = 1000
     var provider: UInt8 = 0
     var marks: Binding.Marks = []
-    /// The reason why the settings do not accept the token of a push contact. The contact stays a push contact, because
-    /// the settings may be wrong. When the contact's phone registers again, the REGISTER is examined completely.
+    /// The reason why the settings do not accept the token of a push contact. A push contact that the settings do not
+    /// accept stays a push contact, because the settings may be wrong. When the phone of a contact with a problem
+    /// registers again, the daemon examines the REGISTER completely.
     var problem: TokenProblem?
 
     /// Reads the contact in a row of the store.
     ///
-    /// - Returns: `nil` if the contact cannot be parsed.
+    /// - Returns: the restored binding; `nil` if the stored contact cannot be parsed.
     init?(_ row: StoredBinding, settings: RegistrarSettings) {
         if let summary = ContactSummary(row.contact) {
             if row.isPush, let token = summary.token {

@@ -3,13 +3,13 @@ package import Timekeeping
 
 extension BindingTable {
     /// Finds the push contacts whose granted time is nearly over, so that a refresh push wakes their phones to register
-    /// again (RFC 8599 section 5.5). A found contact is not found again until its phone registers. The method visits a
-    /// part of the table.
+    /// again (RFC 8599 section 5.5). A contact that was found once is not found again until its phone registers.
+    /// ``dueForRefresh`` visits one part of the table.
     ///
     /// - Parameters:
-    ///   - cursor: the slot at which the visit begins; it is moved behind the visited slots, and restarts at the end of
-    ///     the table.
-    ///   - count: the number of slots to visit.
+    ///   - cursor: the slot at which the visit begins; the visit moves it behind the visited slots, and restarts it at
+    ///     the end of the table.
+    ///   - count: the number of table slots to visit.
     ///   - lead: how long before the end of its granted time a contact is found.
     ///   - now: the present time.
     /// - Returns: the devices to wake.

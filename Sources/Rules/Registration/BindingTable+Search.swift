@@ -2,7 +2,8 @@ package import Addressing
 package import PushDelivery
 package import Timekeeping
 
-/// The position of a step-by-step search through all bindings. Bindings can be added and removed between two steps.
+/// The position in a search through all bindings, which goes step by step. Bindings can be added and removed between
+/// two steps.
 package struct BindingCursor: Hashable, Sendable {
     fileprivate var slot: UInt32 = 0
 
@@ -33,12 +34,12 @@ extension BindingTable {
     }
 
     /// Calls `body` with the devices in one part of the table that pushes of certain providers can wake. Contacts of
-    /// other providers are not read.
+    /// providers that are not in the given set are not read.
     ///
     /// - Parameters:
     ///   - providers: the providers of the devices to visit; providers that are switched off are ignored.
-    ///   - words: parts of the wanted tokens that need no escapes in a URI; only devices whose contacts contain one of
-    ///     them, in upper or lower case, are visited, and an empty list means all devices.
+    ///   - words: parts of the wanted tokens that need no escapes in a URI; the search visits only devices whose
+    ///     contacts contain one of `words`, in upper or lower case; an empty list means all devices.
     ///   - cursor: the position at which the visit begins, which is moved behind the visited bindings.
     ///   - limit: the maximum number of tokens to read, where skipping a hundred bindings or searching a contact for
     ///     ten words counts as reading one token.
@@ -54,7 +55,8 @@ extension BindingTable {
             cursor.slot += 1
             cost += 1
             let provider = self[slot].provider
-            // A vacant slot has the provider number 0, which no set contains, so the slot is skipped.
+            // The search skips vacant slots, because a vacant slot has the provider number 0, which no set of providers
+            // contains.
             guard providers.contains(number: provider), enabled.contains(number: provider) else { continue }
             if !words.isEmpty {
                 cost += 10 * words.count
@@ -70,8 +72,8 @@ extension BindingTable {
 }
 
 extension BindingTable {
-    /// Whether the contact may contain one of the words. The search looks at each part of the contact alone, because a
-    /// token is never split over two parts.
+    /// Whether the contact may contain one of the wanted words. The search examines each part of the contact
+    /// separately, because a token is never split over two parts.
     private func mayHold(_ words: [[UInt8]], at slot: UInt32) -> Bool {
         !allContactParts(at: slot) { part in !part.mayHold(words) }
     }

@@ -3,11 +3,12 @@ package import Bytes
 import Collections
 package import Timekeeping
 
-/// All bindings of one shard, in memory. Indexes find bindings by AOR, by id, and by connection.
+/// All bindings of one shard, in memory. The indexes of ``BindingTable`` find bindings by AOR, by id, and by
+/// connection.
 ///
-/// Records are in slots of chunks with a fixed size, so that growth never moves a record. The bindings of one AOR are a
-/// chain of slots. The texts of bindings are stored separately, see ``BindingRecord``. A REGISTER changes the table
-/// only when its ``RegisterPlan`` or ``ContactRefresh`` is applied.
+/// Records of bindings are in slots of chunks with a fixed size, so that growth never moves a record. The bindings of
+/// one AOR are a chain of slots. The texts of bindings are stored separately: see ``BindingRecord``. A REGISTER changes
+/// the table of bindings only when its ``RegisterPlan`` or ``ContactRefresh`` is applied.
 package struct BindingTable: ~Copyable, Sendable {
     static let noSlot = UInt32.max
     private static let chunkSize: UInt32 = 1024
@@ -19,36 +20,38 @@ package struct BindingTable: ~Copyable, Sendable {
     private var freeSlot = BindingTable.noSlot
     private var byAOR = SlotIndex()
     private var byID = SlotIndex()
-    /// The bindings whose flows are open stream connections, by the connection's number. The index finds the bindings
-    /// of a connection when the connection closes.
+    /// The bindings whose flows are open stream connections, by the connection's number. The index ``byConnection``
+    /// finds the bindings of a connection when the connection closes.
     private var byConnection = SlotIndex()
     private var departed = DepartedAddresses()
-    /// The deadlines of bindings without push token, by slot. A refresh does not move the deadline of its binding: when
-    /// a deadline is reached and the binding was refreshed, the binding gets a new deadline.
+    /// The deadlines of bindings without push token, by slot. A refresh does not move the deadline of its binding: if
+    /// the deadline of a refreshed binding is reached, the binding gets a new deadline.
     @usableFromInline var expiry = DeadlineQueue<UInt32>()
     /// The entry in ``expiry`` for the binding in each slot. Bindings of push contacts have no entry, because they do
     /// not expire.
     private var deadlines: [DeadlineID] = []
-    /// The number of bindings for each provider, by the provider's number. Index 0 counts contacts without push token.
+    /// The number of bindings for each provider, by the provider's number. Index 0 of the array counts the contacts
+    /// without push token.
     private var countByProvider = [Int](repeating: 0, count: 256)
     /// The number of bindings of each domain that has a limit, by domain in lower case.
     private var countByDomain: [ByteString: Int] = [:]
-    /// The providers that are switched on. Contacts of other providers are not push contacts (reading A4).
+    /// The push providers that are switched on. Contacts of providers that are switched off are not push contacts
+    /// (reading A4).
     package internal(set) var enabled: ProviderSet
-    /// The new ids of devices whose bindings with the old ids were removed, see ``takeHeir(of:)``.
+    /// The new ids of devices whose bindings with the old ids were removed: see ``takeHeir(of:)``.
     var heirs: [DeviceID: DeviceID] = [:]
     /// The id that the next new binding gets.
     package internal(set) var nextID = DeviceID(rawValue: 1)
 
-    /// Creates an empty table.
+    /// Creates an empty table of bindings.
     ///
-    /// With the date of the start, new ids are higher than all ids of earlier runs, even of deleted rows. The id of a
-    /// removed device must not be used again, because a list of missed calls may still contain this id. Without the
-    /// date, ids count from 1.
+    /// If the date of the start is given, new ids are higher than all ids of earlier runs, even of deleted rows. The id
+    /// of a removed device must not be used again, because a list of missed calls may still contain this id. If no date
+    /// is given, the ids of devices count from 1.
     package init(enabled: ProviderSet, startedAt date: UnixTime? = nil) {
         self.enabled = enabled
-        // Each millisecond since 1970 has a million ids. The ids suffice for two centuries, and fit into a signed
-        // 64-bit column of the store.
+        // Device ids grow with the time: each millisecond since 1970 has a million ids. A million ids for each
+        // millisecond suffice for two centuries, and fit into a signed 64-bit column of the store.
         if let date { nextID = DeviceID(rawValue: UInt64(max(0, date.milliseconds)) << 20 | 1) }
     }
 
@@ -57,8 +60,8 @@ package struct BindingTable: ~Copyable, Sendable {
     /// The number of bindings of a domain; `nil` if the domain's bindings are not counted.
     package func count(of domain: ByteString) -> Int? { countByDomain.isEmpty ? nil : countByDomain[domain] }
 
-    /// Counts the bindings of these domains from now on, and no others. If a domain is new, this method visits all
-    /// bindings.
+    /// From now on, the table counts the bindings of the given domains, and only of these domains. If a domain is new,
+    /// ``countBindings(of:)`` visits all bindings.
     package mutating func countBindings(of domains: Set<ByteString>) {
         let isNew = domains.contains { countByDomain[$0] == nil }
         countByDomain = Dictionary(uniqueKeysWithValues: domains.map { ($0, countByDomain[$0] ?? 0) })
@@ -67,7 +70,7 @@ package struct BindingTable: ~Copyable, Sendable {
         for slot in slots where !self[slot].isVacant { countByDomain[aor(at: slot).host]? += 1 }
     }
 
-    /// The number of push contacts.
+    /// The number of stored push contacts.
     package var pushCount: Int {
         countByProvider.indices.reduce(0) { sum, number in
             enabled.contains(number: UInt8(number)) ? sum + countByProvider[number] : sum
@@ -84,7 +87,7 @@ package struct BindingTable: ~Copyable, Sendable {
     /// Whether the AOR has a binding, which may have expired.
     package func isKnown(_ aor: AddressOfRecord) -> Bool { firstSlot(of: aor) != nil }
 
-    /// Whether the last binding of the AOR expired or was removed lately, since the daemon started.
+    /// Whether the AOR's last binding expired or was removed lately, since the daemon started.
     package func wasKnown(_ aor: AddressOfRecord) -> Bool { departed.contains(aor) }
 
     /// Remembers an AOR whose binding was not restored at the start, because it had expired.
@@ -126,7 +129,7 @@ package struct BindingTable: ~Copyable, Sendable {
     /// R11).
     package func isPush(_ binding: Binding) -> Bool { enabled.contains(number: binding.provider) }
 
-    /// Whether the device's binding is a push contact. The method does not copy the binding, for speed.
+    /// Whether the device's binding is a push contact. ``isPush(_:)`` does not copy the binding, for speed.
     package func isPush(_ id: DeviceID) -> Bool {
         slot(of: id).map { enabled.contains(number: self[$0].provider) } ?? false
     }
@@ -137,7 +140,7 @@ package struct BindingTable: ~Copyable, Sendable {
 
     package func isInForce(_ binding: Binding, now: Instant) -> Bool { isPush(binding) || now < binding.freshUntil }
 
-    /// The row of the store for a binding whose expiry, CSeq or Call-ID has changed.
+    /// The store's row for a binding whose expiry, CSeq or Call-ID has changed.
     package func stored(_ id: DeviceID, userAgent: ByteString? = nil, now: Moment) -> StoredBinding? {
         binding(id).map { binding in
             StoredBinding(
@@ -150,8 +153,8 @@ package struct BindingTable: ~Copyable, Sendable {
 
     /// Removes a binding, because its push token is dead, or because an operator removes it.
     ///
-    /// - Returns: the change to write to the store; `nil` if the binding is already gone, or if a REGISTER with this
-    ///   binding is being written to the store, because the REGISTER is newer than the reason for the removal.
+    /// - Returns: the change to write to the store; `nil` if the binding is already gone, or if the store is writing a
+    ///   REGISTER of the binding, because that REGISTER is newer than the reason for the removal.
     package mutating func remove(_ id: DeviceID) -> BindingChange? {
         guard let slot = slot(of: id), !self[slot].marks.contains(.isBusy) else { return nil }
         remove(slot: slot)
@@ -216,7 +219,8 @@ extension BindingTable {
         scheduleExpiry(of: slot)
     }
 
-    /// Sets the deadline of the binding in a slot to the end of its granted time. A push contact gets no deadline.
+    /// Sets the deadline of the binding in a slot to the end of its granted time. A push contact gets no deadline,
+    /// because it does not expire.
     mutating func scheduleExpiry(of slot: UInt32) {
         cancelExpiry(of: slot)
         if !enabled.contains(number: self[slot].provider) { scheduleExpiry(of: slot, at: self[slot].freshUntil) }
@@ -259,8 +263,8 @@ extension BindingTable {
         freeSlot = slot
     }
 
-    /// Handles the end of a stream connection. The contacts on the connection keep the peer's address, but no request
-    /// can be sent on the closed connection.
+    /// Handles the end of a stream connection. The contacts on a closed connection keep the peer's address, but no
+    /// request can be sent on the connection.
     package mutating func flowClosed(_ flow: Flow) {
         guard flow.isConnection else { return }
         for slot in byConnection.slots(hash: Self.hash(connection: flow.connection)) where self.flow(at: slot) == flow {
@@ -305,7 +309,7 @@ extension BindingTable {
         return UInt32(truncatingIfNeeded: hasher.finalize())
     }
 
-    /// A hash of an id. Mixing the bits is enough, because the daemon assigns the ids itself.
+    /// A hash of a device's id. Mixing the bits of the id is enough, because the daemon assigns the ids itself.
     private static func hash(_ id: DeviceID) -> UInt32 {
         UInt32(truncatingIfNeeded: (id.rawValue &* 0x9e37_79b9_7f4a_7c15) >> 32)
     }

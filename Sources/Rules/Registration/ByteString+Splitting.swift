@@ -2,7 +2,7 @@ package import Bytes
 import SIPGrammar
 
 extension ByteString {
-    /// Splits the text at the separators, except inside double quotes. The result includes empty parts.
+    /// Splits a text at the separators, except inside double quotes. Empty parts of the split text are returned too.
     package func split(at separators: [UInt8]) -> [ByteString] {
         var parts: [ByteString] = []
         var start = 0
@@ -35,8 +35,8 @@ extension ByteString {
 }
 
 extension UInt8 {
-    /// Whether the byte is a letter, a digit or a `mark` (RFC 3261 section 25.1), so that it means the same with and
-    /// without percent-encoding.
+    /// Whether the byte is a letter, a digit or a `mark` (RFC 3261 section 25.1), so that it has the same meaning with
+    /// and without percent-encoding.
     var isUnreserved: Bool {
         switch self {
         case UInt8(ascii: "-"), UInt8(ascii: "_"), UInt8(ascii: "."), UInt8(ascii: "!"), UInt8(ascii: "~"),

@@ -1,6 +1,6 @@
-/// Identifies one write to the store, for whose result the engine waits.
+/// Identifies one write to the store for whose result the engine waits.
 package struct CommitTicket: Hashable, Sendable {
-    /// The part of the engine that waits for the write.
+    /// The part of the engine that waits for a write to the store.
     package enum Owner: Hashable, Sendable {
         case registrar
         case messages

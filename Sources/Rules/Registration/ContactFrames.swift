@@ -1,25 +1,26 @@
 import Bytes
 import Collections
 
-/// Keeps the parts that are equal in the contacts of many phones in shared frames, to save memory. A frame has the host
-/// of an AOR, and all parts of a contact except the parts that only one phone has.
+/// Keeps the parts that are equal in the contacts of many phones in shared frames, to save memory. A ``Frame`` has the
+/// host of an AOR, and all parts of a contact except the parts that only one phone has.
 ///
 /// The parts of one phone are its address, its push token, its name, and other values that are neither short words nor
-/// numbers. A binding stores the phone's own parts, and the number of its frame. The phone's own parts and the frame
-/// together always give the exact text of the contact.
+/// numbers. A binding stores the parts of the contact that only its phone has, and the number of the frame with the
+/// common parts. The phone's own parts and the frame together give the exact text of the contact.
 struct ContactFrames: Sendable {
-    /// The number of the frame that fits every contact. With this frame, the binding stores the whole contact and the
-    /// host itself.
+    /// The number of the frame that fits every contact. With the frame `whole`, the binding stores the whole contact
+    /// and the host itself.
     static let whole: UInt16 = 0
 
-    /// The maximum number of frames. If the number is reached, new contacts that fit no frame are stored whole.
+    /// The maximum number of frames that all bindings share. If the maximum number of frames exists, new contacts that
+    /// fit no frame are stored whole.
     private static let limit = 1024
 
-    /// The text that many contacts have in common. This type is a class, because a struct would retain each of its
+    /// The text that many contacts have in common. ``Frame`` is a class, because a struct would retain each of its
     /// parts separately when it is used.
     final class Frame: Sendable {
         fileprivate let host: [UInt8]
-        /// The contact's text without the phone's own parts.
+        /// The text of the contact without the parts that only its phone has.
         fileprivate let text: [UInt8]
         /// The indexes in ``text`` at which the phone's own parts are inserted.
         fileprivate let places: [UInt16]
@@ -34,14 +35,15 @@ struct ContactFrames: Sendable {
     private var frames = [Frame(host: [], text: [], places: [0])]
     /// The numbers of the frames, by the hashes of the frames.
     private var index = SlotIndex()
-    /// The number of the frame that fitted the latest contact; it probably fits the next contact, too.
+    /// The number of the frame that fitted the latest contact; this frame probably fits the next contact too.
     private var last = ContactFrames.whole
 
     subscript(number: UInt16) -> Frame { frames[Int(number)] }
 
-    /// Appends the phone's own parts of a contact to `own`; for the frame ``whole``, the whole contact and the host.
+    /// Appends the phone's own parts of a contact to `own`; for the frame ``whole``, appends the whole contact and the
+    /// host.
     ///
-    /// - Returns: the number of the frame that has the other parts.
+    /// - Returns: the number of the frame that has the common parts of the contact.
     mutating func fold(_ contact: Span<UInt8>, host: Span<UInt8>, into own: inout [UInt8]) -> UInt16 {
         let cut = ContactCut(contact)
         let number = number(of: contact, cut, host: host)
@@ -150,15 +152,15 @@ extension ContactFrames.Frame {
     }
 }
 
-/// The ranges of the phone's own parts in a contact. A semicolon inside quotes counts as a separator, too, which does
-/// no harm.
+/// The ranges of the phone's own parts in a contact. A semicolon inside quotes counts as a separator too, which does no
+/// harm.
 private struct ContactCut {
     private(set) var count = 0
     private var starts: [6 of UInt16] = .init(repeating: 0)
     private var ends: [6 of UInt16] = .init(repeating: 0)
 
     /// The minimum length in bytes of a parameter value that counts as a phone's own part. A shorter value is kept in
-    /// the frame, because many contacts have it.
+    /// the frame, because many contacts have the same value.
     private static let shortest = 6
 
     init(_ contact: Span<UInt8>) {
@@ -190,13 +192,14 @@ private struct ContactCut {
 }
 
 extension Span<UInt8> {
-    /// Whether the parameter `pn-param` begins at this index. The value of `pn-param` names the app, so many phones
-    /// have the same value.
+    /// Whether the parameter `pn-param` begins at the index `start`. The value of `pn-param` names the app, so many
+    /// phones have the same value.
     fileprivate func hasApp(at start: Int) -> Bool {
         start + 8 <= count && equalsIgnoringCase(start..<start + 8, "pn-param")
     }
 
-    /// Whether the range is a decimal number. Many contacts have the same numbers, for example numbers of seconds.
+    /// Whether the text's bytes in the given range are a decimal number. Many contacts have the same numbers, for
+    /// example numbers of seconds.
     fileprivate func isDecimal(in range: Range<Int>) -> Bool {
         for index in range where !self[index].isASCIIDigit { return false }
         return true
@@ -213,7 +216,7 @@ extension Span<UInt8> {
 }
 
 extension [UInt8] {
-    /// Appends a length: one byte if it is less than 128, otherwise two bytes.
+    /// Appends a length: as one byte if the length is less than 128, and as two bytes if it is not.
     fileprivate mutating func append(lengthOf count: Int) {
         if count < 0x80 {
             append(UInt8(truncatingIfNeeded: count))

@@ -2,8 +2,8 @@ package import Addressing
 import SIPGrammar
 import Timekeeping
 
-/// A REGISTER that refreshes one contact and leaves its text, flow, Call-ID and Path unchanged. Nearly all REGISTERs
-/// are refreshes.
+/// A REGISTER that refreshes one contact, and leaves the contact's text, flow, Call-ID and Path unchanged. Nearly all
+/// REGISTERs only refresh a contact.
 ///
 /// The refresh of a push contact need not be written to the store first, because the old row restores the contact just
 /// as well after a restart. ``BindingTable/apply(_:)`` applies the refresh of a push contact before the 200 is sent.
@@ -14,16 +14,16 @@ package struct ContactRefresh: Sendable {
     /// The slot of the binding (`slot`), and the first slot of its AOR (`first`).
     let slot, first: UInt32
     let cseq: UInt32
-    /// The granted expiry in seconds.
+    /// The granted expiry of the contact in seconds.
     let granted: UInt32
     let freshUntil: Instant
     let registeredAt: UnixTime
-    /// The number of the push provider; this value and the next three are needed for the 200 to the REGISTER.
+    /// The number of the push provider, which the 200 to the REGISTER needs, like the next three values.
     let provider: UInt8
     let refreshesItself: Bool
     package let isOutbound: Bool
     let wantsGRUU: Bool
-    /// The nonce that the binding keeps from now on; `nil` if it does not change.
+    /// The nonce that the binding keeps from now on; `nil` if the binding's nonce does not change.
     var nonce: KeptNonce?
 }
 

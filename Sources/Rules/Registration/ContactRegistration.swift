@@ -4,8 +4,8 @@ import PushDelivery
 import SIPGrammar
 import Timekeeping
 
-/// Decides how the contacts of one REGISTER change the bindings of their AOR. Either all changes are made or none (RFC
-/// 3261 section 10.3).
+/// Decides how the contacts of one REGISTER change the bindings of their AOR. Either all changes of a REGISTER are
+/// made, or none (RFC 3261 section 10.3).
 ///
 /// Contacts that register are processed before contacts that unregister, because a client whose address has changed can
 /// send its new contact and its old contact (`expires=0`) with the same token.
@@ -24,7 +24,7 @@ struct ContactRegistration {
 
     private var asked: [AskedContact] = []
     private let outbound: OutboundSupport
-    /// For each stored contact, whether a contact of the REGISTER refreshes or removes it.
+    /// For each stored contact, whether a contact of the REGISTER refreshes or removes the stored contact.
     private var taken: [Bool] = []
     private var announcedElsewhere: [ByteString] = []
 
@@ -47,7 +47,7 @@ struct ContactRegistration {
         }
     }
 
-    /// Decides about all contacts of the REGISTER. New contacts get consecutive ids, beginning with `firstNewID`.
+    /// Decides about all contacts of the REGISTER. New contacts get consecutive ids that begin with `firstNewID`.
     mutating func decide(_ plan: RegisterPlan, firstNewID: DeviceID) -> RegisterDecision {
         if let refusal = readContacts(for: plan.aor) { return refusal }
         dropRepeated()
@@ -79,8 +79,8 @@ struct ContactRegistration {
         return .accepted(plan)
     }
 
-    /// Collects the values for the response to a retransmitted REGISTER, even if a run before a restart sent the first
-    /// response. No contact changes.
+    /// Collects the values for the response to a retransmitted REGISTER, even if the daemon sent the first response
+    /// before a restart. A retransmitted REGISTER changes no contact.
     mutating func announceAgain(_ plan: RegisterPlan) {
         guard readContacts(for: plan.aor) == nil else { return }
         dropRepeated()
@@ -96,7 +96,8 @@ struct ContactRegistration {
 
     /// Reads all contacts of the REGISTER.
     ///
-    /// - Returns: the refusal of the whole REGISTER if one contact is not acceptable; otherwise `nil`.
+    /// - Returns: the refusal of the whole REGISTER if one contact is not acceptable; `nil` if all contacts are
+    ///   acceptable.
     private mutating func readContacts(for aor: AddressOfRecord) -> RegisterDecision? {
         guard request.contacts.count <= settings.maxContactsPerRequest, request.callID.count <= Self.longestField,
             request.frame.values(of: .path).reduce(0, { $0 + $1.count }) <= Self.longestField
@@ -109,8 +110,8 @@ struct ContactRegistration {
             asked.append(contact)
         }
         if let refusal = refusalOfFlows(for: aor) { return refusal }
-        // A `sips:` contact is refused if the REGISTER came without TLS, because no request could be sent to it (RFC
-        // 5630 section 5.3).
+        // If a REGISTER came without TLS, its `sips:` contact is refused, because no request could be sent to the
+        // contact (RFC 5630 section 5.3).
         if !flow.transport.isSecure, asked.contains(where: { !$0.isSignOut && $0.address.uri.scheme == .sips }) {
             return .rejected(.forbidden, [.warning(380, by: aor.host, "SIPS Not Allowed")])
         }
@@ -134,7 +135,8 @@ struct ContactRegistration {
     }
 
     /// The refusal of a REGISTER that breaks RFC 5626 section 6, or whose contact is the user's own GRUU (RFC 5627
-    /// section 5.1); otherwise `nil`. Calls to the user's own GRUU would loop.
+    /// section 5.1); `nil` for any other REGISTER. If a user registered the user's own GRUU as a contact, calls would
+    /// loop.
     private func refusalOfFlows(for aor: AddressOfRecord) -> RegisterDecision? {
         for contact in asked where contact.address.uri.parameters.contains("gr") {
             guard AddressOfRecord(contact.address.uri) != aor else { return .rejected(.forbidden, []) }
@@ -146,8 +148,8 @@ struct ContactRegistration {
     }
 
     /// The Feature-Caps fields of a refusal, from which the app can choose another push service (rules P3, P9). The
-    /// Feature-Caps fields do not name the service of the refused contact, because a new REGISTER with this service
-    /// would be refused again.
+    /// Feature-Caps fields do not name the service of the refused contact, because a new REGISTER with the named push
+    /// service would be refused again.
     private func offer(to refused: AskedContact?) -> [AddedField] {
         let asked = refused?.triple.provider.flatMap { PushProvider(named: $0) }
         return enabled.providers.filter { $0 != asked }.flatMap { provider in
@@ -182,9 +184,9 @@ struct ContactRegistration {
         asked = kept
     }
 
-    /// Finds the stored contact that each contact of the REGISTER refreshes. The rules apply in this order: by flow, by
-    /// token (reading A6) or URI, by the token of a report over HTTP, by label (rule R8b), and by URI. With this order
-    /// of the rules, two contacts of one device do not replace each other.
+    /// Finds the stored contact that each contact of the REGISTER refreshes. The rules for finding a stored contact
+    /// apply in this order: by flow, by token (reading A6) or URI, by the token of a report over HTTP, by label (rule
+    /// R8b), and by URI. With this order of the rules, two contacts of one device do not replace each other.
     private mutating func match() {
         let callID = request.callID
         take { contact, stored in contact.flow != nil && stored.flow == contact.flow }
@@ -214,7 +216,7 @@ struct ContactRegistration {
 
     private func install(_ contact: AskedContact, as id: DeviceID, in plan: RegisterPlan) {
         let granted = lifetime.granted(contact.expires)
-        // A contact keeps the number of its provider even if the provider is switched off, so that it becomes a push
+        // A contact keeps the number of its provider even while the provider is switched off, so that it becomes a push
         // contact when the provider is switched on.
         var provider: UInt8 = 0
         if contact.notUsed != .pushedElsewhere { provider = contact.token?.provider.number ?? 0 }
@@ -262,8 +264,8 @@ struct ContactRegistration {
             && binding.joinedPath == Binding.joined(content.path)
     }
 
-    /// Removes the stored contacts that this contact replaces: older contacts of its device (rule R8b), and contacts
-    /// with the same token or URI.
+    /// Removes the stored contacts that a registering contact replaces: older contacts of its device (rule R8b), and
+    /// contacts with the same token or URI.
     private mutating func supersede(by contact: AskedContact, _ id: DeviceID, in plan: RegisterPlan) {
         for place in stored.indices where !taken[place] && !contact.isOtherFlow(than: stored[place]) {
             let old = stored[place]
@@ -308,8 +310,8 @@ struct ContactRegistration {
             if !ordinary.isEmpty { return ordinary }
             return labelled(as: contact, among: free)
         }
-        // If several contacts have this address, the contact with the Call-ID of this client is removed; if there is
-        // none, the contacts without token.
+        // If several contacts have the address of the sign-out, the contact with the client's Call-ID is removed; if no
+        // contact has this Call-ID, the contacts without token are removed.
         let own = sameURI.filter { stored[$0].callID == request.callID }
         if !own.isEmpty { return own }
         let ordinary = sameURI.filter { !stored[$0].isPush }
@@ -317,7 +319,7 @@ struct ContactRegistration {
         if !sameURI.isEmpty { return sameURI }
         let labelled = labelled(as: contact, among: free)
         if !labelled.isEmpty { return labelled }
-        // If the client's address has changed, the contact with the Call-ID of this REGISTER is the client's old
+        // If the client's address has changed, the stored contact with the REGISTER's Call-ID is the client's old
         // contact. A REGISTER that only removes an old address has a different address in its Via.
         let via = request.via
         guard SIPURI.isSameHost(via.host, uri.host), (via.port ?? 5060) == (uri.port ?? 5060) else { return [] }

@@ -2,11 +2,12 @@ import Bytes
 import PushDelivery
 import SIPGrammar
 
-/// The values of a stored contact that a restart needs, found by a quick scan of its bytes, because a start reads a
-/// million contacts. Contacts in rare forms are parsed completely (see ``BindingTable/restore(_:settings:now:)``).
+/// The values of a stored contact that a restart needs, found by a quick scan of the contact's bytes, because a start
+/// reads a million contacts. Contacts in rare forms are parsed completely (see
+/// ``BindingTable/restore(_:settings:now:)``).
 struct ContactSummary: Hashable {
-    /// The push token of the contact; `nil` if the contact has no push parameters. The token has a valid form, but may
-    /// belong to no app in the settings.
+    /// The push token of the contact; `nil` if the contact has no push parameters. The token of a scanned contact has a
+    /// valid form, but may belong to no app in the settings.
     private(set) var token: PushToken?
     /// Whether the contact has the parameter `+sip.pnsreg`.
     private(set) var refreshesItself = false
@@ -83,7 +84,8 @@ struct ContactSummary: Hashable {
         }
     }
 
-    /// The push parameters in the URI of the contact. If a name occurs twice, the first parameter counts.
+    /// The push parameters in the URI of the contact. If the name of a push parameter occurs twice, the first parameter
+    /// counts.
     private struct Push {
         private(set) var isAbsent = true
         private(set) var provider: PushProvider?
@@ -93,8 +95,7 @@ struct ContactSummary: Hashable {
         private var hasToken = false
         private var isOdd = false
 
-        /// Whether the scan can read the token, because it is a Google token, or a single Apple token without a
-        /// service.
+        /// Whether the scan can read the push token: a Google token, or a single Apple token without a service.
         var isOrdinary: Bool { !isOdd && provider != nil && prid != nil && (provider != .apns || param != nil) }
 
         mutating func note(_ text: Span<UInt8>, _ parameter: ParameterPlace, from start: Int) {

@@ -4,11 +4,11 @@ package import SIPGrammar
 /// The form in which bindings store a Contact value: `<URI>;name=value;...`.
 ///
 /// The stored form has no display name, no `expires`, no malformed `q` and no unneeded white space. All push parameters
-/// are inside the URI (reading A2). Most clients send their contacts in this form, so comparing bytes recognises most
-/// refreshes.
+/// are inside the URI (reading A2). Most clients send their contacts in the stored form, so comparing bytes recognises
+/// most refreshes.
 package enum ContactText {
-    /// The maximum length of a contact in bytes. A longer contact is refused with 400, because all contacts are kept in
-    /// memory.
+    /// The maximum length of a contact in bytes. A contact above 8192 bytes is refused with 400, because the daemon
+    /// keeps all contacts in memory.
     static let longest = 8192
 
     /// Converts a Contact value to the form in which bindings store it.
@@ -86,7 +86,7 @@ package enum ContactText {
 
 extension [UInt8] {
     /// Appends a header field value with its line ends replaced by spaces. SIP allows folds inside quotes, but some
-    /// clients reject them in a response.
+    /// clients reject folds in a response.
     mutating func append(unfolding value: ByteString) {
         guard value.contains(UInt8(ascii: "\n")) || value.contains(UInt8(ascii: "\r")) else {
             append(value)

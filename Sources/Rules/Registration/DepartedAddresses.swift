@@ -1,10 +1,10 @@
 /// The users whose last contact was removed lately. A call to a user whose contact expired lately gets 480, and a call
-/// to an unknown user gets 404. If users have no passwords, only this list shows whether a user without a contact
-/// exists.
+/// to an unknown user gets 404. If users have no passwords, only the list of departed users shows whether a user
+/// without a contact exists.
 ///
-/// The list has a maximum size. If the list is full, its older half is dropped.
+/// The list ``DepartedAddresses`` has a maximum size. If the list of departed users is full, its older half is dropped.
 struct DepartedAddresses: Sendable {
-    /// Hashes of the AORs. Each hash of an AOR needs eight bytes.
+    /// The hashes of the AORs of users whose last contact was removed lately. Each hash of an AOR needs eight bytes.
     private var recent = Set<Int>()
     private var older = Set<Int>()
 

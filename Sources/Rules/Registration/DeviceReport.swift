@@ -12,8 +12,8 @@ package struct ReportedDevice: Hashable, Sendable {
     }
 
     private let content: Content
-    /// The label of the app's installation, such as Acrobits' selector; empty if it is unknown. The label stays the
-    /// same when the token changes.
+    /// The label of the app's installation, such as Acrobits' selector; empty if the label is unknown. The label of an
+    /// installation stays the same when its token changes.
     package let label: ByteString
 
     package init(token: PushToken, label: ByteString) {
@@ -21,19 +21,20 @@ package struct ReportedDevice: Hashable, Sendable {
         self.label = label
     }
 
-    /// Creates a report from the tokens that an app sent. The app can send fewer tokens than the daemon already knows.
+    /// Creates a report about a device from the tokens that an app sent. The app can send fewer tokens than the daemon
+    /// already knows.
     package init(_ told: ReportedTokens) {
         content = .told(told)
         label = told.selector
     }
 
-    /// The token to store for this report if the contact `stored` belongs to the device; `nil` if a part of the token
-    /// is missing.
+    /// The token to store for a report if the contact `stored` belongs to the reported device; `nil` if a part of the
+    /// token is missing.
     func token(over stored: StoredContact?) -> PushToken? {
         switch content {
         case .token(let token):
-            // The stored token is kept if the device itself has registered this token and the token contains all tokens
-            // of the report.
+            // If the device itself has registered the stored push token, and the stored push token contains all tokens
+            // of the report, the stored push token is kept.
             if let stored, stored.hasRegistered, let known = stored.token, known.covers(token) { return known }
             return token
         case .told(let told): return told.pushToken(over: stored?.token)
@@ -52,22 +53,23 @@ package struct ReportedDevice: Hashable, Sendable {
 /// A choice of some of a user's devices.
 package enum DeviceSelection: Hashable, Sendable {
     case all
-    /// The device that was reported with this label, see ``ReportedDevice/label``.
+    /// The device that was reported with the given label: see ``ReportedDevice/label``.
     case label(ByteString)
-    /// The devices, with any provider, whose `pn-prid` is this token or contains it as one of two tokens.
+    /// The devices, with any provider, whose `pn-prid` is the given token or contains it as one of two tokens.
     case token(ByteString)
-    /// The device that an app's report describes: by the selector or, without a selector, by a token.
+    /// The device that an app's report describes: by the selector or, if the report has no selector, by a token.
     case told(ReportedTokens)
-    /// The device with this id, which need not have a push token.
+    /// The device with the given id, with or without a push token.
     case device(DeviceID)
 }
 
 extension RegisterProcessor {
-    /// Decides about a report of a device over HTTP. A device that has registered keeps its contact and its flow. Any
-    /// other device has only a token: calls wake it, and it gets requests after it has registered.
+    /// Decides about the report of a device over HTTP. A device that has registered keeps its contact and its flow when
+    /// it is reported. A reported device that has not registered has only a token: calls wake the device, and it gets
+    /// requests after it has registered.
     ///
-    /// - Returns: a plan like the plan of a REGISTER, but with an empty ``RegisterPlan/refreshed``, because no device
-    ///   registered.
+    /// - Returns: the changes to bindings, as the plan of a REGISTER, but with an empty ``RegisterPlan/refreshed``,
+    ///   because no device registered.
     package func plan(
         _ device: ReportedDevice, for aor: AddressOfRecord, in table: borrowing BindingTable, now: Moment
     ) -> RegisterDecision {
@@ -78,7 +80,8 @@ extension RegisterProcessor {
         guard table.enabled.contains(token.provider) else {
             return .rejected(.pushNotSupported, [], because: .providerOff)
         }
-        // The report is refused if the contact to store would give another token when it is read again.
+        // If a stored contact would give a changed push token when the daemon reads the contact again, the report is
+        // refused.
         switch PushParameters(
             PushParameters.Triple(
                 provider: ByteString(token.provider.rawValue), param: token.param, prid: token.prid,
@@ -103,8 +106,8 @@ extension RegisterProcessor {
         } else {
             plan.facts.append(.added(id, isPush: true))
         }
-        // Another contact with the same token or installation belongs to the same device and is removed. Further flows
-        // of the device are kept and get the token, too.
+        // A second contact with an equal push token or app installation belongs to the reported device and is removed.
+        // Further flows of the device are kept, and get the new token too.
         for other in stored where other.id != id {
             if let known, known.isFlow(besides: other) {
                 guard other.token != token, let content = self.content(of: token, label, on: other, now: now) else {
@@ -125,7 +128,8 @@ extension RegisterProcessor {
         return .accepted(plan)
     }
 
-    /// Plans the removal of the selected devices. If no device matches, the plan contains no changes.
+    /// Plans the removal of the selected devices. If no device matches the report, the returned plan contains no
+    /// changes.
     package func plan(
         removing selection: DeviceSelection, of aor: AddressOfRecord, in table: borrowing BindingTable, now: Moment
     ) -> RegisterPlan {
@@ -180,7 +184,7 @@ extension RegisterProcessor {
 }
 
 extension Flow {
-    /// The flow of a device that has never registered, so that no request can be sent to it.
+    /// The flow of a device that has never registered, so that no request can be sent to the device.
     static let nowhere = Flow(transport: .udp, listener: 0, connection: 0, remote: Endpoint(.anyV4, 0))
 }
 
@@ -190,19 +194,19 @@ extension ForkTarget {
 }
 
 extension StoredContact {
-    /// Whether the device has registered at least once, and is not only known from a report over HTTP.
+    /// Whether the device has registered at least once, and is not known from a report over HTTP alone.
     var hasRegistered: Bool { binding.flow != .nowhere }
 
-    /// The label from a report about the device over HTTP; `nil` if the device was never reported. The label is kept
-    /// even if the device then registers without a label.
+    /// The label from a report about the device over HTTP; `nil` if the device was never reported. The label of a
+    /// report is kept even if the device then registers without a label.
     var reportedLabel: ByteString? {
         guard hasRegistered else { return address.decodedParameter("label") ?? .empty }
-        // The label is not read from the URI, because the parameters of the URI belong to the phone.
+        // The label of a report is not read from the URI, because the parameters of the URI belong to the phone.
         return address.parameters.first(named: "reported").map { ($0.value ?? .empty).percentDecoded() }
     }
 
-    /// Whether a REGISTER with the given token comes from this device. The result is false if the device was never
-    /// reported over HTTP.
+    /// Whether a REGISTER with the given token comes from the device of the stored contact. If the device was never
+    /// reported over HTTP, ``wasReported(with:)`` is false.
     func wasReported(with token: PushToken?) -> Bool {
         guard reportedLabel != nil, let token, let own = self.token else { return false }
         return own.reachesInstallation(of: token)
@@ -242,8 +246,8 @@ extension ContactText {
 
     private static let mark = Array(";reported".utf8)
 
-    /// Removes the label of a report over HTTP from the end of a stored contact. Parameters from the device itself are
-    /// kept.
+    /// Removes the label of a report over HTTP from the end of a stored contact. The stored contact keeps the
+    /// parameters that came from the device itself.
     static func removeMark(from text: inout [UInt8]) {
         if let start = markStart(in: text.span) { text.removeSubrange(start...) }
     }

@@ -4,7 +4,7 @@ import PushDelivery
 /// The Feature-Caps header fields by which the daemon announces its push providers (RFC 8599; RFC 6809 for the syntax).
 struct FeatureCaps: Sendable {
     /// The header field values for each provider, by ``PushProvider/number``. Devices that can wake up by themselves
-    /// (`+sip.pnsreg`) get `withRefresh`, and all others get `alone`.
+    /// (`+sip.pnsreg`) get the values `withRefresh`, and all other devices get `alone`.
     private let alone, withRefresh: [[ByteString]]
 
     init(_ settings: RegistrarSettings) {
@@ -18,15 +18,15 @@ struct FeatureCaps: Sendable {
         withRefresh = rows(refresh: settings.refreshSeconds)
     }
 
-    /// The header field values that announce the provider with this number; empty for 0, which stands for no push
+    /// The header field values that announce the provider with the given number; empty for 0, which stands for no push
     /// token.
     func row(of number: UInt8, refreshesItself: Bool = false) -> [ByteString] {
         let rows = refreshesItself ? withRefresh : alone
         return rows.indices.contains(Int(number)) ? rows[Int(number)] : []
     }
 
-    /// A Feature-Caps value, such as `*;+sip.pns="fcm"`. `refresh` adds `+sip.pnsreg` in seconds (rule P5), and
-    /// `vapidKey` adds the public key for web push as `+sip.vapid`.
+    /// A Feature-Caps value, such as `*;+sip.pns="fcm"`. The parameter `refresh` adds `+sip.pnsreg` in seconds (rule
+    /// P5), and `vapidKey` adds the public key for web push as `+sip.vapid`.
     private static func value(for provider: PushProvider, refresh: UInt32?, vapidKey: String?) -> ByteString {
         var out: [UInt8] = []
         out.append("*;+sip.pns=\"")
@@ -47,8 +47,8 @@ struct FeatureCaps: Sendable {
 
     /// The names of the push services that other proxies, nearer to the device, announce in a REGISTER (rule P1).
     ///
-    /// Every `+sip.pns="..."` in the Feature-Caps values is read. The `*` at the beginning can be missing, and the
-    /// quoted value can be a list.
+    /// Every `+sip.pns="..."` in the Feature-Caps values is read. In a Feature-Caps value of another proxy, the `*` at
+    /// the beginning can be missing, and the quoted value can be a list.
     static func names(announcedIn rows: [ByteString]) -> [ByteString] {
         var found: [ByteString] = []
         for row in rows {
@@ -63,8 +63,8 @@ struct FeatureCaps: Sendable {
         return found
     }
 
-    /// Whether one of the names means the given provider. An alias of the provider counts, too, and upper and lower
-    /// case are equal.
+    /// Whether one of the names means the given provider. An alias of the provider counts too, and upper and lower case
+    /// are equal.
     static func names(_ names: [ByteString], include provider: ByteString) -> Bool {
         names.contains { name in
             if let known = PushProvider(name) { return known == PushProvider(provider) }

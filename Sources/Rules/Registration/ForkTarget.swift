@@ -13,9 +13,9 @@ package struct ForkTarget: Sendable {
         case sleeping(PushToken)
     }
 
-    /// The id of the device, which is the same for all its flows.
+    /// The id of the device, which all flows of the device have in common.
     package let id: DeviceID
-    /// The binding on whose flow the request is sent.
+    /// The binding on whose flow the daemon sends the request.
     package let binding: DeviceID
     /// The contact's URI with its push parameters. The push parameters are parsed only when the token is needed, for
     /// speed.
@@ -27,18 +27,18 @@ package struct ForkTarget: Sendable {
     package let path: [ByteString]
     /// The parameter `q` of the contact in thousandths.
     package let q: UInt16
-    /// The time at which the device last registered. If a provider reports that the token died before this
+    /// The time at which the device last registered. If a provider reports that the token died before the device's last
     /// registration, the daemon ignores the report.
     package let registeredAt: UnixTime
     /// Whether the granted time of the contact has not ended yet.
     package let isFresh: Bool
-    /// Whether the last request that was sent on this flow got no response.
+    /// Whether the last request that the daemon sent on the flow got no response.
     package let hasFailed: Bool
 
     /// Whether a push can wake the device, because the contact is a push contact.
     package var canBeWoken: Bool { provider != nil }
 
-    /// The push token that wakes the device; `nil` if no push can wake it.
+    /// The push token that wakes the device; `nil` if no push can wake the device.
     package var pushToken: PushToken? { provider.flatMap { PushToken($0, in: contact) } }
 
     package var kind: Kind { pushToken.map(Kind.sleeping) ?? .ordinary }
@@ -46,7 +46,7 @@ package struct ForkTarget: Sendable {
     /// The Request-URI for the device: the contact's URI without push parameters, `method` and URI headers.
     package var requestURI: ByteString { ContactText.requestURI(of: contact) }
 
-    /// The port in the contact's URI; 5060 if the URI has none.
+    /// The port in the contact's URI; 5060 if the URI has no port.
     package var port: UInt16 { contact.port ?? 5060 }
 
     /// Whether the contact is a `sips:` URI.
@@ -54,10 +54,11 @@ package struct ForkTarget: Sendable {
 }
 
 extension BindingTable {
-    /// The devices that a call to the AOR reaches, highest `q` first. Among devices with equal `q`, the latest
-    /// registration is first.
+    /// The devices that a call to the AOR reaches, highest `q` first. Among devices with equal `q`, the device with the
+    /// latest registration comes first.
     ///
-    /// A device is omitted if its contact is not a `sip:` or `sips:` URI, because no request can be sent to it.
+    /// A device is omitted if its contact is not a `sip:` or `sips:` URI, because no request can be sent to such a
+    /// contact.
     package func forkTargets(for aor: AddressOfRecord, now: Instant) -> [ForkTarget] {
         let bindings = bindings(for: aor, now: now)
         var targets = bindings.compactMap { $0.marks.contains(.isFlow) ? nil : target(of: $0, now: now) }
@@ -81,7 +82,8 @@ extension BindingTable {
         return isInForce(binding, now: now) ? target(of: binding, now: now) : nil
     }
 
-    /// A device as the target of a request, on the flow of the given binding or, for `nil`, on its best flow.
+    /// A device as the target of a request, on the flow of the given binding; if the binding is `nil`, on the device's
+    /// best flow.
     package func forkTarget(_ id: DeviceID, through flow: DeviceID?, now: Instant) -> ForkTarget? {
         guard let flow else { return forkTarget(id, now: now) }
         guard let binding = binding(flow), isInForce(binding, now: now) else { return nil }
@@ -104,7 +106,8 @@ extension BindingTable {
         return PushProvider(number: binding.provider).flatMap { PushToken($0, in: uri) }
     }
 
-    /// The push provider of a device that no push can wake, because its provider is switched off; otherwise `nil`.
+    /// The push provider of a device that no push can wake, because the provider is switched off; `nil` for any other
+    /// device.
     package func switchedOffProvider(of id: DeviceID) -> PushProvider? {
         guard let binding = binding(id), !isPush(binding) else { return nil }
         return PushProvider(number: binding.provider)
@@ -142,7 +145,8 @@ extension ForkTarget {
 }
 
 extension PushToken {
-    /// Reads the push token in a contact's URI. The provider is not read, because the binding has it.
+    /// Reads the push token in a contact's URI. The push provider is not read from the URI, because the binding has the
+    /// provider.
     init?(_ provider: PushProvider, in contact: SIPURI) {
         let triple = PushParameters.Triple(uri: contact)
         guard let prid = triple.prid else { return nil }

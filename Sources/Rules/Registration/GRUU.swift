@@ -3,11 +3,11 @@ package import Bytes
 package import SIPGrammar
 
 /// A URI that leads to one device of a user, whatever address the device has (RFC 5627). A public GRUU shows the user
-/// and the device. A temporary GRUU is sealed, and only the daemon can read it.
+/// and the device. A temporary GRUU is encrypted, and only the daemon can read it.
 package enum GRUU {
     /// A public GRUU, whose parameter `gr` is the instance of one of the AOR's devices.
     case publicly(instance: ByteString)
-    /// A temporary GRUU, whose user part is sealed.
+    /// A temporary GRUU, whose user part is encrypted.
     case temporary(sealed: ByteString)
 
     /// Reads a GRUU from the Request-URI of a request for one of the daemon's domains; `nil` for a URI that is not a
@@ -46,8 +46,8 @@ package enum GRUU {
         return nil
     }
 
-    /// Appends the Contact parameter `pub-gruu` for a device. `place` is the range in `out` that already contains its
-    /// instance.
+    /// Appends the Contact parameter `pub-gruu` for a device. The parameter `place` is the range in `out` that already
+    /// contains the device's instance.
     static func appendPublic(of aor: AddressOfRecord, instanceAt place: Range<Int>, to out: inout ByteSink) {
         out.append(";pub-gruu=\"sip:")
         out.append(asParameter: aor.user)
@@ -58,7 +58,7 @@ package enum GRUU {
         out.append("\"")
     }
 
-    /// Appends the Contact parameter `temp-gruu`. The closure `seal` appends the sealed user part.
+    /// Appends the Contact parameter `temp-gruu`. The closure `seal` appends the encrypted user part.
     static func appendTemporary(at host: ByteString, to out: inout ByteSink, _ seal: (inout ByteSink) -> Void) {
         out.append(";temp-gruu=\"sip:")
         out.append(prefix)
@@ -69,9 +69,9 @@ package enum GRUU {
     }
 }
 
-/// The names that a 200 to a REGISTER contains in sealed form. Each name contains the number of the 200, so each 200
-/// has different texts. Only the daemon can see that two sealed names belong to one user (RFC 5627 section 3.1.2, RFC
-/// 8599 section 6.2.1).
+/// The names that a 200 to a REGISTER contains in encrypted form. Each encrypted name contains the number of its 200,
+/// so each 200 has different texts. Only the daemon can see that two encrypted names belong to one user (RFC 5627
+/// section 3.1.2, RFC 8599 section 6.2.1).
 package enum SealedName {
     /// The content of a temporary GRUU: the device, and a hash of the Call-ID of its REGISTER.
     case temporaryGRUU(DeviceID, callID: UInt32, answer: UInt32)
@@ -80,7 +80,7 @@ package enum SealedName {
 }
 
 extension BindingTable {
-    /// The device of the AOR that has this instance; `nil` if no device has it.
+    /// The device of the AOR that has the given instance; `nil` if no device has the instance.
     package func device(of aor: AddressOfRecord, instance: ByteString) -> DeviceID? {
         var found: DeviceID?
         forEachSlot(of: aor) { slot in
@@ -90,20 +90,23 @@ extension BindingTable {
         return found
     }
 
-    /// A hash of the Call-ID with which the device registered. The hash is the same in every run of the daemon.
+    /// A hash of the Call-ID with which the device registered. Equal Call-IDs have equal hashes in every run of the
+    /// daemon.
     package func callIDNumber(of id: DeviceID) -> UInt32? { slot(of: id).map { callIDNumber(at: $0) } }
 
     func callIDNumber(at slot: UInt32) -> UInt32 {
         let record = self[slot]
         return blocks.withBytes(record.block) { bytes in
-            // The hash function is Fowler-Noll-Vo. The hash is sealed, so a collision is of no use to anybody.
+            // The hash function is Fowler-Noll-Vo. The hash of the instance is encrypted in the GRUU, so a collision is
+            // of no use to anybody.
             var hash: UInt32 = 0x811c_9dc5
             for index in record.callIDRange { hash = (hash ^ UInt32(bytes[index])) &* 0x0100_0193 }
             return hash
         }
     }
 
-    /// The `+sip.instance` of the contact in a slot; `nil` if it has none, or if many devices can have its instance.
+    /// The `+sip.instance` of the contact in a slot; `nil` if the contact has none, or if many devices can have its
+    /// instance.
     func instance(at slot: UInt32) -> ByteString? {
         guard let instance = ContactText.read(binding(at: slot).contact)?.instance, !DeviceLabel.isShared(instance)
         else { return nil }
@@ -112,8 +115,8 @@ extension BindingTable {
 }
 
 extension ByteSink {
-    /// Appends bytes as the value of a URI parameter. Nearly all values need no percent-encoding, and are appended
-    /// directly.
+    /// Appends bytes as the value of a URI parameter. Nearly all parameter values need no percent-encoding, and are
+    /// appended directly.
     fileprivate mutating func append(asParameter value: ByteString) {
         if value.withSpan(Self.isPlain) { return append(value) }
         append(escapingParameter: value)

@@ -6,17 +6,17 @@ package import Timekeeping
 
 /// Handles the nonces that bindings keep, so that a phone need not answer a challenge each time it wakes (T39).
 extension BindingTable {
-    /// Whether a binding of the AOR keeps the nonce of this name and has not seen this nonce count, and the nonce is
-    /// valid on this flow.
+    /// Whether a binding of the AOR keeps the named nonce and has not seen the nonce count, and the nonce is valid on
+    /// the flow.
     ///
-    /// Over UDP, the nonce is valid only at the address from which the phone has registered before, so that no attacker
-    /// with an overheard nonce and a forged source address can direct calls to a victim.
+    /// Over UDP, a kept nonce is valid only at the address from which the phone has registered before: no attacker with
+    /// an overheard nonce and a forged source address can direct calls to a victim.
     package func keeps(
         nonce name: UInt64, below count: UInt32, of aor: AddressOfRecord, on flow: Flow, isTrusted: Bool
     ) -> Bool {
         var isFound = false
-        // Several bindings can keep one nonce, and a nonce count that one of them has seen is not valid for another
-        // (T39.2).
+        // Several bindings can keep one nonce, and a nonce count that one binding has seen is not valid for another
+        // binding (T39.2).
         var isSpent = false
         forEachSlot(of: aor) { slot in
             let nonce = self[slot].nonce
@@ -27,16 +27,16 @@ extension BindingTable {
         return isFound && !isSpent
     }
 
-    /// Whether a binding of the AOR keeps the nonce of this name.
+    /// Whether a binding of the AOR keeps the nonce with the given name.
     func isKept(_ name: UInt64, by aor: AddressOfRecord) -> Bool {
         var isKept = false
         forEachSlot(of: aor) { if self[$0].nonce.name == name { isKept = true } }
         return isKept
     }
 
-    /// Removes the nonce with this name from all bindings of an AOR.
+    /// Removes the nonce with the given name from all bindings of an AOR.
     ///
-    /// - Returns: the rows to write.
+    /// - Returns: the rows of bindings to write to the store.
     package mutating func forget(nonce name: UInt64, of aor: AddressOfRecord, now: Moment) -> [BindingChange] {
         var forgot: [DeviceID] = []
         var slot = firstSlot(of: aor) ?? Self.noSlot
@@ -57,15 +57,15 @@ extension Flow {
     /// Whether the transport proves that the peer receives what is sent to its address.
     package var isFromProvedAddress: Bool { transport.isReliable }
 
-    /// Whether both flows have the same source address, whatever the port.
+    /// Whether both flows have the same source address, with any port.
     package func isAtAddress(of other: Flow) -> Bool { remote.address.source == other.remote.address.source }
 }
 
 extension RegisterProcessor {
-    /// Adds the nonce of a REGISTER to the decision about it: the binding that the REGISTER refreshes keeps the nonce.
+    /// Adds the nonce of a REGISTER to the decision about the REGISTER: the binding that the REGISTER refreshes keeps
+    /// the nonce.
     ///
-    /// A nonce that a binding keeps is valid only for a REGISTER that refreshes or removes this binding, and refreshes
-    /// no other.
+    /// A nonce that a binding keeps is valid only for a REGISTER that refreshes or removes just that binding.
     func keep(
         _ use: NonceUse, of request: SIPRequest, for aor: AddressOfRecord, on flow: Flow,
         after decision: RegisterDecision,
@@ -90,8 +90,8 @@ extension RegisterProcessor {
         case .accepted(let plan):
             guard plan.refreshed.count == 1, let id = plan.refreshed.first else {
                 let isSignOut = plan.refreshed.isEmpty && plan.removed.contains { table.nonce(of: $0).isUnused(use) }
-                // A REGISTER with a kept nonce is refused if it refreshes no binding or several: no binding would store
-                // the nonce count, so an attacker could use the credentials again.
+                // If a REGISTER with a kept nonce refreshes no binding or several, it is refused: no binding would
+                // store the nonce count, so an attacker could use the credentials again.
                 let isOfBinding = use.origin == .binding || table.isKept(use.name, by: aor)
                 return isOfBinding && !isSignOut ? .challenged : decision
             }
@@ -114,7 +114,7 @@ extension KeptNonce {
 }
 
 extension RegisterPlan {
-    /// Whether the store writes the row of this binding.
+    /// Whether the store writes the row of the binding `id`.
     fileprivate func writes(_ id: DeviceID) -> Bool {
         persist.contains { change in
             guard case .upsert(let row) = change else { return false }
@@ -133,7 +133,7 @@ extension RegisterPlan {
         }
     }
 
-    /// Makes the store write the row of this binding before the 200 is sent.
+    /// Makes the store write the row of the binding `id` before the 200 is sent.
     fileprivate func write(_ id: DeviceID, from userAgent: ByteString, now: Moment) {
         guard !writes(id), let install = installs.first(where: { $0.id == id }) else { return }
         persist.append(.upsert(StoredBinding(id: id, install.content, from: userAgent, now: now)))

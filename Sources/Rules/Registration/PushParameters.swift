@@ -4,9 +4,9 @@ package import SIPGrammar
 
 /// The push parameters of a Contact (RFC 8599 section 4.1, readings A1 to A4).
 ///
-/// Most clients put the parameters into the URI, and some into the header parameters after the `>`; both are read. A
-/// parameter of the URI has priority over a header parameter. This type does not know whether the provider is switched
-/// on.
+/// Most clients put the push parameters into the URI, and some clients into the header parameters after the `>`; the
+/// daemon reads both. A push parameter of the URI has priority over a header parameter. ``PushParameters`` does not
+/// know whether the provider is switched on.
 package enum PushParameters: Hashable, Sendable {
     /// The contact has no push parameters, or all its push parameters are empty (rule R6).
     case none
@@ -17,8 +17,8 @@ package enum PushParameters: Hashable, Sendable {
     /// The contact names a push service that the daemon does not support, or a token that belongs to no app in the
     /// settings (rules P2, P8).
     case unsupported(TokenProblem)
-    /// The push parameters contradict each other. The contact is accepted without pushes, and the REGISTER is not
-    /// refused with 555.
+    /// The push parameters of the contact contradict each other. A contact with contradictory push parameters is
+    /// accepted without pushes, and the REGISTER is not refused with 555.
     case invalid(Invalid)
 
     package enum PushQuery: Hashable, Sendable {
@@ -31,7 +31,7 @@ package enum PushParameters: Hashable, Sendable {
     package enum Invalid: Hashable, Sendable {
         /// The contact has `pn-prid` but no `pn-provider`.
         case missingProvider
-        /// A value is longer than ``PushParameters/longestValue`` allows.
+        /// The value of a push parameter is longer than ``PushParameters/longestValue`` allows.
         case tooLong
         /// The contact has Apple tokens whose services differ from the services in `pn-param`.
         case unpairedTokens
@@ -42,8 +42,8 @@ package enum PushParameters: Hashable, Sendable {
 
     /// The push parameters of a Contact after percent-decoding, not yet checked.
     ///
-    /// A contact that unregisters can have fewer parameters than the registered contact, so the parameters are compared
-    /// one by one.
+    /// A contact that unregisters can have fewer push parameters than the registered contact, so the parameters are
+    /// compared one by one.
     package struct Triple: Hashable, Sendable {
         /// The value of `pn-provider`: `nil` if the parameter is missing, and empty if the parameter has no value.
         package let provider: ByteString?
@@ -99,7 +99,8 @@ package enum PushParameters: Hashable, Sendable {
 }
 
 extension PushParameters.Triple {
-    /// The push parameters that a scan of a contact has found. If a name occurs twice, the first parameter counts.
+    /// The push parameters that a scan of a contact has found. If the name of a push parameter occurs twice, the first
+    /// parameter counts.
     private struct Found {
         var provider, singular, plural, prid: ByteString?
 
@@ -110,10 +111,11 @@ extension PushParameters.Triple {
             }
         }
 
-        /// Takes the value of one parameter, if its name is known. The parameter belongs to the header field if
-        /// `isOfField` is true, and its value may be quoted; otherwise it belongs to the URI.
+        /// Takes the value of one parameter, if the name of the parameter is known. If `isOfField` is true, the
+        /// parameter belongs to the header field, and its value may be quoted; if false, the parameter belongs to the
+        /// URI.
         mutating func take(_ place: ParameterPlace, in bytes: Span<UInt8>, of text: ByteString, isOfField: Bool) {
-            // The first eight bytes of a name, as one number, identify all known names that are not longer.
+            // The first eight bytes of a name, as one number, identify all known names of at most eight bytes.
             let word = bytes.lowercasedWord(place.name)
             var value: ByteString {
                 let text = place.value.map { text[$0] } ?? .empty
@@ -147,8 +149,8 @@ extension PushParameters.Triple {
     /// ``ContactText``).
     init(uri: SIPURI) { self.init(Found(in: uri), of: NameAddress(uri)) }
 
-    /// Creates the parameters from the found values. Linphone's parameters from before RFC 8599 are used if both
-    /// `pn-provider` and `pn-prid` are missing.
+    /// Creates the push parameters from the values that the scan has found. Linphone's parameters from before RFC 8599
+    /// are used if both `pn-provider` and `pn-prid` are missing.
     private init(_ found: Found, of contact: @autoclosure () -> NameAddress) {
         let (provider, singular, plural) = (found.provider, found.singular, found.plural)
         var prid = found.prid
@@ -183,15 +185,15 @@ extension PushParameters.Triple {
                 app = app[0..<app.count - suffix.utf8CodeUnitCount]
                 break
             }
-            // Linphone's old parameters contain no team. Any word will do as team, because pushes do not need it.
+            // Linphone's old parameters contain no team. Any word will do as team, because pushes do not need the team.
             if !app.isEmpty { app = ByteString(Array("ABCD1234.".utf8) + app.array) }
         }
         self.init(
             provider: provider, param: app.isEmpty ? nil : app, prid: token, hasConflictingParams: false)
     }
 
-    /// Whether an unregistering contact with these parameters means the contact with the given token. Every parameter
-    /// of the unregistering contact must be equal (reading A7).
+    /// Whether an unregistering contact with the given push parameters means the contact with the given token. Every
+    /// parameter of the unregistering contact must be equal (reading A7).
     package func names(_ token: PushToken) -> Bool {
         guard let prid, prid == token.prid else { return false }
         if let provider, !provider.isEmpty, PushProvider(provider) != token.provider { return false }
@@ -202,7 +204,8 @@ extension PushParameters.Triple {
 
 extension NameAddress {
     /// The value of a URI parameter or, if the URI does not have it, of a header parameter, without percent-encoding
-    /// and quotes. The result is `nil` if neither parameter exists, and empty for a parameter without value.
+    /// and quotes. If neither parameter exists, ``decodedParameter(_:)`` returns `nil`; for a parameter without value,
+    /// an empty text.
     func decodedParameter(_ name: StaticString) -> ByteString? {
         if let found = uri.parameters.first(named: name) { return (found.value ?? .empty).percentDecoded() }
         guard let found = parameters.first(named: name) else { return nil }
@@ -217,8 +220,8 @@ extension ByteString {
 }
 
 extension PushProvider {
-    /// Parses a `pn-provider` value like `init(_:)`. No `String` is created for the values that nearly all phones send,
-    /// for speed.
+    /// Parses a `pn-provider` value like `init(_:)`. For the values that nearly all phones send, no `String` is
+    /// created, for speed.
     init?(named value: ByteString) {
         if value == "fcm" {
             self = .fcm
@@ -234,8 +237,8 @@ extension PushProvider {
 
 /// Reads the services of the two Apple tokens in one Contact.
 ///
-/// The format is Linphone's: `pn-prid = <token>:<service>[&<token>:<service>]`, `pn-param =
-/// <team>.<bundle>[.<service>[&<service>]]`.
+/// Linphone writes two Apple tokens as `pn-prid = <token>:<service>[&<token>:<service>]` and
+/// `pn-param = <team>.<bundle>[.<service>[&<service>]]`.
 enum AppleServices {
     private static let words: [StaticString] = ["remote", "voip"]
 
@@ -247,7 +250,7 @@ enum AppleServices {
         var named: [ByteString] = []
         for token in tokens {
             guard let colon = token.firstIndex(of: UInt8(ascii: ":")) else {
-                // If there is only one token, it needs no service.
+                // If `pn-prid` has only one token, the token needs no service.
                 return tokens.count == 1 && !token.isEmpty
             }
             guard colon > 0 else { return false }
@@ -256,8 +259,8 @@ enum AppleServices {
         return Set(named).count == named.count && Set(named) == Set(services)
     }
 
-    /// The tokens of a `pn-prid` in a fixed order: the token for calls first, then the others by the name of the
-    /// service. A `pn-prid` in a different format is returned unchanged.
+    /// The tokens of a `pn-prid` in a fixed order: first the token for calls, then the other tokens by the name of the
+    /// service. A `pn-prid` that is no list of tokens with services is returned unchanged.
     static func inOneOrder(prid: ByteString) -> ByteString {
         let tokens = prid.split(at: [UInt8(ascii: "&")])
         var named: [(name: ByteString, token: ByteString)] = []
@@ -293,8 +296,8 @@ enum AppleServices {
         return ByteString(out)
     }
 
-    /// The services after the last dot of `pn-param`. If the text after the dot is no list of services, the result is
-    /// `remote`.
+    /// The services after the last dot of `pn-param`. If the text after the dot is no list of services, the only
+    /// service is `remote`.
     private static func services(of param: ByteString) -> [ByteString] {
         let last = param.lastIndex(of: UInt8(ascii: ".")).map { param[$0 + 1..<param.count] } ?? param
         let parts = last.split(at: [UInt8(ascii: "&")])

@@ -6,26 +6,26 @@ package import Timekeeping
 
 /// The values in the 200 to a REGISTER, apart from the contacts.
 package struct RegisterAnnouncement: Sendable {
-    /// The bindings whose push parameters the 200 repeats (rule P7). The push parameters of all other bindings stay
-    /// secret.
+    /// The bindings whose push parameters the 200 to the REGISTER repeats (rule P7). The 200 does not show the push
+    /// parameters of any other binding.
     var echoed = ShortList<DeviceID>()
     /// The Path values of the REGISTER, which the 200 repeats (RFC 3327 section 5.3).
     var path: [ByteString] = []
     private(set) var featureCaps: [ByteString] = []
-    /// Whether the REGISTER has registered a flow of RFC 5626.
+    /// Whether the REGISTER has registered an outbound flow (RFC 5626).
     private(set) var isOutbound = false
     /// The interval in seconds at which the phone must send something on its flow; `nil` if the 200 contains no
     /// interval.
     package private(set) var flowTimer: UInt32?
-    /// The push contact for which the 200 contains a `pn-purr`, see ``SealedName/purr(_:answer:)``.
+    /// The push contact for which the 200 contains a `pn-purr`: see ``SealedName/purr(_:answer:)``.
     private(set) var purr: DeviceID?
     /// Whether the client supports GRUUs, so that the 200 contains the GRUUs of its contacts (RFC 5627).
     var wantsGRUU = false
     /// The nonce for the phone's next REGISTER; `nil` if the phone continues to use its present nonce.
     var nextNonce: ByteString?
 
-    /// Notes that a flow was registered. Behind an edge, the 200 contains no interval, because the keep-alives reach
-    /// only the edge.
+    /// Notes that a flow of RFC 5626 was registered. Behind an edge, the 200 contains no Flow-Timer, because the
+    /// keep-alives reach only the edge.
     mutating func addFlow(_ settings: RegistrarSettings) {
         isOutbound = true
         if path.isEmpty { flowTimer = settings.flowTimerSeconds }
@@ -48,13 +48,13 @@ extension BindingTable {
     ///
     /// - Parameters:
     ///   - aor: the AOR whose contacts are listed.
-    ///   - announcement: the values apart from the contacts.
+    ///   - announcement: the values of the 200, apart from the contacts.
     ///   - refresh: the refresh that was just applied; `nil` if a binding has changed since the refresh was decided.
     ///   - date: the header field Date.
-    ///   - number: the number of this 200, which is unique in this run of the daemon.
+    ///   - number: the number of the 200, which is unique in this run of the daemon.
     ///   - now: the present time, by both clocks.
     ///   - out: the message to which the header fields are appended.
-    ///   - seal: appends a name in a form that only the daemon can read.
+    ///   - seal: encrypts a name so that only the daemon can read the name, and appends the result.
     package func appendOKFields(
         for aor: AddressOfRecord, _ announcement: RegisterAnnouncement, after refresh: ContactRefresh? = nil,
         date: AddedField, number: UInt32, now: Moment, to out: inout ByteSink,
@@ -103,8 +103,8 @@ extension BindingTable {
         out.append(date)
     }
 
-    /// Appends the GRUUs of a device to its contact (RFC 5627 section 5.2). The instance is read from the contact,
-    /// which was just written to `out`.
+    /// Appends the GRUUs of a device to its contact (RFC 5627 section 5.2). The instance of the device is read from the
+    /// contact, which was just written to `out`.
     private func appendGRUUs(
         slot: UInt32, _ aor: AddressOfRecord, contact: Range<Int>, _ number: UInt32, to out: inout ByteSink,
         _ seal: (SealedName, inout ByteSink) -> Void
@@ -117,7 +117,7 @@ extension BindingTable {
         }
     }
 
-    /// Appends one contact with its remaining seconds.
+    /// Appends one contact with its remaining lifetime in seconds.
     ///
     /// A device gets its own push parameters unchanged (rule P7). The tokens of the user's other devices are omitted,
     /// because anybody with a token can wake its device.
@@ -136,8 +136,8 @@ extension BindingTable {
             out.append(binding(at: slot).contact.withoutPushParameters())
         }
         out.append(";expires=")
-        // A push contact stays after its granted time (reading A8). The remaining seconds of a contact are at least 1,
-        // because 0 would mean that the contact was removed.
+        // A push contact stays after its granted time (reading A8). The remaining lifetime of a contact is at least one
+        // second, because 0 would mean that the contact was removed.
         out.append(decimal: max(1, now.seconds(until: self[slot].freshUntil)))
     }
 }

@@ -8,35 +8,36 @@ import Timekeeping
 /// The changes of an accepted REGISTER, before any of them is made.
 ///
 /// ``RegisterProcessor/plan(_:for:on:in:now:)`` makes the plan. If ``persist`` is not empty, ``BindingTable/begin(_:)``
-/// protects the bindings while the store writes these changes. After the write, ``BindingTable/apply(_:)`` makes the
-/// changes, and the 200 with the ``announcement`` is sent. If the store has failed, ``BindingTable/cancel(_:)`` drops
-/// the plan. An AOR has at most one plan at a time.
+/// locks the bindings while the store writes the plan's changes. After the store has written the plan,
+/// ``BindingTable/apply(_:)`` makes the changes, and the 200 with the ``announcement`` is sent. If the store has
+/// failed, ``BindingTable/cancel(_:)`` drops the plan. At any time, at most one plan (the changes of one REGISTER)
+/// exists for each AOR.
 ///
-/// This type is a class, because many functions pass it on, and copying a struct would retain a dozen arrays.
+/// ``RegisterPlan`` is a class, because many functions pass it on, and copying a struct would retain a dozen arrays.
 package final class RegisterPlan {
     package let aor: AddressOfRecord
     /// The changes that the store must write before the 200 is sent. The refresh of a push contact needs no write,
     /// because the old row restores the contact just as well after a restart.
     package internal(set) var persist: [BindingChange] = []
-    /// The bindings in which the REGISTER changes only expiry, CSeq and Call-ID. The rows of these bindings can be
-    /// written later, see ``BindingTable/stored(_:userAgent:now:)``.
+    /// The bindings in which the REGISTER changes only expiry, CSeq and Call-ID. The rows of bindings in which only
+    /// expiry, CSeq and Call-ID change can be written later: see ``BindingTable/stored(_:userAgent:now:)``.
     package internal(set) var bookkeeping = ShortList<DeviceID>()
-    /// The devices that have registered. After the 200, the calls that wait for these devices are released, and the
-    /// devices get their lists of missed calls.
+    /// The devices whose contacts the REGISTER contains. After the 200, the calls that wait for the registered devices
+    /// are released, and the devices get their lists of missed calls.
     package internal(set) var refreshed = ShortList<DeviceID>()
     /// The devices that the REGISTER removes.
     package internal(set) var removed: [DeviceID] = []
-    /// The changes that the REGISTER makes, for the log.
+    /// The changes that the REGISTER makes, for the daemon's log.
     package internal(set) var facts: [RegistrationFact] = []
 
     package internal(set) var announcement = RegisterAnnouncement()
     /// The refresh of a contact without push token, if the REGISTER makes no other change.
     var refresh: ContactRefresh?
     var installs: [Install] = []
-    /// Whether the plan changes the nonce that a binding keeps.
+    /// Whether the REGISTER changes the nonce that the binding stores.
     var changesNonce = false
 
-    /// A binding that the plan creates or replaces.
+    /// A binding that the REGISTER creates or replaces.
     struct Install: Sendable {
         let id: DeviceID
         var content: Binding.Content
@@ -44,7 +45,7 @@ package final class RegisterPlan {
 
     init(aor: AddressOfRecord) { self.aor = aor }
 
-    /// The number of contacts that the plan adds beyond the contacts that it removes.
+    /// The number of contacts that the REGISTER adds, minus the contacts that the REGISTER removes.
     package var newContacts: Int {
         facts.count { if case .added = $0 { true } else { false } } - removed.count
     }
@@ -55,7 +56,7 @@ package enum RegistrationFact: Hashable, Sendable, CustomStringConvertible {
     case added(DeviceID, isPush: Bool)
     /// A device has registered with a new push token (rule R8b).
     case tokenReplaced(DeviceID)
-    /// A contact of a device was replaced by another contact of this device (rule R8b).
+    /// A contact of a device was replaced by another contact of the same device (rule R8b).
     case superseded(DeviceID, by: DeviceID)
     case unregistered(DeviceID)
     /// The device has push parameters, but the daemon sends no pushes to it.
@@ -65,10 +66,10 @@ package enum RegistrationFact: Hashable, Sendable, CustomStringConvertible {
     /// A contact with `expires=0` has a push token that no device has registered, so no contact was removed (reading
     /// A7).
     case unknownSignOut
-    /// The REGISTER has the Call-ID and CSeq of an earlier one, and gets the same response.
+    /// The REGISTER has the Call-ID and CSeq of an earlier REGISTER, and gets the response of the earlier REGISTER.
     case retransmission
 
-    /// The text of the fact for log lines.
+    /// The fact about a registration in words, for log lines.
     package var description: String {
         switch self {
         case .added(let device, let isPush): "added \(device.name) \(isPush ? "with" : "without") push"
@@ -87,7 +88,7 @@ package enum RegistrationFact: Hashable, Sendable, CustomStringConvertible {
     package enum PushNotUsed: Hashable, Sendable {
         case unsupported(TokenProblem)
         case invalid(PushParameters.Invalid)
-        /// Another proxy, nearer to the device, sends the pushes (rule P1).
+        /// Another proxy, nearer to the device, sends the pushes to the device (rule P1).
         case pushedElsewhere
     }
 }
@@ -97,8 +98,8 @@ package enum RegisterDecision {
     case accepted(RegisterPlan)
     /// The REGISTER only refreshes a push contact, and the store need not write anything before the 200.
     case refreshed(ContactRefresh)
-    /// The REGISTER is refused with this status and these header fields, and no binding changes. If a push token was
-    /// refused, `because` is the reason.
+    /// The REGISTER is refused with the given status and header fields, and no binding changes. If a push token is the
+    /// reason for the refusal, `because` says what is wrong with the token.
     case rejected(Status, [AddedField], because: TokenProblem? = nil)
     /// The REGISTER must be answered with a new challenge, because the binding does not keep the nonce that the
     /// REGISTER used.
@@ -106,14 +107,15 @@ package enum RegisterDecision {
 }
 
 extension BindingTable {
-    /// Protects the bindings in the plan from other changes while the store writes the plan, and reserves the ids of
+    /// Locks the bindings in the plan against further changes while the store writes the plan, and reserves the ids of
     /// new bindings.
     package mutating func begin(_ plan: RegisterPlan) { mark(plan, busy: true) }
 
-    /// Drops a plan that the store could not write. The ids that the plan reserved are not used again.
+    /// Drops a plan (the changes of a REGISTER) that the store could not write. The ids that the dropped plan had
+    /// reserved are not used again.
     package mutating func cancel(_ plan: RegisterPlan) { mark(plan, busy: false) }
 
-    /// Makes all changes of the plan.
+    /// Makes all changes of the plan to the bindings.
     package mutating func apply(_ plan: RegisterPlan) {
         if let refresh = plan.refresh {
             apply(refresh)
@@ -125,8 +127,8 @@ extension BindingTable {
         for install in plan.installs {
             guard var record = makeRecord(install.id, install.content) else { continue }
             if let slot = slot(of: install.id) {
-                // The present nonce of the binding is kept, because the binding may have lost its nonce since the plan
-                // was made.
+                // The present nonce of the binding is kept, because the binding may have lost its nonce since the
+                // REGISTER was checked.
                 if !plan.changesNonce { record.nonce = self[slot].nonce }
                 replace(slot: slot, with: record)
             } else {

@@ -22,7 +22,7 @@ package struct RegisterProcessor: Sendable {
     }
 
     /// Decides about a REGISTER, and changes nothing. Later requests to the contacts in the REGISTER are sent on
-    /// `flow`. The binding that the REGISTER refreshes keeps its nonce `use`.
+    /// `flow`. The binding that the REGISTER refreshes stores the nonce in `use`.
     package func plan(
         _ request: SIPRequest, for aor: AddressOfRecord, on flow: Flow, using use: NonceUse? = nil,
         in table: borrowing BindingTable, now: Moment
@@ -43,8 +43,8 @@ package struct RegisterProcessor: Sendable {
         let stored = StoredContact.all(of: aor, in: table, settings: settings, now: now.instant)
         switch order(of: request, among: stored, now: now.instant) {
         case .late:
-            // A REGISTER whose CSeq is too low was overtaken by a later one, or is a replay. RFC 3261 section 10.3 step
-            // 7 requires a 500, because the bindings cannot be changed.
+            // If the CSeq of a REGISTER is too low, a later REGISTER has overtaken it, or it is a replay. For a CSeq
+            // that is too low, RFC 3261 section 10.3 step 7 requires a 500, because the bindings cannot be changed.
             return .rejected(.serverError, [])
         case .repeated:
             plan.announcement.echoed = ShortList(stored.lazy.filter { $0.callID == request.callID }.map(\.id))
@@ -70,8 +70,8 @@ package struct RegisterProcessor: Sendable {
     /// The decision about a REGISTER that only refreshes one contact, with the same text, flow and Call-ID as before;
     /// `nil` for any other REGISTER.
     ///
-    /// Nearly all REGISTERs only refresh one contact, so this method is fast. All other REGISTERs are processed by
-    /// ``plan(_:for:on:in:now:)``.
+    /// Nearly all REGISTERs only refresh one contact, so the check for such a refresh is fast. A REGISTER that does
+    /// more than refresh one contact is processed by ``plan(_:for:on:in:now:)``.
     private func refresh(
         _ request: SIPRequest, for aor: AddressOfRecord, on flow: Flow, in table: borrowing BindingTable, now: Moment
     ) -> RegisterDecision? {
@@ -83,7 +83,8 @@ package struct RegisterProcessor: Sendable {
 
         var (slot, refreshed) = (first, nil as UInt32?)
         while slot != BindingTable.noSlot {
-            // If several contacts have this Call-ID, the CSeq of each decides about the order of the requests.
+            // If several contacts have the same Call-ID, the CSeq of each contact decides about the order of the
+            // requests.
             let hasSameCallID = table.has(callID: request.callID, at: slot)
             if hasSameCallID, table[slot].cseq >= request.cseq.number { return nil }
             if hasSameCallID, table.has(contact: contact, at: slot) { refreshed = slot }
@@ -108,7 +109,7 @@ package struct RegisterProcessor: Sendable {
         return .accepted(plan(refresh, binding.nonce, of: request, contact, for: aor, on: flow, now: now))
     }
 
-    /// The plan of a refresh that the store must write before the 200 is sent.
+    /// The changes of a refresh that the store must write before the daemon sends the 200.
     func plan(
         _ refresh: ContactRefresh, _ nonce: KeptNonce, of request: SIPRequest, _ contact: ByteString,
         for aor: AddressOfRecord, on flow: Flow, now: Moment
@@ -148,11 +149,13 @@ package struct RegisterProcessor: Sendable {
         case new, repeated, late
     }
 
-    /// Compares the CSeq of a REGISTER with all bindings that have its Call-ID, even if the REGISTER does not name
-    /// them. A REGISTER that was overtaken must not restore a contact that the device has left.
+    /// Compares the CSeq of a REGISTER with all bindings that have the REGISTER's Call-ID, even if the REGISTER does
+    /// not name them. A REGISTER that a later REGISTER has overtaken must not restore a contact that the device has
+    /// left.
     ///
-    /// Bindings whose granted time has ended do not count. Otherwise an old push contact would exclude a client that
-    /// starts again with a low CSeq and the old Call-ID.
+    /// Bindings whose granted time has ended do not count in the comparison of CSeq numbers. If bindings counted after
+    /// their granted time, an old push contact would exclude a client that starts again with a low CSeq and the old
+    /// Call-ID.
     private func order(of request: SIPRequest, among stored: [StoredContact], now: Instant) -> Order {
         var order = Order.new
         let flow = request.contacts.first.flatMap(RegistrationFlow.init)
@@ -165,8 +168,8 @@ package struct RegisterProcessor: Sendable {
         return order
     }
 
-    /// Handles a REGISTER with `Contact: *` (RFC 3261 section 10.2.2), which must have `Expires: 0` and no other
-    /// contacts.
+    /// Handles a REGISTER with `Contact: *` (RFC 3261 section 10.2.2), which must have `Expires: 0` and no further
+    /// Contact.
     private func removeAll(
         _ stored: [StoredContact], _ request: SIPRequest, _ plan: RegisterPlan
     ) -> RegisterDecision {

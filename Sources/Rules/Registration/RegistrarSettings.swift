@@ -6,10 +6,11 @@ import Timekeeping
 package struct RegistrarSettings: SettingsGroup, Equatable {
     /// The response to a REGISTER with a push service that the daemon does not serve (RFC 8599 section 5.6.1, rule P2).
     ///
-    /// ECSS-10 does not define this case. RFC 8599 allows 555 if no other proxy on the path supports the push service.
-    /// The 555 tells the app that the daemon will not wake the phone.
+    /// The documentation of ECSS-10 does not define the response to an unsupported push service. RFC 8599 allows 555 if
+    /// no other proxy on the path supports the push service. A 555 tells the app that the daemon will not wake the
+    /// phone.
     package enum UnsupportedPush: String, Hashable, Sendable, CaseIterable {
-        /// The REGISTER is refused with 555.
+        /// The daemon refuses the REGISTER with 555.
         case reject = "reject-555"
         /// The contact is accepted without pushes, and expires like a contact without push parameters.
         case ordinary
@@ -32,15 +33,16 @@ package struct RegistrarSettings: SettingsGroup, Equatable {
     /// The parts of a Contact from which the daemon reads the name of the device, in the order in which they are tried.
     package var labelSources: [LabelSource] = [.label, .instance]
     package var unsupportedPush = UnsupportedPush.reject
-    /// The value of `+sip.pnsreg`; zero if the daemon does not announce it.
+    /// The value of `+sip.pnsreg`; zero if the daemon does not announce `+sip.pnsreg`.
     package var announcedRefresh: Duration = .seconds(130)
     package var announcesPURR = false
-    /// How long before a contact expires the daemon sends its phone a refresh push; zero if it sends none.
+    /// How long before a contact expires the daemon sends its phone a refresh push; zero if the daemon sends no refresh
+    /// push.
     package var refreshPushLead: Duration = .zero
-    /// The value of the header field Flow-Timer; zero if the daemon does not send it.
+    /// The value of the header field Flow-Timer; zero if the daemon does not send this field.
     package var flowTimer: Duration = .zero
-    /// The push tokens that registrations accept. The value is computed from the push settings, and is not a key of
-    /// this group.
+    /// The push tokens that registrations accept. The accepted push tokens are computed from the push settings, and are
+    /// not a key of the group `registrar`.
     package var push = PushAcceptance()
 
     package init() {}
@@ -51,7 +53,7 @@ package struct RegistrarSettings: SettingsGroup, Equatable {
             "The lifetime of a contact if its REGISTER names no expiry."),
         .duration(
             "min-expires", in: .seconds(1)...(.seconds(3600)), \.minExpiry,
-            "The minimum lifetime of a contact. A REGISTER with a shorter Expires gets 423. Raise min-expires if phones register too often."
+            "The minimum lifetime of a contact. A REGISTER with a shorter Expires gets 423. To make phones register less often, raise min-expires."
         ),
         .duration(
             "max-expires", in: .seconds(60)...maxDuration, \.maxExpiry,
@@ -64,21 +66,21 @@ package struct RegistrarSettings: SettingsGroup, Equatable {
             "label", of: .choice, \.labelSources,
             "How the daemon recognises a phone that has a new push token: by the Contact parameter label, or by the "
                 + "instance (+sip.instance). The new contact replaces the contact with the same label or instance. If the "
-                + "Contact has a label and an instance, the first entry of this list decides."
+                + "Contact has a label and an instance, the first entry of registrar.label decides."
         ),
         .choice(
             "unsupported-push", \.unsupportedPush,
-            "How the daemon treats a REGISTER whose push service is unknown or switched off, or whose push token fits no app in the settings (docs/Providers.md). reject-555: the REGISTER gets 555 with a Warning that gives the reason. ordinary: the daemon stores the contact, sends it no pushes, and removes it when it expires."
+            "How the daemon treats a REGISTER whose push service is unknown or switched off, or whose push token fits no app in the settings (docs/Providers.md). With reject-555, the REGISTER gets 555 with a Warning that gives the reason. With ordinary, the daemon stores the contact, sends it no pushes, and removes it when it expires."
         ),
         .duration(
             "announce-refresh", in: .zero...maxDuration, \.announcedRefresh,
             "Ask phones that can wake up by themselves (+sip.pnsreg) to register again at least this long before "
-                + "their contact expires. The value must be more than 120 s (RFC 8599). 0s: do not ask phones. "
-                + "Whether or not phones are asked, the daemon keeps expired contacts with push parameters."
+                + "their contact expires. announce-refresh must be more than 120 s (RFC 8599). With 0s, the daemon does not ask phones to register early. "
+                + "The daemon keeps expired contacts with push parameters in any case."
         ),
         .duration(
             "refresh-push", in: .zero...maxDuration, \.refreshPushLead,
-            "Wake a phone by a silent push if its registration would expire within this time. refresh-push must be at least 180s (RFC 8599 section 5.5), and less than default-expires. A REGISTER with push parameters and an Expires below refresh-push gets 423. 0s: the daemon sends no pushes for refreshing. Even if refresh-push is 0s, calls wake a phone whose registration has expired."
+            "Wake a phone by a silent push if its registration would expire within this time. refresh-push must be at least 180s (RFC 8599 section 5.5), and less than default-expires. A REGISTER with push parameters and an Expires below refresh-push gets 423. With 0s, the daemon sends no pushes for refreshing. Calls wake a phone whose registration has expired even if refresh-push is 0s."
         ),
         .bool(
             "announce-purr", \.announcesPURR,
@@ -86,7 +88,7 @@ package struct RegistrarSettings: SettingsGroup, Equatable {
         ),
         .duration(
             "flow-timer", in: .zero...(.seconds(86_400)), \.flowTimer,
-            "How often a phone with several flows (RFC 5626) must send something on each flow. The daemon writes this time into the header field Flow-Timer of the 200 to the phone's REGISTER. The daemon closes a connection that is silent for ten seconds longer than flow-timer. The daemon tries a silent UDP flow after the phone's other flows. If the silent flow is the phone's only flow, the daemon wakes the phone by a push. 0s: the daemon sends no Flow-Timer, and keeps silent connections."
+            "How often a phone with several flows (RFC 5626) must send something on each flow. The daemon writes the value of flow-timer into the header field Flow-Timer of the 200 to the phone's REGISTER. The daemon closes a connection that is silent for ten seconds longer than flow-timer. The daemon tries a silent UDP flow after the phone's other flows. If the silent flow is the phone's only flow, the daemon wakes the phone by a push. With 0s, the daemon sends no Flow-Timer, and keeps silent connections."
         ),
     ]
 
@@ -110,9 +112,9 @@ package struct RegistrarSettings: SettingsGroup, Equatable {
 }
 
 extension RegistrarSettings {
-    /// The value of the header field Flow-Timer in seconds; `nil` if the daemon does not send it.
+    /// The value of the header field Flow-Timer in seconds; `nil` if the daemon does not send this field.
     var flowTimerSeconds: UInt32? { flowTimer == .zero ? nil : ContactLifetime.seconds(flowTimer) }
 
-    /// The value of `+sip.pnsreg` in seconds; `nil` if the daemon does not announce it.
+    /// The value of `+sip.pnsreg` in seconds; `nil` if the daemon does not announce `+sip.pnsreg`.
     var refreshSeconds: UInt32? { announcedRefresh == .zero ? nil : ContactLifetime.seconds(announcedRefresh) }
 }

@@ -4,14 +4,14 @@ package import SIPGrammar
 /// One of the flows from a device to its registrar (RFC 5626): a Contact with `+sip.instance` and `reg-id`.
 ///
 /// Contacts with one instance and different `reg-id` numbers are flows of one device. A new contact replaces an old
-/// contact with the same instance and number, even if URI, token and Call-ID differ.
+/// contact with an equal instance and `reg-id`, even if URI, token and Call-ID differ.
 package struct RegistrationFlow: Hashable, Sendable {
-    /// The instance in lower case, without quotes and angle brackets.
+    /// The instance of the device in lower case, without quotes and angle brackets.
     package let instance: ByteString
     /// The value of `reg-id`, from 1 to 2^31 - 1.
     package let number: UInt32
 
-    /// Reads the flow that a Contact describes.
+    /// Reads the outbound flow (`reg-id` and instance) that a Contact describes.
     ///
     /// - Returns: `nil` for a Contact without `+sip.instance` or `reg-id`, and for an instance that many devices can
     ///   have.
@@ -30,7 +30,8 @@ package struct RegistrationFlow: Hashable, Sendable {
 enum OutboundSupport {
     /// The client does not ask for outbound flows, so `reg-id` has no meaning.
     case notAsked
-    /// The client supports outbound flows, but a hop between the client and the daemon does not. The REGISTER gets 439.
+    /// The client supports outbound flows, but a hop between the client and the daemon does not. If a hop does not
+    /// support outbound flows, the REGISTER gets 439.
     case hopLacks
     case applies
 
@@ -39,8 +40,7 @@ enum OutboundSupport {
             self = .notAsked
             return
         }
-        // Each proxy adds its Path value above the others, so the last Path value was added by the first hop of the
-        // client.
+        // Each proxy adds its Path value above the others, so the client's first hop has added the last Path value.
         if let first = request.path.last {
             self = first.uri.parameters.contains("ob") ? .applies : .hopLacks
         } else {

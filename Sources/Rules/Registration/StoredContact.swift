@@ -4,23 +4,23 @@ import PushDelivery
 import SIPGrammar
 import Timekeeping
 
-/// A binding in a form for comparisons with the contacts of a REGISTER: its text is parsed, and its token and label are
-/// read.
+/// A binding in a form for comparisons with the contacts of a REGISTER: the contact's text is parsed, and its token and
+/// label are read.
 ///
-/// This type is a class, because many functions read it, and each copy of a struct would retain many slices.
+/// ``StoredContact`` is a class, because many functions read it, and each copy of a struct would retain many slices.
 final class StoredContact {
     let id: DeviceID
     let binding: Binding
     let address: NameAddress
-    /// The contact's URI in a form for comparisons, made at the first comparison.
+    /// The contact's URI in a form for comparisons, which is made at the first comparison.
     private(set) lazy var uri = ComparableURI(address.uri)
-    /// The push token in the contact, even if the daemon does not use it.
+    /// The push token in the contact, even if the daemon does not use the token.
     let token: PushToken?
     /// Whether the contact is a push contact, so that it stays until rule R8 removes it.
     let isPush: Bool
     let label: DeviceLabel?
     let callID: ByteString
-    /// The flow of the contact by RFC 5626; `nil` if the contact has none.
+    /// The flow of the contact by RFC 5626; `nil` if the contact has no such flow.
     let flow: RegistrationFlow?
 
     var cseq: UInt32 { binding.cseq }
@@ -36,7 +36,7 @@ final class StoredContact {
         }
     }
 
-    /// Whether this contact and `other` are flows of one device.
+    /// Whether the stored contact and `other` are flows of one device.
     func isFlow(besides other: StoredContact) -> Bool {
         guard let flow, let another = other.flow else { return false }
         return flow.isOfSameDevice(as: another)
@@ -47,7 +47,7 @@ final class StoredContact {
         self.binding = binding
         self.address = address
         self.isPush = isPush
-        // A token that the settings no longer accept still identifies its device, so it is read, too.
+        // A token that the settings no longer accept still identifies its device, so the token is read too.
         token =
             PushProvider(number: binding.provider).flatMap { PushToken($0, in: address.uri) }
             ?? PushParameters(contact: address, settings: settings).token

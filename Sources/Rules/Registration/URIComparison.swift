@@ -3,7 +3,7 @@ package import Bytes
 package import SIPGrammar
 
 extension SIPURI {
-    /// Whether two hosts are equal. Upper and lower case are equal in names, and IPv6 addresses are compared as
+    /// Whether two hosts are equal. In host names, upper and lower case are equal; IPv6 addresses are compared as
     /// numbers.
     package static func isSameHost(_ left: ByteString, _ right: ByteString) -> Bool {
         if left.equalsIgnoringCase(right) { return true }
@@ -13,7 +13,8 @@ extension SIPURI {
         return a == b
     }
 
-    /// The `name=value` pairs of the URI headers, after `?`. The pairs are sorted, because their order has no meaning.
+    /// The `name=value` pairs of the URI headers, after `?`. The pairs of URI headers are sorted, because their order
+    /// has no meaning.
     fileprivate static func headerSet(_ headers: ByteString?) -> [[UInt8]] {
         guard let headers else { return [] }
         return headers.split(at: [UInt8(ascii: "&")]).map { pair in
@@ -35,8 +36,8 @@ struct ComparableURI {
     private let parameters: [Hashed]
     private let headers: [[UInt8]]
 
-    /// A parameter, stored as the hashes of its name and its value. Only contacts of one user are compared, so a hash
-    /// collision harms only the user who caused it.
+    /// A parameter of a URI, stored as the hashes of its name and its value. Only contacts of one user are compared, so
+    /// a hash collision harms only the user who caused it.
     private struct Hashed {
         let name: UInt64
         let value: UInt64
@@ -54,8 +55,8 @@ struct ComparableURI {
         let all = uri.parameters
         all.forEachPlace { bytes, place in
             let isPush = place.isPush(in: bytes)
-            // The values of push parameters are compared as bytes, and all other values without case. A missing value
-            // differs from an empty value.
+            // The values of push parameters are compared as bytes, and all other values without case. In a comparison
+            // of URIs, a missing value differs from an empty value.
             let value = place.value.map { all.text[$0].withEscapesNormalized() }
             hashed.append(
                 Hashed(
@@ -70,8 +71,8 @@ struct ComparableURI {
 
     /// Whether two URIs are equivalent by RFC 3261 section 19.1.4 and RFC 8599 section 5.3.
     ///
-    /// Equivalence is not transitive: a parameter that only one of the URIs has is ignored, unless it is one of the
-    /// parameters that both must have.
+    /// The equivalence of URIs is not transitive: a parameter that only one URI has is ignored, unless both URIs must
+    /// have it.
     ///
     /// If `ignoringPush` is true, all push parameters are ignored, for a device that switches its pushes on or off.
     func isEquivalent(to other: ComparableURI, ignoringPush: Bool = false) -> Bool {
@@ -82,8 +83,8 @@ struct ComparableURI {
             && Self.agree(parameters, other.parameters, ignoringPush: ignoringPush) && headers == other.headers
     }
 
-    /// Whether the parameters of two URIs agree. All values of a name must equal the first value of this name in the
-    /// other URI, and some parameters must be in both URIs.
+    /// Whether the parameters of two URIs agree. All values of a parameter must equal the first value of the same
+    /// parameter in the other URI, and some parameters must be in both URIs.
     private static func agree(_ these: [Hashed], _ those: [Hashed], ignoringPush: Bool) -> Bool {
         var left = 0
         var right = 0
@@ -131,7 +132,7 @@ extension ParameterPlace {
 
     private static func isPush(_ bytes: Span<UInt8>, _ name: Range<Int>) -> Bool {
         guard name.count > 3 else { return false }
-        // The first eight bytes of a name, as one number, identify all known names that are not longer.
+        // The first eight bytes of a name, as one number, identify all known names of at most eight bytes.
         let word = bytes.lowercasedWord(name)
         if word & 0xff_ffff == ("pn-" as StaticString).word {
             return word != ("pn-purr" as StaticString).word || name.count > 8

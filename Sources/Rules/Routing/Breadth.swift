@@ -8,13 +8,14 @@ package enum Breadth {
 
     package static func allowed(to request: SIPRequest, targets: Int) -> UInt32 {
         guard let value = request.frame.firstValue(of: .maxBreadth) else {
-            // If a user has more contacts than the limit, the INVITE is nevertheless sent to all of them.
+            // The daemon sends an INVITE to all contacts of a user, even if the user has more contacts than the maximum
+            // Max-Breadth.
             return max(most, UInt32(clamping: targets))
         }
         return min(value.decimal(as: UInt32.self) ?? most, most)
     }
 
-    /// The Max-Breadth that each target gets; 0 if the request has too many targets.
+    /// The Max-Breadth that each target of a request gets; 0 if the request has too many targets.
     package static func share(of request: SIPRequest, among targets: Int) -> UInt32 {
         let allowed = allowed(to: request, targets: targets)
         return targets > 0 ? allowed / UInt32(clamping: targets) : allowed

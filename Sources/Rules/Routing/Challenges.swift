@@ -2,7 +2,7 @@ package import Bytes
 package import SIPGrammar
 
 extension SIPResponse {
-    /// Whether a 401 or 407 asks for passwords only in these realms.
+    /// Whether a 401 or 407 asks for passwords only in the given realms.
     ///
     /// A challenge in the daemon's own realms is useless, because the daemon removes credentials for its realms from
     /// requests (T9.8, T9.17).

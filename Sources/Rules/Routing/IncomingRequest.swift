@@ -19,11 +19,12 @@ package struct IncomingRequest {
     package private(set) var key: TransactionKey?
     /// The user whose right password came with the request; `nil` if no right password came.
     package private(set) var sender: AddressOfRecord?
-    /// The nonce with which a REGISTER has proved its user; `nil` if it proved no user.
+    /// The nonce with which a REGISTER has proved its user; `nil` if the REGISTER proved no user.
     package private(set) var nonce: NonceUse?
     /// Whether the request has waited for the answer of a source of users.
     package private(set) var hasWaited = false
-    /// The request's server transaction; `nil` if the request has none, so that responses are sent without state.
+    /// The request's server transaction; `nil` if the request has no transaction, so that its responses are sent
+    /// without state.
     package private(set) var server: ServerTransactionID?
 
     package init(_ request: SIPRequest, on flow: Flow, isTrusted: Bool) {
@@ -54,14 +55,14 @@ package struct IncomingRequest {
         return incoming
     }
 
-    /// A copy of the request with the user whose password it has shown.
+    /// A copy of the request with the user whose password came with the request.
     package func proved(by sender: AddressOfRecord?) -> IncomingRequest {
         var proved = self
         proved.sender = sender
         return proved
     }
 
-    /// A copy of the REGISTER with the nonce by which it has proved its user.
+    /// A copy of the REGISTER with the nonce by which its sender has authenticated.
     package func proved(with nonce: NonceUse?) -> IncomingRequest {
         var proved = self
         proved.nonce = nonce
@@ -82,8 +83,8 @@ package struct IncomingRequest {
         return matched
     }
 
-    /// The maximum length in bytes of a response to this request; only responses to unauthenticated senders have a
-    /// limit (T4.1).
+    /// The maximum length in bytes of a response to the request; only responses to unauthenticated senders have a limit
+    /// (T4.1).
     package var answerLimit: Int { isTrusted ? .max : flow.answerLimit(to: request.frame) }
 
     package func response(_ status: Status, toTag: ToTag?, fields: [AddedField]) -> [UInt8] {

@@ -9,7 +9,8 @@ package struct Listener: Sendable {
     package let number: UInt16
     package let transport: Transport
     package let bound: Endpoint
-    /// The `host:port` for Via and Record-Route, which is the advertised name or else the bound address.
+    /// The `host:port` of the listener for Via and Record-Route: the advertised name or, if none is advertised, the
+    /// bound address.
     package let sentBy: ByteString
 
     package init(number: UInt16, transport: Transport, bound: Endpoint, sentBy: ByteString) {
@@ -30,7 +31,7 @@ package struct LocalIdentity: Sendable {
     ///
     /// A linear search costs less than a hash table, because the list is short.
     private let sentBys: [(host: ByteString, port: UInt16)]
-    /// All addresses at which the daemon listens, so that a message to one of them would come back to the daemon.
+    /// All addresses at which the daemon listens; a message to one of these addresses would come back to the daemon.
     private let ownPlaces: [(transport: Transport, port: UInt16, address: IPAddress)]
 
     /// Creates the identity from the SIP listeners, the domains and the addresses of this machine.
@@ -84,9 +85,10 @@ package struct LocalIdentity: Sendable {
     /// Whether any listener speaks TLS, so that `sips:` requests can be sent.
     package var hasTLS: Bool { listeners.contains { $0.transport == .tls } }
 
-    /// Whether a message to this endpoint would come back to one of the daemon's own listeners (T9.4).
+    /// Whether a message to the endpoint would come back to one of the daemon's own listeners (T9.4).
     package func isOurs(_ transport: Transport, _ endpoint: Endpoint) -> Bool {
-        // A TCP connection to the daemon's TLS port would be refused, but it would reach this daemon.
+        // A TCP connection to the daemon's own TLS port counts as local too, because the connection would reach the
+        // daemon.
         for place in ownPlaces
         where place.port == endpoint.port && place.transport.isReliable == transport.isReliable {
             if place.address == endpoint.address { return true }
@@ -97,7 +99,7 @@ package struct LocalIdentity: Sendable {
             {
                 return true
             }
-            // The kernel connects to loopback if the destination is the unspecified address.
+            // The unspecified address counts as a loopback address here, because the kernel then connects to loopback.
             if endpoint.address.isUnspecified, place.address.isLoopback { return true }
         }
         return false
@@ -122,7 +124,7 @@ package struct LocalIdentity: Sendable {
         return false
     }
 
-    /// The domain of the user that a URI names; `nil` if the URI's host is not the daemon's.
+    /// The domain of the user that a URI names; `nil` if the URI's host is not the daemon's own.
     ///
     /// If the host of the URI is one of the daemon's addresses, the user belongs to the first domain.
     package func home(of uri: SIPURI) -> ByteString? {
@@ -160,7 +162,7 @@ package struct LocalIdentity: Sendable {
 }
 
 extension LocalIdentity {
-    /// The user who makes a call: the user who has shown a password, or else the user in From.
+    /// The user who makes a call: the authenticated user or, if the caller has not authenticated, the user in From.
     package func callingUser(of incoming: IncomingRequest) -> AddressOfRecord? {
         if let sender = incoming.sender { return sender }
         let from = incoming.request.from.uri

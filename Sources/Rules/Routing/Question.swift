@@ -6,9 +6,9 @@ package import SIPGrammar
 package enum Question {
     /// The OPTIONS asks a phone whether it is awake, since any response is a sign of life.
     case phone
-    /// The OPTIONS asks the upstream's server at this address whether it is up.
+    /// The OPTIONS asks the upstream's server at the given endpoint whether it is up.
     case upstream(Endpoint)
-    /// The OPTIONS asks a PBX's server at this endpoint whether it is up; the number is the PBX's index in
+    /// The OPTIONS asks a PBX's server at the given endpoint whether it is up; the number is the PBX's index in
     /// `ProxySettings.upstreamRegistrations`.
     case pbx(Int, Endpoint)
     /// The OPTIONS is sent to an address of the daemon's advertised host name, to see whether the address leads to this
@@ -20,9 +20,9 @@ package enum Question {
 package struct QuestionRequest {
     /// The receiver's URI in its original, escaped form, because a decoded user part could contain line ends.
     package let target: ByteString
-    /// The daemon's host in From and Call-ID.
+    /// The daemon's host in the From and Call-ID of the OPTIONS.
     package let host: ByteString
-    /// The daemon's host and port for Contact; `nil` if the OPTIONS has no Contact.
+    /// The daemon's host and port in the Contact of the OPTIONS; `nil` if the OPTIONS has no Contact.
     package let contact: ByteString?
     /// The value of the OPTIONS request's topmost Via.
     package let via: ByteString

@@ -49,11 +49,11 @@ package enum RequestRules {
 
     /// Whether an event only reports a state, and gives the phone no order.
     ///
-    /// The list `reports` has those event packages registered with IANA that phones support.
+    /// The list `reports` has the event packages registered with IANA that phones support.
     private static func isReport(_ value: ByteString) -> Bool {
         let end = value.firstIndex(of: UInt8(ascii: ";")) ?? value.count
         var name = value[0..<end].trimmed()
-        // An event with the suffix `.winfo` only reports who watches another event, which gives no order either (RFC
+        // An event with the suffix `.winfo` only reports who subscribes to an event, and gives the phone no order (RFC
         // 3857).
         let suffix = name.count - ".winfo".utf8.count
         if suffix > 0, name[suffix..<name.count].equalsIgnoringCase(".winfo") { name = name[0..<suffix] }

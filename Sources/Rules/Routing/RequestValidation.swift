@@ -4,7 +4,8 @@ package import SIPTransactions
 
 /// Checks whether a request can be forwarded, in the order of RFC 3261 section 16.3.
 ///
-/// The parser has already checked the syntax. Authentication is checked later, because it depends on the route.
+/// The SIP parser has checked the syntax of the request before ``RequestValidation`` sees the request. The sender's
+/// password is checked later, because the check depends on the route.
 package enum RequestValidation {
     /// The refusal of a request; `nil` if the request is accepted.
     ///
@@ -60,10 +61,10 @@ package enum RequestValidation {
         return refusal
     }
 
-    /// Whether the request has passed this daemon before with the same values for routing, so that it runs in a loop
+    /// Whether the request has already passed this daemon with the same values for routing, so that it runs in a loop
     /// (RFC 5393 section 4.2).
     ///
-    /// In a loop, one of the Vias is the daemon's own and has the same loop hash.
+    /// A request runs in a loop if one of its Vias is the daemon's own and has the loop hash of the present request.
     private static func isLooped(
         _ request: SIPRequest, fromTrusted: Bool, _ branchKey: BranchKey
     ) -> Bool {
@@ -78,7 +79,7 @@ package enum RequestValidation {
 
     /// The branch parameter in the unparsed value of a Via.
     ///
-    /// A plain text search is enough, because the daemon's own Vias have no quotes or folds.
+    /// A plain text search for the branch is enough, because the daemon's own Vias have no quotes or folds.
     package static func branch(in via: ByteString) -> ByteString? {
         let key: StaticString = "branch=z9hG4bK"
         guard via.count > key.utf8CodeUnitCount else { return nil }
@@ -96,8 +97,8 @@ package enum RequestValidation {
 
     /// A hash of all values that decide where a request is sent (RFC 3261 section 16.6 item 8).
     ///
-    /// The hash includes whether the sender is trusted, because a phone's INVITE can come back from the PBX unchanged,
-    /// and is then sent to another place.
+    /// The loop hash includes whether the sender is trusted: a phone's INVITE can come back from the PBX unchanged, and
+    /// is then sent to another place.
     package static func loopHash(_ request: SIPRequest, fromTrusted: Bool) -> UInt64 {
         var hash = FNV1a()
         hash.mix(fromTrusted ? 1 : 0)

@@ -5,7 +5,7 @@ import SIPGrammar
 package struct ResolvedHop: Hashable, Sendable {
     package let transport: Transport
     package let endpoint: Endpoint
-    /// Whether the URI or the settings demand this transport, even for a large request (RFC 3261 section 18.1.1).
+    /// Whether the URI or the settings demand the hop's transport, even for a large request (RFC 3261 section 18.1.1).
     package let isFixed: Bool
     /// A number for the host name that the server's certificate must prove, if the transport uses certificates.
     package let server: ServerNumber
@@ -19,7 +19,7 @@ package struct ResolvedHop: Hashable, Sendable {
         self.server = server
     }
 
-    /// Whether this hop and the flow lead to the same server; over different transports, a server may have different
+    /// Whether the hop and the flow lead to the same server; over different transports, a server may have different
     /// ports.
     package func isSameServer(as flow: Flow) -> Bool {
         endpoint.address == flow.remote.address && (endpoint.port == flow.remote.port || transport != flow.transport)

@@ -13,7 +13,7 @@ package enum RouteSet {
         /// Whether the Route header fields must be rewritten, because the daemon's own values were removed.
         package var changed: Bool
 
-        /// The URI to which the request is sent: the first Route, or else the Request-URI.
+        /// The URI to which the request is sent: the first Route or, if there is none, the Request-URI.
         package var target: SIPURI { routes.first?.uri ?? requestURI }
 
         /// Whether the request needs TLS on every hop (RFC 5630).
@@ -38,13 +38,13 @@ package enum RouteSet {
         /// The request has a dialog token that this daemon wrote into the Record-Route when the dialog began.
         case dialog(DialogPass, Next)
         case initial(Next)
-        /// The request has a forged dialog token, or the token of another dialog.
+        /// The request has a forged dialog token, or the dialog token of a different dialog.
         case forged
     }
 
     /// Removes the daemon's own Route values, and reads the dialog token in them.
     ///
-    /// The closure `open` decodes a dialog token, and returns `nil` for a token that does not belong to this request.
+    /// The closure `open` decodes a dialog token; for a token that does not belong to the request, it returns `nil`.
     package static func preprocess(
         _ request: SIPRequest, identity: LocalIdentity, open: (ByteString) -> DialogPass?
     ) -> Kind {
@@ -69,8 +69,9 @@ package enum RouteSet {
                 next.changed = true
                 continue
             }
-            // A second Route value with the same token belongs to the other transport of the dialog. A Route value with
-            // another token belongs to the call's second pass through this daemon, and stays.
+            // If both sides of the dialog use different transports, a second Route value with the same dialog token
+            // names the second transport. A Route value with another token belongs to the call's second pass through
+            // this daemon, and stays.
             if let tokenText, user != tokenText { break }
             next.routes.removeFirst()
             next.changed = true

@@ -3,13 +3,13 @@ package import SIPGrammar
 
 extension RequestEdits {
     /// Removes header fields that must not leave this daemon: identity fields of an untrusted sender (T9.7), and
-    /// credentials for our own realms (T9.8). Bearer tokens name no realm, so all of them are removed if this daemon
-    /// accepts bearer tokens (T40.7).
+    /// credentials for the daemon's own realms (T9.8). If this daemon accepts bearer tokens, all bearer tokens are
+    /// removed, because they name no realm (T40.7).
     ///
     /// - Parameters:
     ///   - incoming: the request.
     ///   - stripped: the setting `stripped`, which applies to untrusted senders.
-    ///   - realms: our own realms.
+    ///   - realms: the daemon's own realms.
     ///   - takesTokens: whether this daemon accepts bearer tokens.
     package mutating func strip(
         _ incoming: IncomingRequest, _ stripped: HeaderFilter, realms: [ByteString], takesTokens: Bool

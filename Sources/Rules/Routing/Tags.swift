@@ -15,7 +15,7 @@ package struct Tags {
         return ToTag(mixed)
     }
 
-    /// A tag for a response without a transaction, equal for each copy of the request (RFC 3261 section 8.2.7).
+    /// A To tag for a response without a transaction, equal for each copy of the request (RFC 3261 section 8.2.7).
     package func stateless(for request: SIPRequest) -> ToTag {
         var hasher = Hasher()
         hasher.combine(key)

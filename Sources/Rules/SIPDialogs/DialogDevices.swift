@@ -6,8 +6,8 @@ import Registration
 /// Remembers which phone takes part in a dialog, so that an INVITE with Replaces finds the phone (RFC 3891, RFC 8599
 /// section 7).
 ///
-/// If the table is full, the oldest dialog is removed. The table is lost when the process ends. If Replaces names no
-/// known phone, the INVITE is sent to all devices of the user.
+/// If the table of dialogs is full, the oldest dialog is removed. The table of dialogs is lost when the process ends.
+/// If Replaces names no known phone, the INVITE is sent to all devices of the user.
 package struct DialogDevices {
     private let limit: Int
     private var devices: [Int: DeviceID] = [:]
@@ -15,11 +15,11 @@ package struct DialogDevices {
 
     package init(limit: Int = 65_536) { self.limit = limit }
 
-    /// Notes that a phone takes part in the dialog with this Call-ID and this tag of the phone.
+    /// Notes that a phone takes part in the dialog with the given Call-ID; `tag` is the phone's tag.
     package mutating func note(_ device: DeviceID, callID: ByteString, tag: ByteString) {
         let key = Self.key(callID, tag)
-        // The table gets all its memory now, because moving tens of thousands of entries into a larger table takes
-        // milliseconds.
+        // The table of dialogs gets all its memory at the first dialog, because moving tens of thousands of entries
+        // into a larger table takes milliseconds.
         if order.isEmpty { devices.reserveCapacity(limit + 1) }
         guard devices.updateValue(device, forKey: key) == nil else { return }
         order.append(key)

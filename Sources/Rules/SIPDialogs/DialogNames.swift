@@ -5,20 +5,21 @@ package import SIPTransactions
 
 /// The names of the phones in a dialog, as they were when the dialog began (T20.7).
 ///
-/// The names are hashes of the URIs, and of the display names that the caller gave to itself and to the callee. No peer
-/// can search for two names with the same hash, because the key of the hashes is in the sealed token.
+/// The names in a dialog are hashes of the URIs, and of the display names that the caller gave to itself and to the
+/// callee. No peer can search for two names with the same hash, because the key of the hashes is in the encrypted
+/// token.
 package struct DialogNames: Hashable, Sendable {
-    /// The key of the hashes, which has 24 bits.
+    /// The key of the name hashes, which has 24 bits.
     package let key: UInt32
-    /// The caller's name; `nil` if the caller is allowed to change its name, such as a trusted peer (RFC 4916).
+    /// The caller's name; `nil` if the caller may change its name, as a trusted peer may (RFC 4916).
     package let caller: Caller?
     package let callee: Callee?
 
     package struct Callee: Hashable, Sendable {
         /// A hash of the callee's URI and a hash of its name, 24 bits each.
         ///
-        /// The hash `name` is that of the display name in To, or zero without a display name, or `nil` in tokens of
-        /// older versions.
+        /// The hash `name` is made from the display name in To; it is zero if To has no display name, and `nil` in
+        /// tokens of older versions.
         package let uri: UInt32
         package let name: UInt32?
 
@@ -63,7 +64,7 @@ package struct DialogNames: Hashable, Sendable {
             ? Callee(uri: Self.hash(request.to.uri, key), name: Self.hash(request.to.displayName, key)) : nil
     }
 
-    /// Whether a phone is allowed to use this From in a request inside the dialog.
+    /// Whether a phone may use the From `from` in a request inside the dialog.
     ///
     /// A caller can leave out its display name, but must not change it. A callee's display name is checked by
     /// ``isForeign(_:)``.
@@ -86,7 +87,7 @@ package struct DialogNames: Hashable, Sendable {
 
     // MARK: Hashes
 
-    /// A hash of user and host; all spellings of one user have the same hash.
+    /// A hash of a URI's user and host; all spellings of one user have the same hash.
     ///
     /// The hash of a URI other than sip, sips and tel is made from the URI without its parameters.
     private static func hash(_ uri: SIPURI, _ key: UInt32) -> UInt32 {

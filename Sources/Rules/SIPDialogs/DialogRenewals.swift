@@ -4,20 +4,21 @@ package import Timekeeping
 
 /// The expiry of each dialog: the expiry of its token, or a later time if a request has renewed the dialog (T20.5).
 ///
-/// The table stores only renewals. If the table is full, the renewal that expires first is dropped.
+/// The table ``DialogRenewals`` stores only renewals. If the table of renewals is full, the renewal that expires first
+/// is dropped.
 package struct DialogRenewals {
     package let limit: Int
     private var ends: [UInt64: UnixTime] = [:]
-    /// The renewals in the order of their expiry.
+    /// The renewals of dialog tokens in the order of their expiry.
     ///
-    /// An older renewal of a dialog that was renewed twice stays in this queue and is ignored.
+    /// If a dialog was renewed twice, the older renewal stays in the queue, and the queue's reader ignores it.
     private var order = Queue<(digest: UInt64, until: UnixTime)>()
 
     package init(limit: Int = 100_000) { self.limit = limit }
 
     package var count: Int { ends.count }
 
-    /// The numbers of the keys that sealed the tokens of renewed dialogs; the keys are needed as long as the dialogs
+    /// The numbers of the keys that encrypted the tokens of renewed dialogs; the keys are needed as long as the dialogs
     /// live.
     package func keys(at date: UnixTime) -> Set<UInt8> {
         Set(ends.lazy.filter { $0.value >= date }.map { UInt8(truncatingIfNeeded: $0.key >> 56) })
@@ -39,10 +40,11 @@ package struct DialogRenewals {
     }
 }
 
-/// The flows on which phones have shown a password inside a dialog. A flow that the dialog's token has is not stored.
+/// The flows on which phones have authenticated by a password inside a dialog. A flow is not stored here if the dialog
+/// token already contains the flow.
 ///
-/// On a flow that has shown the password, later requests of the phone pass without a password, because an ACK cannot be
-/// challenged (RFC 3261 section 22.1).
+/// On a flow on which the phone has authenticated, later requests of the phone need no password, because an ACK cannot
+/// be challenged (RFC 3261 section 22.1).
 package struct ProvedPlaces {
     private struct Key: Hashable {
         let digest: UInt64
@@ -58,10 +60,11 @@ package struct ProvedPlaces {
     private var flows: [Key: Flow] = [:]
     private var order = Queue<Key>()
 
-    /// The flow on which the sender of a request has shown a password in this dialog; `nil` if there is none.
+    /// The flow on which the sender of a request has authenticated in the dialog; `nil` if the sender has not
+    /// authenticated on a flow.
     package subscript(pass: DialogPass) -> Flow? { flows[Key(pass)] }
 
-    /// Notes that the sender of a request has shown a password on this flow.
+    /// Notes that the sender of a request has authenticated on a flow.
     package mutating func note(_ flow: Flow, for pass: DialogPass) {
         let key = Key(pass)
         if flows.updateValue(flow, forKey: key) == nil { order.append(key) }

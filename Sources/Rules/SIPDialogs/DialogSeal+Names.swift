@@ -4,12 +4,12 @@ package import Registration
 
 /// Seals and opens temporary GRUUs (RFC 5627) and `pn-purr` values (RFC 8599), each in one block.
 extension DialogSeal {
-    /// The purpose of a sealed block, in the last of the block's sixteen bytes.
+    /// The purpose of an encrypted block, in the last of the block's sixteen bytes.
     private enum Purpose {
         /// The last two bytes of a block for a GRUU, after three bytes of the Call-ID's hash and three bytes of the
         /// answer's number.
         static let gruu: UInt16 = 0x6772
-        /// The last four bytes of a block for a `pn-purr`, after four bytes for the number of the REGISTER's answer.
+        /// The last four bytes of a block for a `pn-purr`, after four bytes of the answer's number.
         static let purr: UInt32 = 0x7075_7272
         /// The last four bytes of a GRUU from versions that did not number their answers, after four bytes of a hash of
         /// the Call-ID.

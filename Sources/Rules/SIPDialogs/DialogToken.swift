@@ -5,17 +5,19 @@ package import Timekeeping
 /// One side of a dialog, with the flow by which this proxy reaches the side.
 package struct DialogSide: Hashable, Sendable {
     package enum Party: Hashable, Sendable {
-        /// A trusted peer, which is known by its address.
+        /// The side of the dialog is a trusted peer, which is known by its address.
         case peer
-        /// The upstream, which gets the calls of phones.
+        /// The side of the dialog is the upstream, which gets the calls of phones.
         case upstream
-        /// A phone that was registered on the flow, and that is found by this binding if it moves to another flow.
+        /// The side of the dialog is a phone that was registered on the flow; if the phone moves to another flow, its
+        /// binding finds the phone.
         case phone(DeviceID)
-        /// A phone that was not registered on the flow of its request, with a hash of the AOR whose password it had
-        /// shown (0 without a password).
+        /// The side of the dialog is a phone that was not registered on the flow of its request; the number is a hash
+        /// of the AOR whose password the phone had shown (0 without a password).
         case caller(UInt64)
 
-        /// Whether this side is a phone, which must keep the name that it had when the dialog began (T20.7).
+        /// Whether the side of the dialog is a phone, which must keep the name that it had when the dialog began
+        /// (T20.7).
         package var isPhone: Bool {
             switch self {
             case .peer, .upstream: false
@@ -25,7 +27,7 @@ package struct DialogSide: Hashable, Sendable {
     }
 
     package let party: Party
-    /// The flow on which this side received or sent the request that began the dialog.
+    /// The flow on which the side received or sent the request that began the dialog.
     package let flow: Flow
 
     package init(_ party: Party, on flow: Flow) {
@@ -34,17 +36,18 @@ package struct DialogSide: Hashable, Sendable {
     }
 }
 
-/// The two sides of a dialog, sealed into the user part of the proxy's Record-Route URI (RFC 5626 section 5.2, T20).
+/// The two sides of a dialog, encrypted in the user part of the proxy's Record-Route URI (RFC 5626 section 5.2, T20).
 ///
-/// Requests inside the dialog contain the token in Route, so the proxy need not remember the call. The token is sealed
-/// with the Call-ID and the caller's tag. If the tag in From opens the token, the caller has sent the request; if the
-/// tag in To opens the token, the callee has.
+/// Requests inside the dialog contain the dialog token in Route, so the proxy need not remember the call. The
+/// encryption binds the dialog token to the Call-ID and the caller's tag. If the tag in From opens the dialog token,
+/// the caller has sent the request; if the tag in To opens it, the callee has sent the request.
 package struct DialogToken: Hashable, Sendable {
-    /// The time at which the dialog began, in seconds.
+    /// The time at which the dialog began, in whole seconds.
     package let made: UnixTime
     package let caller: DialogSide
     package let callee: DialogSide
-    /// The names that the sides must keep; `nil` if no side must keep its name, or if the token is of an older version.
+    /// The names that the sides of the dialog must keep; `nil` if no side must keep its name, or if an older version
+    /// made the token.
     package let names: DialogNames?
 
     package init(made: UnixTime, caller: DialogSide, callee: DialogSide, names: DialogNames? = nil) {
@@ -54,9 +57,10 @@ package struct DialogToken: Hashable, Sendable {
         self.names = names
     }
 
-    /// The bytes of the token before it is sealed.
+    /// The bytes of the dialog token before the encryption.
     ///
-    /// The bytes contain the number of this run, because connection numbers are valid only in one run of the program.
+    /// The bytes of the token contain the number of this run, because connection numbers are valid only in one run of
+    /// the program.
     package func encoded(in run: UInt32) -> [UInt8] {
         [UInt8](capacity: 96) { out in
             out.append(big: UInt64(UInt32(clamping: made.seconds)), count: 4)
@@ -78,7 +82,7 @@ package struct DialogToken: Hashable, Sendable {
         }
     }
 
-    /// Reads the bytes of an opened token; a connection of an earlier run counts as closed.
+    /// Reads the bytes of an opened dialog token; a connection of the daemon's earlier run counts as closed.
     package init?(_ plain: [UInt8], in run: UInt32) {
         let bytes = plain.span
         var index = 0
@@ -101,7 +105,7 @@ package struct DialogToken: Hashable, Sendable {
             callee: callee.side(isOfThisRun: isOfThisRun), names: names)
     }
 
-    /// Reads the names of the sides that are phones, which are the only names in the token.
+    /// Reads the names of the dialog's phones; the dialog token contains no names of PBXs.
     private static func names(
         _ bytes: Span<UInt8>, at index: inout Int, _ caller: DialogSide.Party, _ callee: DialogSide.Party
     ) -> DialogNames? {
@@ -123,11 +127,12 @@ package struct DialogToken: Hashable, Sendable {
         return DialogNames(key: UInt32(truncatingIfNeeded: key), caller: first, callee: second)
     }
 
-    // MARK: One side: flags, listener, connection, address, port, and what its party has
+    // MARK: One side of a dialog: flags, listener, connection, address, port, and the data of its party
 
     /// The flag that marks an IPv4 address.
     private static let v4: UInt8 = 1
-    /// The flag of a flow on a single connection. In the token, the number of the connection follows the flag.
+    /// The flag that marks a flow over a connection (TCP, TLS or WebSocket). In the token, the number of the connection
+    /// follows the flag.
     private static let connected: UInt8 = 8
 
     private static func encode(_ side: DialogSide, into out: inout ByteSink) {
@@ -160,7 +165,7 @@ package struct DialogToken: Hashable, Sendable {
 
     /// The connection number of a flow; `nil` for a flow without a connection.
     ///
-    /// A connection number beyond four bytes becomes 0, which counts as closed.
+    /// A connection number above four bytes becomes 0, which counts as closed.
     private static func number(of flow: Flow) -> UInt32? {
         flow.isConnection || flow.isClosed ? UInt32(exactly: flow.connection) ?? 0 : nil
     }
@@ -222,12 +227,12 @@ package struct DialogToken: Hashable, Sendable {
     }
 }
 
-/// Seals and opens dialog tokens. The functions for sealing are supplied from outside, because the rules import no
+/// Seals and opens dialog tokens. The functions for encryption come from outside, because the rules import no
 /// cryptography library.
 package struct DialogSeal {
     package struct Opened {
         package let plain: [UInt8]
-        /// A hash that distinguishes this token from others; its upper eight bits are the number of the key.
+        /// A hash that distinguishes a dialog token from other tokens; its upper eight bits are the number of the key.
         package let digest: UInt64
 
         package init(plain: [UInt8], digest: UInt64) {
@@ -238,12 +243,12 @@ package struct DialogSeal {
 
     /// Seals bytes for one Call-ID and tag, as text that needs no escapes in the user part of a URI.
     package let seal: (_ plain: [UInt8], _ callID: ByteString, _ tag: ByteString) -> [UInt8]
-    /// Opens a sealed text; `nil` if the text was not sealed by this daemon with this Call-ID and this tag.
+    /// Decrypts a text; `nil` if this daemon has not encrypted the text with the given Call-ID and tag.
     package let open: (_ text: ByteString, _ callID: ByteString, _ tag: ByteString) -> Opened?
 
-    /// Seals sixteen bytes without a Call-ID and tag.
+    /// Encrypts sixteen bytes without a Call-ID and tag.
     ///
-    /// The sealed bytes need a checksum of their own, because `openBlock` accepts any text and may return meaningless
+    /// The sixteen bytes need a checksum of their own, because `openBlock` accepts any text and may return meaningless
     /// bytes.
     package let sealBlock: (_ high: UInt64, _ low: UInt64) -> [23 of UInt8]
     package let openBlock: (_ text: ByteString) -> (high: UInt64, low: UInt64)?
@@ -264,7 +269,7 @@ package struct DialogSeal {
 /// The dialog token of a request, with the side that sent the request.
 package struct DialogPass {
     package let token: DialogToken
-    /// Whether the request comes from the caller's side.
+    /// Whether the request comes from the caller's side of the dialog.
     package let isFromCaller: Bool
     package let digest: UInt64
 
@@ -274,7 +279,7 @@ package struct DialogPass {
         self.digest = digest
     }
 
-    /// The side that sent the request, as the tag shows that opened the token.
+    /// The side that sent the request: the side whose tag opened the dialog token.
     package var sender: DialogSide { isFromCaller ? token.caller : token.callee }
     package var isFromPeer: Bool {
         switch sender.party {

@@ -19,10 +19,9 @@ package struct ClientPlaces: Sendable {
     package struct Peer: Hashable, Sendable {
         /// Whether only one port of the peer's address is trusted, because phones use other ports of this address.
         let hasOnePort: Bool
-        /// The number that stands for the upstream's host name. The upstream is recognised by its certificate, at any
-        /// address.
+        /// The number of the upstream's host name. The upstream's certificate identifies the upstream at any address.
         let certified: ServerNumber
-        /// Whether the peer has shown the upstream's certificate.
+        /// Whether the peer has authenticated by the upstream's certificate.
         let isCertified: Bool
 
         package init(hasOnePort: Bool, certified: ServerNumber = .none, isCertified: Bool = false) {
@@ -39,16 +38,18 @@ package struct ClientPlaces: Sendable {
         var later: Flow?
     }
 
-    // `others` is the first member, so that small members of a record can follow `present` without padding.
+    // The property `others` is the first member, so that small members of a record can follow `present` without
+    // padding.
     private var others = BoxedOptional<Others>()
-    /// The flow for further messages: the flow of the request or, if the peer has moved, its present flow.
+    /// The flow for further messages: the flow of the request or, if the peer has moved to a new address, its present
+    /// flow.
     package private(set) var present: Flow
     /// Whether the connection of ``present`` was closed before the peer sent a final response.
     package private(set) var wasLost = false
 
     package init(sentOn flow: Flow) { present = flow }
 
-    /// Notes that the peer is now reached on a different flow.
+    /// Notes that the peer of the request is now reached on a different flow.
     package mutating func moved(to flow: Flow) {
         let old = wasLost ? present.closed : present
         others.change(orNew: Others()) { if $0.first == nil { $0.first = old } }
@@ -59,15 +60,16 @@ package struct ClientPlaces: Sendable {
     /// address is accepted.
     package mutating func connectionEnded() { wasLost = true }
 
-    /// Notes that the phone gets a later request on a different flow, on which it can also respond to this request.
+    /// Notes that the phone gets a later request on a different flow, on which the phone can also respond to the
+    /// earlier request.
     package mutating func calledAnew(by flow: Flow) { others.change(orNew: Others()) { $0.later = flow } }
 
-    /// Whether the core accepts a response that arrived on the given flow.
+    /// Whether the engine accepts a response that arrived on the given flow.
     ///
     /// - Parameters:
     ///   - flow: the flow of the response.
     ///   - sender: the sender of the response, evaluated only if the flow is unexpected.
-    /// - Returns: whether the response is accepted.
+    /// - Returns: whether the engine accepts the response.
     package func accepts(responseFrom flow: Flow, by sender: @autoclosure () -> Sender) -> Bool {
         if includes(flow) { return true }
         switch sender() {
@@ -77,7 +79,7 @@ package struct ClientPlaces: Sendable {
         }
     }
 
-    /// Whether the response is expected on this flow.
+    /// Whether a response is expected on the flow.
     func includes(_ flow: Flow) -> Bool {
         if Self.leads(flow, to: present, isAnyConnection: wasLost) { return true }
         guard let others = others.value else { return false }
@@ -87,14 +89,14 @@ package struct ClientPlaces: Sendable {
 
     private static func leads(_ flow: Flow, to place: Flow, isAnyConnection: Bool = false) -> Bool {
         guard flow.remote == place.remote, flow.transport == place.transport else { return false }
-        // The response is accepted on any connection to the same endpoint if the request was sent without a connection,
-        // or if its connection was closed. Over UDP, both connection numbers are 0. Over TLS, the flow must also be to
-        // the same server, as its certificate shows.
+        // If the request was sent without a connection, or its connection was closed, a response is accepted on any
+        // connection to the same endpoint. Over UDP, both connection numbers are 0. Over TLS, the certificate on the
+        // new flow must also show that the flow leads to the server of the old flow.
         return flow.connection == place.connection
             || (isAnyConnection || place.connection == 0 || place.isClosed) && flow.server == place.server
     }
 
-    /// Whether a response of a trusted peer is accepted on this flow. A PBX can respond from another port of its
+    /// Whether a response of a trusted peer is accepted on the flow. A PBX can respond from another port of its
     /// address, or on a connection that it has opened (RFC 3261 section 18.2.2).
     private func speaks(_ peer: Peer, from flow: Flow) -> Bool {
         if present.transport.isSecure {

@@ -3,45 +3,47 @@ package import Timekeeping
 
 /// A server transaction of an INVITE that the daemon received (RFC 3261 section 17.2.1, RFC 6026 section 7.1).
 ///
-/// This type does no input or output: the transaction table stores the bytes and deadlines, and performs the actions
-/// that this type returns.
+/// ``InviteServerTransaction`` does no input or output: the transaction table stores the bytes and deadlines, and
+/// performs the returned actions.
 package struct InviteServerTransaction: Sendable {
     package enum State: Equatable, Sendable {
         /// No final response was sent yet. The core decides how long the state `proceeding` lasts, and no timer ends
-        /// the state. The next state is `completed` or `accepted`.
+        /// the state. The transaction's state `proceeding` is followed by `completed` or `accepted`.
         case proceeding
-        /// A 3xx to 6xx was sent, and its ACK has not arrived yet. The state `completed` is followed by `confirmed` or
-        /// `ended` (timer H).
+        /// A 3xx to 6xx was sent, and its ACK has not arrived yet. The transaction's state `completed` is followed by
+        /// `confirmed` or `ended` (timer H).
         case completed
-        /// A 2xx was sent. The core handles the ACK for the 2xx. The state `accepted` is followed by `ended` (timer L).
+        /// A 2xx was sent. The core handles the ACK for the 2xx. The transaction's state `accepted` is followed by
+        /// `ended` (timer L).
         case accepted
-        /// The ACK has arrived, and retransmitted ACKs are ignored. The state `confirmed` is followed by `ended` (timer
-        /// I).
+        /// The ACK has arrived, and retransmitted ACKs are ignored. The transaction's state `confirmed` is followed by
+        /// `ended` (timer I).
         case confirmed
         case ended
     }
 
     package enum Action: Equatable, Sendable {
         case none
-        /// Send a 100, which the table does not store, because the core can write it again.
+        /// Send a 100, which the transaction table does not store, because the engine can write the 100 again.
         case sendTrying
-        /// Send a new provisional response, and store it for retransmissions of the INVITE.
+        /// Send a new provisional response, and store the response for retransmissions of the INVITE.
         case sendProvisional
-        /// Send a further 2xx. The table does not store the 2xx, because the callee itself retransmits the 2xx until
-        /// the ACK arrives.
+        /// Send a further 2xx to the caller. The transaction table does not store the 2xx, because the callee itself
+        /// retransmits the 2xx until the ACK arrives.
         case sendSuccess
-        /// Send the first 2xx, and wait for further 2xx until timer L. The stored provisional response is dropped.
+        /// Send the first 2xx, and wait for further 2xx until timer L. The transaction table drops the stored
+        /// provisional response.
         case sendFirstSuccess(until: Instant)
-        /// Send a response from 300 to 699, and store the response. On unreliable transports, send the response again
-        /// at timer G (`again`). Give up at timer H (`until`).
+        /// Send a response from 300 to 699, and store the response for retransmissions. On unreliable transports, send
+        /// the final response again at timer G (`again`). At timer H (`until`), give up waiting for the ACK.
         case sendFailure(again: Instant?, until: Instant)
-        /// Send the stored response again, if there is one.
+        /// Send the stored response again, if a response is stored.
         case repeatResponse
         /// Let the core write and send the 100 again.
         case repeatTrying
-        /// Timer G has fired: send the stored response again now, and next time at `next`.
+        /// Timer G has fired: send the stored response again now, and the next time at `next`.
         case sendAgain(next: Instant)
-        /// Drop the stored response, and ignore ACKs until timer I.
+        /// Drop the stored response, and ignore ACKs until timer I fires.
         case absorb(until: Instant)
         case end
         /// Timer H has fired: tell the core that no ACK arrived, and end.
@@ -52,7 +54,7 @@ package struct InviteServerTransaction: Sendable {
     private let isReliable: Bool
     /// Whether the last provisional response was a 100.
     private var isTrying = false
-    /// How often timer G has fired.
+    /// How often timer G (retransmissions of the final response) has fired.
     private var repeats: UInt8 = 0
 
     package init(isReliable: Bool) { self.isReliable = isReliable }

@@ -4,20 +4,21 @@ package import Timekeeping
 /// A server transaction of a request other than INVITE that the daemon received (RFC 3261 section 17.2.2, changed by
 /// RFC 4320).
 ///
-/// This type does no input or output: the transaction table stores the bytes and deadlines, and performs the actions
-/// that this type returns.
+/// ``NonInviteServerTransaction`` does no input or output: the transaction table stores the bytes and deadlines, and
+/// performs the returned actions.
 package struct NonInviteServerTransaction: Sendable {
     package enum State: Equatable, Sendable {
-        /// No response was sent yet. The state `trying` is followed by `proceeding`, `completed`, `unanswered` or
-        /// `ended`.
+        /// No response was sent yet. The transaction's state `trying` is followed by `proceeding`, `completed`,
+        /// `unanswered` or `ended`.
         case trying
-        /// A 100 was sent. The state `proceeding` is followed by `completed`, `unanswered` or `ended`.
+        /// The server transaction has sent a 100. The transaction's state `proceeding` is followed by `completed`,
+        /// `unanswered` or `ended`.
         case proceeding
-        /// The final response was sent, and is sent again for each retransmission of the request. The next state is
-        /// `ended` (timer J).
+        /// The final response was sent, and is sent again for each retransmission of the request. The transaction's
+        /// state `completed` is followed by `ended` (timer J).
         case completed
-        /// The core had no response in time, and no response will be sent (RFC 4320 section 4.2). The next state is
-        /// `ended` (timer J).
+        /// The core had no response in time, and no response will be sent (RFC 4320 section 4.2). The transaction's
+        /// state `unanswered` is followed by `ended` (timer J).
         case unanswered
         case ended
     }
@@ -26,11 +27,11 @@ package struct NonInviteServerTransaction: Sendable {
         case none
         /// Send the 100, and store it for retransmissions of the request.
         case sendProvisional
-        /// Store the 100, and send it at `until` unless a final response comes first.
+        /// Store the 100, and send it at the time `until` unless a final response comes first.
         case holdProvisional(until: Instant)
         /// Send the final response, and store it for retransmissions until timer J.
         case sendFinal(until: Instant)
-        /// Send the final response, and end. Reliable transports have no retransmissions to wait for.
+        /// Send the final response, and end. On reliable transports, no retransmissions follow.
         case sendFinalAndEnd
         /// Send the stored response again.
         case repeatResponse
@@ -49,7 +50,7 @@ package struct NonInviteServerTransaction: Sendable {
     }
 
     /// The time at which the client's timer F fires, so that the client gives up. A transaction without a final
-    /// response ends at this time.
+    /// response ends when the client's timer F fires.
     package func patienceEnd(_ timers: TransactionTimers) -> Instant { timers.patience(from: arrival) }
 
     package func requestRepeated() -> Action {
@@ -80,7 +81,7 @@ package struct NonInviteServerTransaction: Sendable {
         }
     }
 
-    /// Handles timer J or, without a final response, the time at which the client's timer F fires.
+    /// Handles timer J or, if there is no final response, the time at which the client's timer F fires.
     package mutating func waitEnded() -> Action {
         switch state {
         case .trying, .proceeding, .completed, .unanswered:
@@ -90,9 +91,9 @@ package struct NonInviteServerTransaction: Sendable {
         }
     }
 
-    /// Sends or delays a provisional response. RFC 4320 section 4.1 allows only a 100, and over UDP only after the
-    /// client's timer E has reached T2. Over streams, the daemon delays a 100 just as long, because nearly every
-    /// request gets its final response before and needs no 100.
+    /// Sends or delays a provisional response. For a request other than INVITE, RFC 4320 section 4.1 allows only a 100,
+    /// and over UDP only after the client's timer E has reached T2. Over streams, the daemon delays a 100 just as long,
+    /// because nearly every request gets its final response earlier and needs no 100.
     private mutating func provisional(_ status: Status, _ timers: TransactionTimers, now: Instant) -> Action {
         guard status == .trying, state == .trying else { return .none }
         let allowed = timers.provisionalAllowed(from: arrival)

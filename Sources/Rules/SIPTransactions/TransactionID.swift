@@ -15,8 +15,8 @@ package struct ServerTransactionID: TransactionID, Absentable, Sendable {
 
     package init(rawValue: UInt64) { self.rawValue = rawValue }
 
-    /// Compares two ids. The comparison that the compiler generates would be slow in other modules, because it uses a
-    /// witness table there.
+    /// Compares two ids of server transactions. In other modules, the compiler's own comparison would be slow, because
+    /// it uses a witness table.
     @inlinable
     package static func == (left: ServerTransactionID, right: ServerTransactionID) -> Bool {
         left.rawValue == right.rawValue
@@ -30,8 +30,8 @@ package struct ClientTransactionID: TransactionID, Absentable, Sendable {
 
     package init(rawValue: UInt64) { self.rawValue = rawValue }
 
-    /// Compares two ids. The comparison that the compiler generates would be slow in other modules, because it uses a
-    /// witness table there.
+    /// Compares two ids of client transactions. In other modules, the compiler's own comparison would be slow, because
+    /// it uses a witness table.
     @inlinable
     package static func == (left: ClientTransactionID, right: ClientTransactionID) -> Bool {
         left.rawValue == right.rawValue

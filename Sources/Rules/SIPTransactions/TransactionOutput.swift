@@ -8,7 +8,7 @@ package import SIPGrammar
 /// transaction is ``clientEnded(_:)``. The outputs ``serverEnded(_:)`` and ``clientEnded(_:)`` are each sent exactly
 /// once.
 package enum TransactionOutput: Sendable {
-    /// The core must send the bytes on the flow.
+    /// The transaction user must send the message's bytes on the flow.
     case send([UInt8], on: Flow)
     /// A response has arrived. The core gets every provisional response, the first final response, and each 2xx to an
     /// INVITE (RFC 6026).
@@ -19,33 +19,36 @@ package enum TransactionOutput: Sendable {
     /// An INVITE has been ringing too long (timer C, RFC 3261 section 16.8). The core cancels the INVITE and answers
     /// the caller with 408.
     case clientRangTooLong(ClientTransactionID)
-    /// The request could not be sent, or its flow was closed before a final response. The core treats the failure like
-    /// a 503.
+    /// The request could not be sent, or the request's flow was closed before a final response came. The core treats
+    /// the failure like a 503.
     case clientTransportFailed(ClientTransactionID)
     /// The client transaction has ended, so no further 2xx in it will follow.
     case clientEnded(ClientTransactionID)
     /// RFC 4320 now allows a 100 to a request other than INVITE, and the core must write the 100.
     case provisionalDue(ServerTransactionID)
-    /// Timer H has fired, because no ACK for the final response to an INVITE arrived. ``serverEnded(_:)`` follows.
+    /// Timer H has fired, because no ACK for the final response to an INVITE arrived. After timer H has fired, the
+    /// output ``serverEnded(_:)`` follows.
     case serverTimedOut(ServerTransactionID)
-    /// The server transaction has ended. If the core sends further responses in this transaction, the table drops them.
+    /// The server transaction has ended. If the core sends further responses in an ended transaction, the table drops
+    /// them.
     case serverEnded(ServerTransactionID)
-    /// A response belongs to no client transaction and was dropped (RFC 6026 section 7.3).
+    /// A response belongs to no client transaction, and the table has dropped the response (RFC 6026 section 7.3).
     case strayResponse
 }
 
-/// The transaction that a received request belongs to.
+/// The transaction to which a received request belongs.
 package enum RequestMatch: Hashable, Sendable {
-    /// The request is new, and the table has stored nothing about it. The core answers the request without a
-    /// transaction, or begins a transaction with this key.
+    /// The request is new, and the transaction table has stored no data of the request. The core answers a new request
+    /// without a transaction, or begins a transaction with the given key.
     case new(TransactionKey)
     /// The request is a new CANCEL, which the core answers like any other new request. The associated value `of` is the
     /// INVITE that the request cancels, if the INVITE is still in the table.
     case cancel(TransactionKey, of: ServerTransactionID?)
-    /// The request is a retransmission. If a response was stored, the table has sent it again.
+    /// The request is a retransmission. If a response to the request was stored, the transaction table has sent it
+    /// again.
     case absorbed
     /// The request is a retransmission of an INVITE whose last response was a 100. The core must write the 100 again,
-    /// because the table has not stored it.
+    /// because the table has not stored the 100.
     case unanswered(ServerTransactionID)
     /// The request is the ACK for a final response other than 2xx. The core does not forward the ACK for a final
     /// response other than 2xx.

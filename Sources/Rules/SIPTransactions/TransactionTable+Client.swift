@@ -13,7 +13,8 @@ extension TransactionTable {
         return ClientTransactionID(rawValue: clients.records[clients.insert(ClientRecord())].id)
     }
 
-    /// Releases an id that was reserved and not started. If the transaction was started, the method does nothing.
+    /// Releases a reserved transaction id whose transaction was not started. If the transaction has already started,
+    /// ``discard(_:)`` does nothing.
     package mutating func discard(_ id: ClientTransactionID) {
         guard let slot = clients.slot(of: id.rawValue), case .reserved = clients.records[slot].machine else { return }
         clients.remove(slot: slot)
@@ -22,7 +23,7 @@ extension TransactionTable {
     /// Sends a request. The topmost Via of the request must have the branch that
     /// ``BranchKey/appendBranch(for:loopHash:to:)`` writes for the id.
     ///
-    /// If a transaction with this id was already started or discarded, the method does nothing.
+    /// If a transaction with the same id was already started or discarded, ``start`` does nothing.
     ///
     /// - Precondition: the request is not an ACK, because an ACK has no transaction.
     package mutating func start(
@@ -34,22 +35,22 @@ extension TransactionTable {
         start(slot, request, on: flow, now: now, into: &out)
     }
 
-    /// How to resume an INVITE that an earlier run of the daemon sent.
+    /// How to resume an INVITE that the daemon's earlier run sent.
     package enum Resumption: Sendable {
         /// The INVITE is sent again, so that the phone sends its last response again.
         case sendingAgain
         /// The INVITE is not sent again, because its connection was closed. A response to the INVITE can arrive only on
         /// a new connection.
         case silent
-        /// A 2xx has already arrived, and the phone may send it again.
+        /// A 2xx has already arrived, and the phone may repeat the 2xx.
         case answered
     }
 
-    /// Resumes an INVITE that an earlier run of the daemon sent.
+    /// Resumes an INVITE that the daemon's earlier run sent.
     ///
     /// - Parameters:
-    ///   - request: the INVITE, with the topmost Via that the earlier run wrote.
-    ///   - branch: the branch of this Via.
+    ///   - request: the INVITE, with the topmost Via that the daemon's earlier run wrote.
+    ///   - branch: the branch of the topmost Via.
     ///   - flow: the flow on which the phone is reached.
     ///   - resumption: how to resume the INVITE.
     ///   - now: the present time.
@@ -108,16 +109,16 @@ extension TransactionTable {
         responseFrom flow: Flow, to match: ClientMatch, by sender: @autoclosure () -> ClientPlaces.Sender
     ) -> Bool {
         guard let places = clients.records[match.slot].places else { return false }
-        // If the peer of an INVITE has moved, the record of the INVITE knows the new flow, but the record of its CANCEL
-        // does not.
+        // If the peer of an INVITE has moved to a new address, the record of the INVITE knows the new flow, but the
+        // record of its CANCEL does not.
         guard let invite = clients.records[match.slot].cancelledInvite, !places.includes(flow),
             let slot = clients.slot(of: invite.rawValue), let all = clients.records[slot].places
         else { return places.accepts(responseFrom: flow, by: sender()) }
         return all.accepts(responseFrom: flow, by: sender())
     }
 
-    /// Notes that the connection of a request was closed. The transaction does not end, because a response may arrive
-    /// on another connection.
+    /// Notes that the connection on which a request was sent was closed. The transaction of a closed connection does
+    /// not end, because a response may still arrive on a new connection.
     package mutating func connectionEnded(of id: ClientTransactionID) {
         guard let slot = clients.slot(of: id.rawValue) else { return }
         clients.records[slot].places?.connectionEnded()
@@ -129,13 +130,13 @@ extension TransactionTable {
         return clients.records[slot].places?.wasLost == true
     }
 
-    /// Notes that a phone that got this request gets a later request on a different flow.
+    /// Notes that a phone that got a request gets a later request on a different flow.
     package mutating func calledAnew(_ id: ClientTransactionID, by flow: Flow) {
         guard let slot = clients.slot(of: id.rawValue) else { return }
         clients.records[slot].places?.calledAnew(by: flow)
     }
 
-    /// Handles a response, and does not check who sent it.
+    /// Handles a response, without checking who sent the response.
     package mutating func responseReceived(
         _ response: SIPResponse, now: Instant, into out: inout [TransactionOutput]
     ) {
@@ -146,7 +147,7 @@ extension TransactionTable {
         responseReceived(response, of: match, now: now, into: &out)
     }
 
-    /// Handles a response, after the core has checked who sent it.
+    /// Handles a response, after the core has checked who sent the response.
     ///
     /// - Precondition: the table has not changed since the match was found.
     package mutating func responseReceived(
@@ -166,11 +167,12 @@ extension TransactionTable {
         }
     }
 
-    /// Cancels an INVITE. The CANCEL is sent now if a provisional response has arrived, otherwise after the first
-    /// provisional response (RFC 3261 section 9.1).
+    /// Cancels an INVITE. If a provisional response has arrived, the CANCEL is sent now; if not, it is sent after the
+    /// first provisional response (RFC 3261 section 9.1).
     ///
-    /// The method does nothing after the final response, for a request other than INVITE, and for an id that was not
-    /// started. The INVITE ends after its final response, or times out if none arrives within 64*T1.
+    /// After the final response, for a request other than INVITE, and for an id that was not started, `cancel` does
+    /// nothing. A cancelled INVITE ends after its final response, or times out if no final response arrives within
+    /// 64*T1.
     ///
     /// - Parameters:
     ///   - id: the transaction of the INVITE.
@@ -191,7 +193,8 @@ extension TransactionTable {
         perform(action, slot, nil, now: now, into: &out)
     }
 
-    /// Stops the retransmissions of an INVITE without a response. If a response still arrives, the INVITE is cancelled.
+    /// Stops the retransmissions of an INVITE without a response. If a response to the INVITE still arrives, the INVITE
+    /// is cancelled.
     package mutating func giveUp(_ id: ClientTransactionID, now: Instant, into out: inout [TransactionOutput]) {
         cancel(id, reasons: [], now: now, into: &out)
         if let slot = clients.slot(of: id.rawValue) { deadlines.cancel(clients.records[slot].resend) }
@@ -205,13 +208,13 @@ extension TransactionTable {
         transportFailed(slot, now: now, into: &out)
     }
 
-    /// The active client transactions whose further messages are sent on this flow.
+    /// The active client transactions whose further messages are sent on the flow.
     package func clients(on flow: Flow) -> [ClientTransactionID] {
         flows.slots(on: flow, in: clients.records).map { ClientTransactionID(rawValue: clients.records[$0].id) }
     }
 
     /// Changes the flow of an INVITE, because its peer is now reached on a different flow of the same transport. Later
-    /// messages of the transaction are sent on the new flow. A CANCEL that was already sent is sent again on the new
+    /// messages of the transaction are sent on the new flow. If a CANCEL was already sent, it is sent again on the new
     /// flow.
     package mutating func move(
         _ id: ClientTransactionID, to flow: Flow, now: Instant, into out: inout [TransactionOutput]
@@ -225,7 +228,7 @@ extension TransactionTable {
         if machine.state == .cancelling { sendCancel(slot, now: now, into: &out) }
     }
 
-    /// Handles the return of an unreachable peer. An unanswered request is sent again now.
+    /// Handles the return of an unreachable peer. An unanswered request to the returned peer is sent again now.
     package mutating func peerReturned(
         _ id: ClientTransactionID, now: Instant, into out: inout [TransactionOutput]
     ) {
@@ -399,8 +402,8 @@ extension TransactionTable {
         sendRequest(clients.records[slot].bytes, slot, into: &out)
     }
 
-    /// Stops sending the INVITE again, and keeps only the parts of it for ACK and CANCEL, because the final response
-    /// may take long.
+    /// Stops sending the INVITE again, and keeps only the parts of the INVITE that ACK and CANCEL need, because the
+    /// final response may take long.
     private mutating func stopCalling(_ slot: Int) {
         deadlines.cancel(clients.records[slot].resend)
         clients.records[slot].bytes = []
@@ -409,8 +412,8 @@ extension TransactionTable {
         clients.records[slot].invite = SentInvite(essence, reasons: invite.reasons)
     }
 
-    /// Drops the request after its final response. `bytes` is the ACK that answers retransmissions of the final
-    /// response, if they need one.
+    /// Drops the stored request after its final response. If retransmissions of the final response need an ACK, `bytes`
+    /// is this ACK.
     private mutating func rest(_ slot: Int, answeringWith bytes: [UInt8], until: Instant) {
         deadlines.cancel(clients.records[slot].resend)
         clients.records[slot].bytes = bytes
@@ -481,7 +484,7 @@ extension TransactionTable {
 }
 
 extension Method {
-    /// A copy of the method that keeps no reference to the message from which it was read.
+    /// A copy of the method that keeps no reference to its message.
     fileprivate func compacted() -> Method {
         if case .other(let name) = self { .other(name.compacted()) } else { self }
     }

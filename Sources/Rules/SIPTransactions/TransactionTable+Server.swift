@@ -4,7 +4,8 @@ package import SIPGrammar
 package import Timekeeping
 
 extension TransactionTable {
-    /// Finds the transaction that a received request belongs to (RFC 3261 section 17.2.3), without creating one.
+    /// Finds the transaction to which a received request belongs (RFC 3261 section 17.2.3), without creating a
+    /// transaction.
     ///
     /// If the request is a retransmission, `out` receives the stored response.
     package mutating func requestReceived(
@@ -18,13 +19,13 @@ extension TransactionTable {
         return .cancel(key, of: invite.map { ServerTransactionID(rawValue: servers.records[$0].id) })
     }
 
-    /// Creates the transaction of a new request. The table does not store the request itself.
+    /// Creates the transaction of a new request. The transaction table does not store the request itself.
     ///
     /// - Parameters:
-    ///   - key: the key that ``requestReceived(_:now:into:)`` returned for this request.
+    ///   - key: the key that ``requestReceived(_:now:into:)`` returned for the request.
     ///   - request: the received request.
-    ///   - cancelled: the INVITE that the request cancels, if it is a CANCEL; such a CANCEL is accepted even if the
-    ///     table is full, and a BYE up to ``TransactionLimits/keptForByes`` above the limit.
+    ///   - cancelled: the INVITE that the request cancels, if the request is a CANCEL; such a CANCEL is accepted even
+    ///     if the table is full, and a BYE up to ``TransactionLimits/keptForByes`` above the limit.
     ///   - flow: the flow on which responses are sent.
     ///   - now: the present time.
     /// - Returns: the id; `nil` if the table is full, so that the core answers 503 without a transaction.
@@ -37,10 +38,10 @@ extension TransactionTable {
         return insertServer(request, key: key, flow: flow, now: now)
     }
 
-    /// Sends a response from the core, unless the transaction must delay or drop it.
+    /// Sends a response from the core, unless the transaction must delay or drop the response.
     ///
     /// For a request other than INVITE, a 100 is sent only after 3.5 s, and other provisional responses are dropped. A
-    /// 408 to a request other than INVITE is dropped, too, and only ends the wait for a response (RFC 4320). After a
+    /// 408 to a request other than INVITE is dropped too, and only ends the wait for a response (RFC 4320). After a
     /// final response, only further 2xx to an INVITE are sent (RFC 6026). A transaction that has ended sends nothing.
     ///
     /// The core need not write a delayed 100 in advance: if `bytes` is empty, ``TransactionOutput/provisionalDue(_:)``
@@ -61,10 +62,10 @@ extension TransactionTable {
         }
     }
 
-    // MARK: Transactions of an earlier run
+    // MARK: Transactions of the daemon's earlier run
 
-    /// Resumes the server transaction of an INVITE from an earlier run of the daemon. The caller has already got at
-    /// least a 100.
+    /// Resumes the server transaction of an INVITE from the daemon's earlier run. The caller of a resumed INVITE has
+    /// already got at least a 100.
     ///
     /// - Returns: the id; `nil` if the table is full or already has the transaction.
     package mutating func resume(_ request: SIPRequest, respondOn flow: Flow, now: Instant) -> ServerTransactionID? {
@@ -78,8 +79,8 @@ extension TransactionTable {
         return id
     }
 
-    /// Changes the flow for responses to an INVITE, because its sender is now reached on a different flow. The last
-    /// response is sent again on the new flow, because it may have been lost.
+    /// Changes the flow for responses to an INVITE, because the INVITE's sender is now reached on a different flow. The
+    /// last response is sent again on the new flow, because the response may have been lost.
     package mutating func move(_ id: ServerTransactionID, to flow: Flow, into out: inout [TransactionOutput]) {
         guard let slot = servers.slot(of: id.rawValue), servers.records[slot].flow != flow else { return }
         servers.records[slot].flow = flow
@@ -116,8 +117,8 @@ extension TransactionTable {
         }
     }
 
-    /// Ends the completed transaction that was answered first, because its timer J has fired or there are too many
-    /// completed transactions.
+    /// Ends the completed transaction that was answered first, because its timer J has fired or too many completed
+    /// transactions exist.
     mutating func dropOldestCompleted(into out: inout [TransactionOutput]) {
         guard let first = completed.popFirst(), let slot = servers.slot(of: first.id.rawValue) else { return }
         serverWaitEnded(slot, into: &out)

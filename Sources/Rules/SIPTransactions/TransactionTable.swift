@@ -3,17 +3,18 @@ package import Timekeeping
 
 /// The limits for the number of transactions in a table.
 package struct TransactionLimits: Sendable {
-    /// The maximum number of server transactions. The CANCEL of an INVITE in the table is accepted even beyond this
-    /// number.
+    /// The maximum number of server transactions. The CANCEL of an INVITE in the table is accepted even above the
+    /// maximum number of server transactions.
     package var serverTransactions = 400_000
-    /// The number of server transactions beyond the maximum that only BYEs can use, so that calls can end even if the
+    /// The number of server transactions above the maximum that only BYEs may use, so that calls can end even if the
     /// table is full.
     package var keptForByes = 50_000
     /// The maximum number of completed server transactions, other than INVITE, that wait for retransmissions (timer J).
-    /// If more transactions wait, the oldest ends, and a late retransmission of its request counts as a new request.
+    /// If more transactions wait, the oldest transaction ends, and a late retransmission of its request counts as a new
+    /// request.
     package var completedNonInvite = 16_384
-    /// The maximum number of client transactions, including reserved ones. The CANCEL of an INVITE in the table is sent
-    /// even beyond this number.
+    /// The maximum number of client transactions, including reserved transactions. The CANCEL of an INVITE in the table
+    /// is sent even above the maximum number of client transactions.
     package var clientTransactions = 1_000_000
 
     package init() {}
@@ -21,8 +22,8 @@ package struct TransactionLimits: Sendable {
 
 /// All transactions of one shard, with their timers (RFC 3261 section 17 with RFC 4320 and RFC 6026).
 ///
-/// The table performs no input or output. The core passes requests, responses, orders and the time to the table. The
-/// table appends its orders to the outputs, in order.
+/// The transaction table performs no input or output. The engine passes requests, responses, orders and the time to the
+/// transaction table. The table appends its orders to the outputs, in order.
 package struct TransactionTable: ~Copyable, Sendable {
     package var timers: TransactionTimers
     let limits: TransactionLimits
@@ -31,14 +32,14 @@ package struct TransactionTable: ~Copyable, Sendable {
     var servers = Slab<ServerRecord>()
     var serverIndex = SlotIndex()
     /// The completed server transactions, other than INVITE, in the order of their final responses. The timers J fire
-    /// in the order in which the transactions were completed, so a queue is enough for them.
+    /// in the order in which the transactions were completed, so a queue is enough for these timers.
     var completed = Queue<(id: ServerTransactionID, until: Instant)>()
 
     var clients = Slab<ClientRecord>()
     var inherited = InheritedBranches()
     var flows = ClientsByFlow()
     /// The transactions of the daemon's CANCELs. The key of an entry is the INVITE that the CANCEL cancels, because
-    /// both have the same branch.
+    /// INVITE and CANCEL have the same branch.
     var cancellations: [ClientTransactionID: ClientTransactionID] = [:]
 
     var deadlines = DeadlineQueue<TransactionDeadline>()

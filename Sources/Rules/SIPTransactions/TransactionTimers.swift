@@ -3,10 +3,10 @@ package import Timekeeping
 /// The times T1, T2 and T4 of RFC 3261 section 17.1.1.1, timer C of section 16.6, and the timers that are calculated
 /// from them.
 ///
-/// Comments in this module call the timers A to M. The long timers B, D, F, H, J, L and M are all 64*T1.
+/// Comments in the module SIPTransactions call the timers A to M. The long timers B, D, F, H, J, L and M are all 64*T1.
 package struct TransactionTimers: Sendable {
-    /// The times T1, T2 and T4 in nanoseconds. The times are stored as nanoseconds, because adding a `Duration` to an
-    /// instant would need a 128-bit division.
+    /// The times T1, T2 and T4 in nanoseconds. The times T1, T2 and T4 are stored as nanoseconds, because adding a
+    /// `Duration` to an instant would need a 128-bit division.
     private let first, cap, linger: Int64
     private var ring: Int64 = 0
 
@@ -37,7 +37,7 @@ package struct TransactionTimers: Sendable {
         now.later(by: first.multipliedReportingOverflow(by: 64).partialValue)
     }
 
-    /// The time at which timer C fires if it starts now.
+    /// The time at which timer C fires if the timer starts now.
     func ringEnd(from now: Instant) -> Instant { now.later(by: ring) }
 
     /// The time after which no retransmission can arrive any more: `now` plus T4.
@@ -51,7 +51,7 @@ package struct TransactionTimers: Sendable {
         return late > 0 ? end.later(by: tenth - late) : end
     }
 
-    /// The time of a retransmission after the maximum interval: `now` plus T2.
+    /// The time of the next retransmission once the interval has reached its maximum: `now` plus T2.
     func slowest(from now: Instant) -> Instant { now.later(by: cap) }
 
     /// The time of the next retransmission by timer A: `now` plus T1, doubled `doublings` times without a limit.

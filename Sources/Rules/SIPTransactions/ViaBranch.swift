@@ -9,7 +9,7 @@ package struct BranchKey: Sendable {
         self.second = second
     }
 
-    /// A keyed hash of two words. Nobody can compute the hash without the key.
+    /// A keyed hash of two integers. Nobody can compute the keyed hash without the key.
     package func hash(_ word0: UInt64, _ word1: UInt64) -> UInt64 {
         var hash = KeyedHash(self)
         hash.mix(word0)
@@ -31,8 +31,8 @@ package struct BranchKey: Sendable {
 /// hash.
 ///
 /// The id in the branch identifies the transaction of a response without a table. Nobody can guess a branch, because
-/// its hash needs the secret key. The numbers in the branch are written in digits and lower-case letters, five bits
-/// each, because some peers change the case.
+/// the hash in the branch needs the secret key. The numbers in a Via branch are written in digits and lower-case
+/// letters, five bits each, because some peers change the case.
 struct ViaBranch: Equatable, Sendable {
     let id: ClientTransactionID
     let loopHash: UInt64
@@ -75,7 +75,7 @@ struct ViaBranch: Equatable, Sendable {
 }
 
 extension ViaBranch {
-    /// Parses a branch; `nil` if the branch was not made with this key.
+    /// Parses a Via branch; `nil` if the branch was not made with the given key.
     init?(_ text: ByteString, _ key: BranchKey) {
         guard text.count == Self.length, text[0..<7].equalsIgnoringCase("z9hg4bk"),
             let seal = Self.number(text, at: 7..<15), let id = Self.number(text, at: 15..<28),
@@ -86,7 +86,7 @@ extension ViaBranch {
     }
 }
 
-/// The hash SipHash-2-4 over a sequence of words. The hash is fast, and nobody can compute it without the key.
+/// The hash SipHash-2-4 over a sequence of words. SipHash is fast, and nobody can compute the hash without the key.
 package struct KeyedHash {
     private var v0, v1, v2, v3: UInt64
     private var count: UInt64 = 0

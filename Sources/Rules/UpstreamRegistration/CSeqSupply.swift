@@ -1,11 +1,11 @@
 import Timekeeping
 
 /// Gives the daemon's REGISTERs their CSeq numbers; the numbers rise for each user, even over restarts. Kamailio and
-/// OpenSIPS refuse a number that does not rise.
+/// OpenSIPS refuse a CSeq number that does not rise.
 ///
 /// A CSeq number is at least the number of seconds since the start of 2026. A user sends fewer than one REGISTER a
-/// second, so each run begins above all numbers of earlier runs. The stored ceiling ensures this if the clock was set
-/// back: no number above the ceiling is sent, and the next run begins above the ceiling.
+/// second, so each run begins above all numbers of earlier runs. If the clock was set back, the stored ceiling keeps
+/// the numbers rising: no number above the ceiling is sent, and the next run begins above the ceiling.
 struct CSeqSupply: Sendable {
     /// The highest CSeq number that is allowed; the store has this number too.
     private(set) var ceiling: UInt32
@@ -15,27 +15,27 @@ struct CSeqSupply: Sendable {
 
     private static let origin: Int64 = 1_767_225_600
     private static let step: UInt32 = 3600
-    /// The highest number that the clock can give, even a wrong clock, because CSeq ends at 2^31 (RFC 3261 section
+    /// The highest CSeq number that the clock can give, even a wrong clock, because CSeq ends at 2^31 (RFC 3261 section
     /// 8.1.1.5).
     private static let latest: UInt32 = 1 << 30
     private static let patience: Duration = .seconds(10)
 
     /// Makes a supply whose numbers are above the ceiling of the last run.
     ///
-    /// - Parameter ceiling: the stored ceiling of the last run; 0 if there is none.
+    /// - Parameter ceiling: the stored ceiling of the last run; 0 if no ceiling is stored.
     init(ceiling: UInt32) {
         self.ceiling = min(ceiling, (1 << 31) - (1 << 24))
         floor = self.ceiling + 1
     }
 
-    /// The CSeq number that follows a user's last one; `nil` if a higher ceiling must be stored first.
+    /// The CSeq number that follows a user's last number; `nil` if a higher ceiling must be stored first.
     func number(after last: UInt32, at date: UnixTime) -> UInt32? {
         let number = max(last &+ 1, base(at: date))
         return number <= ceiling ? number : nil
     }
 
-    /// The new ceiling that must be stored now; `nil` if the present ceiling is high enough or a new one is being
-    /// stored.
+    /// The new ceiling that must be stored now; `nil` if the present ceiling is high enough, or if a new ceiling is
+    /// being stored.
     mutating func ceilingToStore(now: Moment) -> UInt32? {
         let base = base(at: now.date)
         guard base + Self.step / 2 > ceiling, !isAsked || now.instant - askedAt >= Self.patience else { return nil }

@@ -2,7 +2,7 @@ package import Bytes
 package import Registration
 package import SIPGrammar
 
-/// The digest algorithms for which the daemon knows a user's HA1, one bit each.
+/// The digest algorithms for which the daemon knows a user's HA1, one bit for each algorithm.
 package struct DigestAlgorithms: OptionSet, Hashable, Sendable {
     package let rawValue: UInt8
     package init(rawValue: UInt8) { self.rawValue = rawValue }
@@ -25,11 +25,12 @@ package struct ChallengeAnswer: Hashable, Sendable {
     package let algorithm: DigestAlgorithm
     /// Whether the challenge came in a 407, and not in a 401.
     package let isForProxy: Bool
-    /// The nonce count (nc) of this answer.
+    /// The nonce count (nc) of the answer to the challenge.
     let count: UInt32
     let cnonce: UInt64
 
-    /// Chooses the challenge with the strongest algorithm for which the user has an HA1; `nil` if there is none.
+    /// Chooses the challenge with the strongest algorithm for which the user has an HA1; `nil` if no challenge has such
+    /// an algorithm.
     static func strongest(
         of challenges: [DigestChallenge], realm: ByteString, _ algorithms: DigestAlgorithms
     ) -> (challenge: DigestChallenge, algorithm: DigestAlgorithm)? {
@@ -49,7 +50,7 @@ package struct ChallengeAnswer: Hashable, Sendable {
     ///   - user: the name and the HA1 of the user.
     ///   - uri: the Request-URI of the REGISTER.
     ///   - functions: the hash functions.
-    /// - Returns: `nil` if the user has no HA1 for the algorithm.
+    /// - Returns: the header field; `nil` if the user has no HA1 for the algorithm.
     package func field(for user: DigestUser, uri: ByteString, _ functions: DigestFunctions) -> AddedField? {
         guard let ha1 = user.ha1[algorithm] else { return nil }
         let usesCount = challenge.qop != nil
@@ -77,7 +78,7 @@ extension DigestAlgorithm {
     }
 }
 
-/// The properties of a kept challenge besides its nonce and opaque value, one bit each.
+/// The properties of a kept challenge besides its nonce and opaque value, one bit for each property.
 struct KeptForm: OptionSet, Sendable {
     let rawValue: UInt8
 
@@ -108,7 +109,7 @@ struct KeptForm: OptionSet, Sendable {
     var algorithm: DigestAlgorithm { contains(.md5) ? .md5 : contains(.sha256) ? .sha256 : .sha512_256 }
 }
 
-/// Packs a challenge into bytes and unpacks it: a byte with the length of the nonce, the nonce, and the opaque value.
+/// Packs a challenge into bytes, and unpacks it: a byte with the length of the nonce, the nonce, and the opaque value.
 enum KeptChallenge {
     /// The limit in bytes for the nonce and the opaque value of a challenge that is kept.
     private static let longest = 192

@@ -6,7 +6,7 @@ import Timekeeping
 ///
 /// A nonce belongs to a realm, and not to a user (RFC 7616 section 3.3). With a shared nonce, a user who registers
 /// again after a restart of the PBX needs one REGISTER instead of two. If a PBX refuses a shared nonce, the agent
-/// shares none with this PBX for an hour.
+/// shares no nonce with this PBX for an hour.
 struct SharedNonce: Sendable {
     private var challenge: DigestChallenge?
     private var form = KeptForm(rawValue: 0)
@@ -28,8 +28,8 @@ struct SharedNonce: Sendable {
         givenAt = now
     }
 
-    /// The shared challenge and the nonce count for this use; `nil` if no challenge is shared now, or the user has no
-    /// HA1 for its algorithm.
+    /// The shared challenge and the nonce count for the next answer; `nil` if no challenge is shared now, or the user
+    /// has no HA1 for its algorithm.
     mutating func use(
         _ algorithms: DigestAlgorithms, at server: UInt8, now: Instant
     ) -> (DigestChallenge, KeptForm, UInt32)? {

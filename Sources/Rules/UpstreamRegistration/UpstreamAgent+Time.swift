@@ -6,7 +6,7 @@ package import Timekeeping
 extension UpstreamAgent {
     /// Handles all timers and queries that are due, and sends the REGISTERs of users whose turn it is.
     ///
-    /// - Precondition: `now` does not run backwards.
+    /// - Precondition: `now` is not earlier than in the last call.
     package mutating func due(now: Moment, into orders: inout [UpstreamOrder]) {
         while let slot = timers.popExpired(now: now.instant) {
             records[Int(slot)].deadline = .none
@@ -21,7 +21,7 @@ extension UpstreamAgent {
         }
     }
 
-    /// Notes that the store has a new limit of CSeq, and sends the REGISTERs that waited for it.
+    /// Notes that the store has a new ceiling of CSeq numbers, and sends the REGISTERs that waited for this ceiling.
     package mutating func ceilingStored(_ ceiling: UInt32, now: Moment, into orders: inout [UpstreamOrder]) {
         cseqs.stored(ceiling)
         for upstream in stands.indices { pump(upstream, now: now, into: &orders) }
@@ -96,8 +96,8 @@ extension UpstreamAgent {
         send(slot, .query, to: server, now: now, into: &orders)
     }
 
-    /// Chooses the user for the next query, each time another one: the search goes on where it ended, and looks at 64
-    /// users at most.
+    /// Chooses the user for the next query, each time another user: the search continues where it ended, and examines
+    /// 64 users at most.
     private mutating func nextForQuery(_ upstream: Int) -> UInt32? {
         for _ in 0..<min(64, records.count) {
             stands[upstream].watch.cursor = (stands[upstream].watch.cursor + 1) % records.count
@@ -144,8 +144,8 @@ extension UpstreamAgent {
 
     // MARK: Servers
 
-    /// Takes the servers that a DNS look-up of the PBX found, the preferred one first. An empty list means that the
-    /// look-up failed, and changes nothing.
+    /// Takes the servers that a DNS look-up of the PBX found, the preferred one first. An empty list of servers means
+    /// that the look-up failed, and changes nothing.
     package mutating func serversFound(
         _ servers: [UpstreamServer], of upstream: UpstreamNumber, now: Moment, into orders: inout [UpstreamOrder]
     ) {
@@ -154,8 +154,9 @@ extension UpstreamAgent {
         pump(upstream.index, now: now, into: &orders)
     }
 
-    /// Stops the REGISTERs to a server that no longer answers OPTIONS, although it did before. The users whom this
-    /// server has registered are registered at another server of the PBX, whose calls would not reach them otherwise.
+    /// Stops the REGISTERs to a server that answered OPTIONS before and no longer answers. The users of the failed
+    /// server are registered at another server of the PBX, because calls from the second server would not reach users
+    /// who are registered only at the failed server.
     package mutating func serverWentDown(at endpoint: Endpoint, now: Moment, into orders: inout [UpstreamOrder]) {
         for upstream in stands.indices {
             for place in stands[upstream].servers.indices

@@ -6,7 +6,7 @@ package import Timekeeping
 
 extension UpstreamAgent {
     /// Begins to keep a user registered, because a push can wake one of the user's devices. The engine reports each
-    /// user with such a device at the start and after each REGISTER of a phone.
+    /// user with a device that a push can wake at the start and after each REGISTER of a phone.
     package mutating func userIsWakeable(_ user: WakeableUser, now: Moment, into orders: inout [UpstreamOrder]) {
         guard stands.indices.contains(user.upstream.index) else { return }
         guard let slot = slot(of: UpstreamUser(user.upstream, user.name)) else {
@@ -33,15 +33,15 @@ extension UpstreamAgent {
             forgetChallenge(slot)
             records[place].marks.remove(.isProven)
         }
-        // If a user with new credentials is already registered, the new credentials are used at the next refresh.
+        // If a user with new credentials is already registered, the next refresh uses the new credentials.
         guard !wasWakeable || records[place].state != .registered else { return }
         begin(slot, now: now, into: &orders)
         pump(user.upstream.index, now: now, into: &orders)
     }
 
-    /// Whether a REGISTER of a phone starts another try for a user whom the PBX did not know, at most once an hour. The
-    /// try does no harm, because a PBX cannot lock out a user whom it does not know. A user whose password was refused
-    /// is not tried again.
+    /// Whether a REGISTER of a phone starts another try for a user whom the PBX did not know, at most once an hour.
+    /// Another try for an unknown user does no harm, because a PBX cannot lock out a user whom it does not know. A user
+    /// whose password was refused is not tried again.
     private func isWorthAnotherTry(_ slot: UInt32, now: Moment) -> Bool {
         let record = records[Int(slot)]
         return record.state == .absent && Self.seconds(now.date) >= record.since &+ 3600
@@ -56,7 +56,7 @@ extension UpstreamAgent {
         records[place].algorithms = algorithms
     }
 
-    /// Ends the binding of a user at once, because no device of the user can be woken any more, or the user was
+    /// Ends the binding of a user immediately, because no device of the user can be woken any more, or the user was
     /// removed.
     package mutating func userEnded(
         _ user: UpstreamUser, _ reason: UpstreamEnd, now: Moment, into orders: inout [UpstreamOrder]
@@ -89,7 +89,8 @@ extension UpstreamAgent {
 
     // MARK: Beginning and ending
 
-    /// Puts a user into the queue for a new REGISTER; if a request is pending, this happens after its answer.
+    /// Puts a user into the queue for a new REGISTER; if a request is pending, the user enters the queue after the
+    /// answer.
     mutating func begin(_ slot: UInt32, now: Moment, into orders: inout [UpstreamOrder]) {
         let place = Int(slot)
         guard records[place].pending == .nothing else {
@@ -120,8 +121,8 @@ extension UpstreamAgent {
         let wasWakeable = records[place].marks.contains(.isWakeable)
         records[place].marks.remove(.isWakeable)
         records[place].end = reason
-        // While a request is pending, ``settle(_:now:into:)`` ends the binding after the answer, which tells whether
-        // there is a binding.
+        // While a request is pending, ``settle(_:now:into:)`` ends the binding after the answer, because the PBX's
+        // answer shows whether the PBX has a binding.
         guard records[place].pending == .nothing else { return }
         let isBound = records[place].boundUntil > now.instant
         let isRefused = records[place].state == .refused || records[place].state == .absent
@@ -132,7 +133,7 @@ extension UpstreamAgent {
             return
         }
         guard isBound || records[place].marks.contains(.mayBeBound), records[place].state != .absent else {
-            // The PBX has no binding of the user, so no REGISTER is needed to end one.
+            // The PBX has no binding of the user, so no REGISTER is needed to end a binding.
             return removeRecord(slot)
         }
         guard records[place].state != .refused else {
@@ -186,7 +187,7 @@ extension UpstreamAgent {
     private static let recent: UInt32 = 7 * 86_400
 
     /// Sends the REGISTERs of waiting users, as far as the rate and the servers of the PBX allow, and sets `wakeAt` for
-    /// the rest.
+    /// the users who must wait longer.
     mutating func pump(_ upstream: Int, now: Moment, into orders: inout [UpstreamOrder]) {
         stands[upstream].wakeAt = nil
         while stands[upstream].hasWaiting {
@@ -216,7 +217,7 @@ extension UpstreamAgent {
         }
     }
 
-    /// Sends a REGISTER for a user, with an answer to the user's last challenge if one is kept.
+    /// Sends a REGISTER for a user, with an answer to the user's last challenge if this challenge is kept.
     mutating func send(
         _ slot: UInt32, _ pending: UserRecord.Pending, to server: UInt8, now: Moment,
         into orders: inout [UpstreamOrder]
@@ -233,8 +234,7 @@ extension UpstreamAgent {
                 })
         else { return }
         guard let cseq = cseqs.number(after: records[place].cseq, at: now.date) else {
-            // The CSeq of this user is above the stored ceiling, because the user has sent more than one request a
-            // second.
+            // The user's CSeq is above the stored ceiling, because the user has sent more than one request a second.
             _ = stands[upstream].change(server) { $0.leftOpen() }
             return postpone(slot, pending, by: .seconds(60), now: now)
         }
@@ -277,8 +277,8 @@ extension UpstreamAgent {
 
     private mutating func sharedAnswer(_ slot: UInt32, now: Moment) -> ChallengeAnswer? {
         let record = records[Int(slot)]
-        // A user answers the nonce of another user only with a password that the PBX has accepted in this run, because
-        // the PBX would count a wrong password twice.
+        // The agent answers a nonce that the PBX sent for a different user only with a password that the PBX has
+        // accepted in this run, because the PBX would count a wrong password twice.
         guard record.pending == .bind, record.marks.contains(.isProven),
             let (challenge, form, count) = stands[Int(record.upstream)].shared.use(
                 record.algorithms, at: record.server, now: now.instant)

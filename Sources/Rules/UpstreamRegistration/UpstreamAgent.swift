@@ -22,12 +22,12 @@ package struct UpstreamAgent {
     private var byName = SlotIndex()
     private var byToken = SlotIndex()
 
-    /// Makes an agent for these domains, without users.
+    /// Makes an agent for the given domains, without users.
     ///
     /// - Parameters:
     ///   - domains: the domains whose users are registered at a PBX, in the order of their ``UpstreamNumber``.
-    ///   - ceiling: the limit of CSeq that the last run stored, see ``CSeqSupply``; 0 in the first run.
-    ///   - functions: the random numbers and the secret code that tokens are made with.
+    ///   - ceiling: the ceiling of CSeq numbers that the last run stored, see ``CSeqSupply``; 0 in the first run.
+    ///   - functions: the functions for random numbers and for the keyed hash from which agent tokens are made.
     package init(_ domains: [UpstreamDomain], ceiling: UInt32, functions: AgentFunctions) {
         stands = domains.map { UpstreamStand(setup: $0) }
         cseqs = CSeqSupply(ceiling: ceiling)
@@ -45,8 +45,8 @@ package struct UpstreamAgent {
         stands.indices.contains(upstream.index) ? stands[upstream.index].setup : nil
     }
 
-    /// The user whose token is this user part of a Request-URI from a PBX; `nil` if no user has this token. The search
-    /// takes equally long for texts that are no tokens.
+    /// The user whose agent token is the given user part of a Request-URI from a PBX; `nil` if no user has this token.
+    /// The search for an agent token takes equally long for texts that are no tokens.
     package func user(called text: ByteString) -> UpstreamUser? {
         let token = UpstreamToken(text)
         let sought = token ?? Self.nobody
@@ -64,7 +64,8 @@ package struct UpstreamAgent {
         slot(of: user).map { status(at: $0) }
     }
 
-    /// One page of the users of a PBX, or of all PBXs if `upstream` is `nil`, and where the next page starts.
+    /// One page of the users of a PBX, or of all PBXs if `upstream` is `nil`, and the place at which the next page
+    /// starts.
     package func users(of upstream: UpstreamNumber?, from start: Int, limit: Int) -> (
         page: [UpstreamStatus], next: Int?
     ) {
@@ -114,7 +115,7 @@ package struct UpstreamAgent {
         return states
     }
 
-    /// Users whom the PBX refuses or does not know, at most `limit` of them.
+    /// The users whom the PBX refuses or does not know, at most `limit` users.
     package func refused(of upstream: UpstreamNumber, limit: Int) -> [UpstreamStatus] {
         var found: [UpstreamStatus] = []
         for place in records.indices where found.count < limit {
@@ -169,7 +170,7 @@ package struct UpstreamAgent {
 
     /// Makes the record of a new user, without sending a REGISTER.
     ///
-    /// - Returns: `nil` for a name that is too long.
+    /// - Returns: the slot of the record; `nil` for a name that is too long.
     mutating func makeRecord(_ user: WakeableUser, now: Moment) -> UInt32? {
         let setup = stands[user.upstream.index].setup
         guard !user.name.isEmpty, user.name.count <= Self.longestName,
@@ -184,7 +185,7 @@ package struct UpstreamAgent {
         let slot: UInt32
         if let free = vacant.popLast() {
             slot = free
-            // The CSeq numbers continue from those of the slot's former user, so that a late answer to the former
+            // The CSeq numbers continue from the numbers of the slot's former user, so that a late answer to the former
             // user's REGISTER is recognised as old.
             record.cseq = records[Int(free)].cseq
             records[Int(free)] = record
@@ -228,14 +229,15 @@ package struct UpstreamAgent {
         counts.states[Int(old.rawValue)] -= 1
         counts.states[Int(state.rawValue)] += 1
         records[Int(slot)].state = state
-        // The start and the end of a refresh do not change `since`, because the PBX knows the user all the time.
+        // The start and the end of a refresh do not change `since`, because the PBX knows the user during the whole
+        // refresh.
         if old != .refreshing || state != .registered, old != .registered || state != .refreshing {
             records[Int(slot)].since = Self.seconds(now.date)
         }
     }
 
-    /// Sets the state of a user whose next REGISTER is due: `refreshing` if the PBX still knows the user, or else
-    /// `registering`.
+    /// Sets the state of a user whose next REGISTER is due: `refreshing` if the PBX still knows the user, and
+    /// `registering` if not.
     mutating func turnToWork(_ slot: UInt32, now: Moment) {
         turn(slot, to: records[Int(slot)].boundUntil > now.instant ? .refreshing : .registering, now: now)
     }
@@ -271,7 +273,7 @@ package struct UpstreamStatus: Sendable {
     package let since: UnixTime
     /// The status of the last final response from the PBX; 0 if no response came.
     package let status: UInt16
-    /// Why the user is ``RegistrationState/refused``.
+    /// The reason why the state of the user is ``RegistrationState/refused``.
     package let refusal: UpstreamRefusal?
     /// Whether the REGISTER waits for a source of users, which does not say now which HA1 the user has.
     let waitsForPassword: Bool
@@ -311,7 +313,7 @@ package struct UpstreamCounts: Sendable {
     package enum Result: Int, Hashable, Sendable, CaseIterable {
         case registered, refreshed, ended, challenged, refused, unknownUser, tooBrief, serverFailed, noAnswer, other
 
-        /// The value for this result in the label of the metrics.
+        /// The name of a result, as a label's value in the metrics.
         package var name: String {
             switch self {
             case .unknownUser: "unknown-user"

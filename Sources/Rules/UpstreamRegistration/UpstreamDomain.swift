@@ -12,15 +12,15 @@ package struct UpstreamNumber: Hashable, Sendable {
 package struct UpstreamDomain: Hashable, Sendable {
     /// The domain of the users, in lower case.
     package let domain: ByteString
-    /// The name that goes into the computation of the tokens and Call-IDs of this domain's users.
+    /// The name from which the tokens and Call-IDs of the domain's users are computed.
     package let name: ByteString
-    /// The realm of the users' HA1.
+    /// The realm for which the users' HA1 was made.
     package let realm: ByteString
-    /// The expiry that each REGISTER asks for, in seconds.
+    /// The expiry in seconds for which each REGISTER asks.
     package let expires: UInt32
-    /// The maximum number of REGISTERs a second to the PBX of this domain.
+    /// The maximum number of REGISTERs a second to the PBX of the domain.
     package let rate: Int
-    /// How long a user is kept registered after a phone of the user has last registered.
+    /// How long the daemon keeps a user registered at the PBX after the last REGISTER of the user's phones.
     package let keepFor: Duration
     /// Whether the REGISTERs have a Path header field with the address of this daemon (RFC 3327).
     package let hasPath: Bool
@@ -38,11 +38,11 @@ package struct UpstreamDomain: Hashable, Sendable {
         self.hasPath = hasPath
     }
 
-    /// The shortest expiry in seconds after which a binding is refreshed. Without this limit, a PBX that grants one
-    /// second would get a REGISTER each second.
+    /// The shortest expiry in seconds after which a binding is refreshed. Without the shortest expiry, a PBX that
+    /// grants one second would get a REGISTER each second.
     static let shortestGrant: UInt32 = 20
-    /// The longest expiry in seconds that the agent asks for. If the PBX demands a longer Min-Expires, the agent does
-    /// not immediately send another REGISTER.
+    /// The longest expiry in seconds for which the agent asks. If the PBX demands a Min-Expires above 604,800 seconds,
+    /// the agent does not immediately send another REGISTER.
     static let longestGrant: UInt32 = 604_800
 }
 
@@ -52,16 +52,16 @@ package struct WakeableUser: Sendable {
     /// The user's name, with percent escapes decoded.
     package let name: ByteString
     /// The algorithms for which the user has an HA1 in the realm of the domain, or may have one in a source of users;
-    /// empty if there is none.
+    /// empty if the user has no HA1.
     package let algorithms: DigestAlgorithms
-    /// A number that changes when the HA1 changes, and from which the HA1 cannot be computed; `nil` if a source of users
-    /// has the HA1 and has not been asked yet.
+    /// A number that changes when the HA1 changes, and from which nobody can compute the HA1; `nil` if a source of
+    /// users has the HA1 and was not asked yet.
     package let fingerprint: UInt32?
     /// When a phone of the user last registered.
     package let lastSign: UnixTime
-    /// When the user was last called; `nil` if that is unknown.
+    /// When the user was last called; `nil` if the time is unknown.
     package let lastCall: UnixTime?
-    /// Whether an earlier run of the daemon may have registered the user at the PBX.
+    /// Whether the daemon's earlier run may have registered the user at the PBX.
     package let isFromEarlierRun: Bool
 
     package init(

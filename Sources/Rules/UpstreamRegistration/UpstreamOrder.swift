@@ -4,11 +4,12 @@ package import Bytes
 package enum UpstreamOrder: Sendable {
     /// Send a REGISTER, and report its result with the number of the order.
     case send(RegisterOrder)
-    /// Give up this REGISTER, which got no answer in time, and do not report its result.
+    /// Give up the given REGISTER, which got no answer in time, and do not report its result.
     case abandon(RegisterNumber)
-    /// Store this upper bound for CSeq numbers, and report the write to ``UpstreamAgent/ceilingStored(_:now:into:)``.
+    /// Store the given upper bound for CSeq numbers, and report the write to
+    /// ``UpstreamAgent/ceilingStored(_:now:into:)``.
     case storeCeiling(UInt32)
-    /// Report this event to the operator.
+    /// Report the given event to the operator.
     case tell(UpstreamEvent)
 }
 
@@ -21,7 +22,7 @@ package struct RegisterNumber: Hashable, Sendable {
 /// A REGISTER that the engine must send.
 package struct RegisterOrder: Sendable {
     package enum Purpose: Hashable, Sendable {
-        /// Register the daemon's contact for the user at the PBX, for this number of seconds.
+        /// Register the daemon's contact for the user at the PBX, for the given number of seconds.
         case bind(UInt32)
         /// End the binding of the daemon's contact at the PBX.
         case end
@@ -56,9 +57,9 @@ package enum RegisterFailure: Hashable, Sendable {
 
 /// Why a user cannot be registered at the PBX until an operator changes something.
 package enum UpstreamRefusal: Hashable, Sendable {
-    /// The PBX refused the REGISTER of the user with this status.
+    /// The PBX refused the REGISTER of the user with the given status.
     case status(UInt16)
-    /// The PBX asks for a password in this realm, for which the daemon has none.
+    /// The PBX asks for a password in the given realm, for which the daemon has no password.
     case realm(ByteString)
     /// The PBX offers no digest algorithm and qop for which the daemon has an HA1.
     case algorithm
@@ -87,7 +88,7 @@ package enum UpstreamRefusal: Hashable, Sendable {
     }
 }
 
-/// Why a user is no longer kept registered.
+/// The reason why the daemon no longer keeps a user registered at the PBX.
 package enum UpstreamEnd: UInt8, Hashable, Sendable {
     /// No device of the user can be woken any more.
     case noDevice
@@ -95,29 +96,30 @@ package enum UpstreamEnd: UInt8, Hashable, Sendable {
     case noSignOfLife
     /// The user was removed from the daemon.
     case userRemoved
-    /// The settings no longer name the user's domain, or name another PBX for it.
+    /// The settings no longer name the user's domain, or name another PBX for the domain.
     case domainRemoved
 }
 
 /// An event for the log and for operators, which contains neither an ``UpstreamToken`` nor a nonce.
 package enum UpstreamEvent: Hashable, Sendable {
-    /// The PBX has registered a user whom it did not know for the duration `after`.
+    /// The PBX has registered a user whom the PBX did not know for the duration `after`.
     case registered(UpstreamUser, after: Duration)
     case refused(UpstreamUser, UpstreamRefusal)
     /// The PBX answered that it has no such user (404 or 410).
     case unknownUser(UpstreamUser)
-    /// The PBX refused the REGISTER with this status, and the agent tries again later.
+    /// The PBX refused the REGISTER with the given status, and the agent tries again later.
     case failed(UpstreamUser, UInt16)
     /// The binding of the user at the PBX ended before it could be refreshed.
     case lapsed(UpstreamUser)
     /// The PBX accepted the REGISTER, but does not list the daemon's contact in its response.
     case notListed(UpstreamUser)
-    /// The user is no longer registered at the PBX, for this reason.
+    /// The user is no longer registered at the PBX, for the given reason.
     case ended(UpstreamUser, UpstreamEnd)
-    /// The PBX keeps the binding until it expires, because the REGISTER that ends it was refused or not sent.
+    /// The PBX keeps the user's binding until it expires, because the REGISTER that ends the binding was refused or not
+    /// sent.
     case notEnded(UpstreamUser, UpstreamEnd)
-    /// This number of users is registered again, because the PBX has lost its registrations, was away, or an operator
-    /// ordered it.
+    /// The given number of users is registered again, because the PBX has lost its registrations, was away, or an
+    /// operator ordered it.
     case registersAgain(UpstreamNumber, users: Int, LossSign)
     /// The PBX grants so few seconds that the daemon cannot refresh in time.
     case grantTooShort(UpstreamNumber, UInt32)
@@ -135,7 +137,7 @@ package enum UpstreamEvent: Hashable, Sendable {
 }
 
 package enum LossSign: Hashable, Sendable {
-    /// A server answers again after it was down.
+    /// A server of the PBX answers again after it was down.
     case answersAgain
     /// The PBX did not list the contact of a user who must be registered.
     case contactMissing

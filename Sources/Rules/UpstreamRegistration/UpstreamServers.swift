@@ -16,7 +16,7 @@ package struct UpstreamServer: Hashable, Sendable {
 /// each pause.
 struct ServerBreaker: Sendable {
     let server: UpstreamServer
-    /// Whether the last look-up named the server.
+    /// Whether the last DNS look-up named the server.
     var isListed = true
     /// Whether the server is down, because it no longer answers OPTIONS.
     private(set) var isDown = false
@@ -31,10 +31,10 @@ struct ServerBreaker: Sendable {
 
     init(server: UpstreamServer) { self.server = server }
 
-    /// Whether the server has failed and has not answered since, so that it gets one request after each pause.
+    /// Whether the server has failed and has not answered since then, so that it gets one request after each pause.
     var isPaused: Bool { openUntil != nil }
 
-    /// Whether a request can be sent to the server now.
+    /// Whether the agent can send a REGISTER to the PBX's server now.
     func isUsable(now: Instant) -> Bool {
         isListed && !isDown && (openUntil.map { $0 <= now && !isTrying } ?? true)
     }
@@ -49,16 +49,16 @@ struct ServerBreaker: Sendable {
         (failures, pauses, openUntil, isTrying) = (0, 0, nil, false)
     }
 
-    /// Notes that a request was not sent after all, so that it tells nothing about the server.
+    /// Notes that a request was not sent after all, so that the request shows nothing about the server.
     mutating func leftOpen() { isTrying = false }
 
     /// Notes that the server did not answer a REGISTER, or answered with an error.
     ///
     /// - Parameters:
-    ///   - wish: the pause that the server asked for in Retry-After.
+    ///   - wish: the pause, in seconds, that the server asked for in Retry-After.
     ///   - jitter: a number between 0 and 1.
     ///   - now: when the failure was noticed.
-    /// - Returns: whether the breaker opened.
+    /// - Returns: whether the circuit breaker of the PBX's server opened.
     mutating func failed(wish: UInt32?, jitter: Double, now: Instant) -> Bool {
         guard openUntil == nil || isTrying else { return false }
         failures = failures &+ 1

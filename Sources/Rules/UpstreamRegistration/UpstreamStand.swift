@@ -10,22 +10,23 @@ struct UpstreamStand: Sendable {
     /// The realm of the PBX's last challenge.
     var askedRealm: ByteString?
     var shared = SharedNonce()
-    /// The servers of the PBX, at most eight. A server is replaced by another one only if the last DNS look-up does not
-    /// name it.
+    /// The servers of the PBX, at most eight. A server is replaced by another server only if the last DNS look-up does
+    /// not name the old server.
     private(set) var servers: [ServerBreaker] = []
-    /// The indices in `servers` of the servers that the last look-up named, the preferred one first.
+    /// The indices in `servers` of the servers that the last look-up named, the preferred server first.
     private var order: [UInt8] = []
     private var lines = [Queue<UInt32>](repeating: Queue(), count: UserRecord.Line.allCases.count)
     /// The earliest time at which the rate allows the next REGISTER.
     var nextTurn = Instant.distantPast
     /// When ``UpstreamAgent/pump(_:now:into:)`` must run again for the users who wait; `nil` if nobody waits.
     var wakeAt: Instant?
-    /// The expiry in seconds that each REGISTER asks for. A 423 response raises this expiry.
+    /// The expiry in seconds for which each REGISTER asks. A 423 response raises the expiry for which each REGISTER
+    /// asks.
     var expires: UInt32
     var watch = UpstreamWatchdog()
 
     private static let mostServers = 8
-    /// How much of a timer's delay is made up for: the next REGISTERs are sent sooner by at most this time.
+    /// The maximum delay of a timer that is made up for: the next REGISTERs are sent sooner by at most 20 milliseconds.
     private static let credit: Duration = .milliseconds(20)
 
     init(setup: UpstreamDomain) {
@@ -62,7 +63,8 @@ struct UpstreamStand: Sendable {
         return UInt8(place)
     }
 
-    /// The index of the first usable server whose bit in `tried` is not set, or else of the first usable server.
+    /// The index of the first usable server whose bit in `tried` is not set; if there is none, the index of the first
+    /// usable server.
     func server(now: Instant, after tried: UInt8) -> UInt8? {
         let usable = order.filter { servers[Int($0)].isUsable(now: now) }
         return usable.first { tried & 1 << $0 == 0 } ?? usable.first
@@ -86,7 +88,7 @@ struct UpstreamStand: Sendable {
 
     mutating func append(_ slot: UInt32, to line: UserRecord.Line) { lines[Int(line.rawValue)].append(slot) }
 
-    /// Removes and returns the first user of the most urgent queue that is not empty, together with that queue.
+    /// Removes and returns the first user of the most urgent queue that is not empty, together with this queue.
     mutating func popFirst() -> (slot: UInt32, line: UserRecord.Line)? {
         for line in UserRecord.Line.allCases {
             if let slot = lines[Int(line.rawValue)].popFirst() { return (slot, line) }
@@ -106,7 +108,7 @@ struct UpstreamStand: Sendable {
         }
     }
 
-    /// Counts a REGISTER that is sent, and sets when the rate allows the next one.
+    /// Counts a REGISTER that is sent, and sets when the rate allows the next REGISTER.
     mutating func tookTurn(now: Instant) {
         nextTurn = max(nextTurn, now + (.zero - Self.credit)) + .seconds(1) / setup.rate
     }
@@ -114,14 +116,14 @@ struct UpstreamStand: Sendable {
 
 /// Watches the answers of a PBX to all users, to notice that the PBX refuses everybody or has lost its registrations.
 struct UpstreamWatchdog: Sendable {
-    /// The number of users whom the PBX has refused since it last accepted one.
+    /// The number of users whom the PBX has refused since the PBX last accepted a user.
     private var refusals = 0
     private var pauses: UInt8 = 0
-    /// When the next user is tried while the PBX refuses everybody; `nil` if it does not refuse everybody.
+    /// When the next user is tried while the PBX refuses everybody; `nil` if the PBX does not refuse everybody.
     private(set) var pausedUntil: Instant?
     /// When the next query asks the PBX for the contacts of a user.
     var nextQuery: Instant?
-    /// The index of the record where the last search for a user to query ended.
+    /// The index of the record at which the last search for a user to query ended.
     var cursor = 0
     /// The slot index of the user whom the PBX registered last.
     var lastBound: UInt32?
@@ -143,7 +145,7 @@ struct UpstreamWatchdog: Sendable {
 
     /// Counts a user whom the PBX refuses, and pauses the REGISTERs if the PBX has refused ten users in a row.
     ///
-    /// - Returns: the pause if the PBX now counts as refusing everybody; `nil` otherwise.
+    /// - Returns: the pause, if the PBX now counts as refusing everybody; `nil` if it does not.
     mutating func refused(jitter: Double, now: Instant) -> Duration? {
         refusals += 1
         guard refusals >= Self.refusalLimit else { return nil }
@@ -160,7 +162,7 @@ struct UpstreamWatchdog: Sendable {
     }
 
     /// Notes that a user's REGISTER is sent. While the PBX refuses everybody, the REGISTER of the next user waits up to
-    /// 30 seconds for this user's result.
+    /// 30 seconds for the previous user's result.
     mutating func began(now: Instant) {
         if refusals >= Self.refusalLimit { pausedUntil = now + .seconds(30) }
     }
@@ -186,15 +188,15 @@ struct UpstreamWatchdog: Sendable {
         answersQueries = true
     }
 
-    /// Whether a contact that is missing in the answer to a REGISTER causes all users to register again, which happens
-    /// at most once in five minutes.
+    /// Whether a contact that is missing in the answer to a REGISTER makes all users register again, which happens at
+    /// most once in five minutes.
     mutating func mayRegisterAgain(now: Instant) -> Bool {
         guard lastAgain.map({ now - $0 >= Self.againPause }) ?? true else { return false }
         lastAgain = now
         return true
     }
 
-    // MARK: News that is told once
+    // MARK: Events that are logged once
 
     mutating func isNewsOfBehind(now: Instant) -> Bool {
         guard lastBehind.map({ now - $0 >= .seconds(600) }) ?? true else { return false }

@@ -3,16 +3,16 @@ package import Bytes
 /// The user part of the contact that the daemon registers at a PBX for one user: 100 bits, written as 20 characters of
 /// base 32.
 ///
-/// Nobody can guess a token, because it is made with a secret in the store. A user always has the same token, because a
-/// PBX would make a second binding for another token.
+/// Nobody can guess an agent token, because the daemon computes the token with a secret in the store. A user always has
+/// the same agent token, because a PBX would make a second binding for another token.
 package struct UpstreamToken: Hashable, Sendable {
-    /// The first twelve characters and the last eight characters, with five bits each.
+    /// The first twelve characters and the last eight characters of the agent token, with five bits each.
     private let high, low: UInt64
 
     package static let length = 20
     private static let highCount = 12
 
-    /// Makes a token from the first 100 bits of a code.
+    /// Makes an agent token from the first 100 bits of a code.
     ///
     /// - Precondition: the code has at least 13 bytes.
     init(code: [UInt8]) {
@@ -28,7 +28,7 @@ package struct UpstreamToken: Hashable, Sendable {
         self.low = low
     }
 
-    /// Reads a token in upper or lower case from the user part of a Request-URI; `nil` for any other text.
+    /// Reads an agent token, in upper or lower case, from the user part of a Request-URI; `nil` for any other text.
     package init?(_ text: ByteString) {
         guard text.count == Self.length else { return nil }
         var (high, low) = (UInt64(0), UInt64(0))
@@ -47,11 +47,12 @@ package struct UpstreamToken: Hashable, Sendable {
         }
     }
 
-    /// Whether both tokens are equal. The comparison always takes equally long, so that its time reveals no part of a
-    /// token.
+    /// Whether two agent tokens are equal. A comparison of two agent tokens always takes equally long, so that its
+    /// duration reveals no part of a token.
     func isSame(as other: UpstreamToken) -> Bool { (high ^ other.high) | (low ^ other.low) == 0 }
 
-    /// The hash of the token for a table, with the random seed of this process, because tokens come from the network.
+    /// The hash of an agent token for a table, with the random seed of this process, because tokens come from the
+    /// network.
     var tableHash: UInt32 {
         var hasher = Hasher()
         hasher.combine(high)
@@ -75,7 +76,8 @@ package struct UpstreamToken: Hashable, Sendable {
 
 /// Functions that the agent gets from outside, because this module contains no cryptography and no randomness.
 package struct AgentFunctions {
-    /// Computes a code of at least 16 bytes for a text: HMAC-SHA-256 with a secret in the store, the same in every run.
+    /// Computes a code of at least 16 bytes for a text: HMAC-SHA-256 with a secret in the store, the same in every run
+    /// of the daemon.
     package let code: ([UInt8]) -> [UInt8]
     /// Returns a random number.
     package let random: () -> UInt64
@@ -89,13 +91,13 @@ package struct AgentFunctions {
         UpstreamToken(code: code(Self.text("token", user, domain, upstream)))
     }
 
-    /// The Call-ID of all REGISTERs of a user, always the same, because some PBXs make one binding for each Call-ID.
-    /// The Call-ID does not reveal the token, because traces show Call-IDs.
+    /// The Call-ID of all REGISTERs of a user: always the same, because some PBXs make one binding for each Call-ID.
+    /// The Call-ID does not reveal the agent token, because traces show Call-IDs.
     func callID(of user: ByteString, at domain: ByteString, upstream: ByteString) -> ByteString {
         UpstreamToken(code: code(Self.text("call-id", user, domain, upstream))).text
     }
 
-    /// A random number from 0 up to 1.
+    /// A random number from 0 to 1, excluding 1.
     func fraction() -> Double { Double(random() >> 11) * 0x1p-53 }
 
     private static func text(
@@ -104,7 +106,7 @@ package struct AgentFunctions {
         var text: [UInt8] = []
         text.reserveCapacity(128)
         text.append(purpose)
-        // Each part follows its length, so two different lists of parts never give the same text.
+        // Before each part comes its length, so two different lists of parts never give the same text.
         for part in [user, domain, upstream] {
             text.append(0)
             text.append(decimal: part.count)

@@ -1,7 +1,7 @@
 import Bytes
 import Timekeeping
 
-/// Whether a user is registered at the PBX.
+/// Whether the record's user is registered at the PBX.
 package enum RegistrationState: UInt8, Hashable, Sendable, CaseIterable {
     /// The PBX does not know the user yet or any more, and a REGISTER is due or pending.
     case registering
@@ -12,7 +12,7 @@ package enum RegistrationState: UInt8, Hashable, Sendable, CaseIterable {
     case refused
     /// The PBX has no such user.
     case absent
-    /// The binding at the PBX is being ended.
+    /// The agent is ending the user's binding at the PBX.
     case ending
 
     package var name: String { "\(self)" }
@@ -47,10 +47,10 @@ struct UserRecord: Sendable {
     var line = Line.none
     /// The index of the server to which the last request went, in `UpstreamStand.servers`.
     var server: UInt8 = 0
-    /// The servers that failed since this try began, one bit for each index.
+    /// The servers that failed since the present try began, one bit for each index.
     var tried: UInt8 = 0
     var failures: UInt8 = 0
-    /// The number of challenges that were answered since this try began.
+    /// The number of challenges that were answered since the present try began.
     var answers: UInt8 = 0
     var algorithms: DigestAlgorithms
     var keptForm = KeptForm(rawValue: 0)
@@ -66,13 +66,13 @@ struct UserRecord: Sendable {
         static let isWakeable = Marks(rawValue: 1)
         /// The PBX may have a binding of the user that this run of the daemon does not know.
         static let mayBeBound = Marks(rawValue: 2)
-        /// Something changed while a request was pending, so another REGISTER follows.
+        /// After the answer to the pending request, another REGISTER for the user follows.
         static let again = Marks(rawValue: 4)
-        /// A 423 response has raised the expiry since this try began.
+        /// A 423 response has raised the expiry since the present try began.
         static let raised = Marks(rawValue: 8)
-        /// The record is free for another user.
+        /// The record is free: it has no user, and can be used for a new user.
         static let isVacant = Marks(rawValue: 16)
-        /// The pending REGISTER answers a challenge that the PBX sent to another user, see ``SharedNonce``.
+        /// The pending REGISTER answers a challenge that the PBX sent to another user: see ``SharedNonce``.
         static let sharesNonce = Marks(rawValue: 32)
         /// The PBX has accepted the user's present password in this run of the daemon.
         static let isProven = Marks(rawValue: 64)

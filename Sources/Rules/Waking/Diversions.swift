@@ -31,12 +31,13 @@ package struct Diversions {
         }
     }
 
-    /// Whether this user has already diverted the call.
+    /// Whether the user has already diverted the call.
     package func names(_ aor: AddressOfRecord) -> Bool { entries.contains { $0.aor == aor } }
 
-    /// Whether this daemon has already forwarded the call for this user.
+    /// Whether this daemon has already forwarded the call for the user.
     ///
-    /// The daemon recognises a Diversion field of its own by the reason, which is the same in all its Diversion fields.
+    /// The daemon recognises its own Diversion field by the reason, which is the same in all Diversion fields of the
+    /// daemon.
     package func comesBack(to aor: AddressOfRecord) -> Bool {
         entries.contains { $0.aor == aor && $0.reason.equalsIgnoringCase(Self.reason) }
     }

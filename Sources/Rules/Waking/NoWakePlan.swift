@@ -6,19 +6,20 @@ package import SIPGrammar
 /// The treatment of a call for which no phone wakes.
 package enum NoWakePlan: Equatable {
     case answer(Status)
-    /// The caller gets 302 with this Contact.
+    /// The caller gets 302 with the given Contact.
     case redirect(ByteString)
-    /// The INVITE is sent to this URI through the upstream; if the destination refuses the call, the caller gets the
-    /// status.
+    /// The INVITE is sent to the given URI through the upstream; if the destination refuses the call, the caller gets
+    /// the status.
     case forward(ByteString, orElse: Status)
 
-    /// The facts about a call that decide, together with the settings, how the call is treated if no phone wakes.
+    /// The facts about a call that decide, together with the settings, how the daemon treats the call if no phone
+    /// wakes.
     package struct Circumstances {
         /// Whether the call came from a trusted peer.
         ///
         /// Only a trusted peer is redirected, because a phone would send its credentials to the host in the new URI.
         package var isTrusted: Bool
-        /// Whether the settings name an upstream, and the upstream is not known to be down.
+        /// Whether the settings name an upstream that does not count as down.
         package var hasUpstream: Bool
         /// Whether the call was diverted too often, or was already diverted by the called user.
         package var wasDiverted: Bool

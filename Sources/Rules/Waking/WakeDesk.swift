@@ -8,32 +8,32 @@ package import Timekeeping
 /// missed calls.
 ///
 /// The engine reports the begin and the end of each wait, and each change of the device. When a device registers or
-/// shows life, the desk returns ``Release`` values in a fixed order, and the engine carries them out. The desk also
-/// stores on which flow each device is watched for signs of life.
+/// shows life, ``WakeDesk`` returns ``Release`` values in a fixed order, and the engine carries them out. The table
+/// ``WakeDesk`` also stores on which flow the daemon waits for a sign of life of each device.
 package struct WakeDesk: ~Copyable {
     /// The records of how long each phone took to register after earlier pushes.
     package var records = WakeRecords()
     /// Work that can continue, because its device has registered or shown life.
     package enum Release {
-        /// A call that the device made in an earlier run, whose responses are now sent to the device.
+        /// A call that the device made in the daemon's earlier run, whose responses are now sent to the device.
         case caller(ProxiedRequest)
         /// Calls that ended before the device registered, so that the device gets the INVITE and the CANCEL of each
         /// call.
         case endedCalls(ShortList<EndedCall>)
         /// A call that is offered to the device, or a request inside a dialog with the device.
         case call(ProxiedRequest)
-        /// Messages that wait for the device.
+        /// MESSAGEs that wait for the device.
         case messages
         /// The device's list of missed calls.
         case missedCalls
     }
 
     private struct Device {
-        /// The calls that have an active branch for this device, oldest first.
+        /// The calls that have an active branch for the device, oldest first.
         var calls = ShortList<ProxiedRequest>()
-        /// The flow on which the device has registered, if this flow is watched.
+        /// The flow on which the device has registered, if ``WakeDesk`` waits for signs of life on the flow.
         var flow: Flow?
-        /// The slot of the next device with the same watched flow, because one phone can have several accounts.
+        /// The slot of the next device that uses the flow, because one phone can have several accounts.
         var next: UInt32?
         var further = BoxedOptional<Further>()
     }
@@ -42,12 +42,13 @@ package struct WakeDesk: ~Copyable {
     private struct Further {
         var callers = ShortList<ProxiedRequest>()
         var endedCalls = ShortList<EndedCall>()
-        /// Whether the device did not accept a message or could not be reached, so that it gets no message before it
-        /// registers again.
+        /// Whether the device did not accept a message or could not be reached, so that the device gets no message
+        /// before it registers again.
         var isAsleep = false
         /// Whether a push for messages was sent since the device last registered.
         var wasWoken = false
-        /// The INVITEs that were sent after the end of their calls; the list of missed calls waits for the responses.
+        /// The INVITEs that the daemon sent after the end of their calls; the list of missed calls waits for the
+        /// responses.
         var farewells: Set<ClientTransactionID> = []
         /// The time at which the list of missed calls stops waiting for responses to INVITEs.
         var listWaitsUntil = Instant.distantPast
@@ -58,7 +59,7 @@ package struct WakeDesk: ~Copyable {
     }
 
     private var devices = PlacedTable<DeviceID, Device>(empty: Device())
-    /// The slot of the first device for each watched flow.
+    /// For each flow with awaited signs of life, the slot of its first device.
     private var flows = SlotIndex()
 
     package init() {}
@@ -66,7 +67,7 @@ package struct WakeDesk: ~Copyable {
     /// Whether no work waits for any device.
     package var isEmpty: Bool { devices.isEmpty }
 
-    /// Whether no device's flow is watched for signs of life.
+    /// Whether ``WakeDesk`` waits for a sign of life on no flow.
     package var watchesNothing: Bool { flows.count == 0 }
 
     /// The calls that are offered to the device, oldest first.
@@ -74,15 +75,15 @@ package struct WakeDesk: ~Copyable {
 
     // MARK: What waits
 
-    /// Lists a call under a device to which it is offered.
+    /// Lists a call under a device to which the call is offered.
     package mutating func waits(_ call: ProxiedRequest, for device: DeviceID) {
         let place = devices.madePlace(of: device)
         guard !devices[place].calls.contains(where: { $0 === call }) else { return }
         devices[place].calls.append(call)
     }
 
-    /// Removes a call from a device, because the call has no active branch for the device any more. The flow of a
-    /// device without further calls is watched only for messages.
+    /// Removes a call from a device, because the call has no active branch for the device any more. For a device
+    /// without further calls, only waiting messages still need a sign of life on the device's flow.
     package mutating func noLongerWaits(_ call: ProxiedRequest, for device: DeviceID) {
         guard let place = devices.place(of: device), let index = devices[place].calls.firstIndex(where: { $0 === call })
         else { return }
@@ -91,14 +92,14 @@ package struct WakeDesk: ~Copyable {
         removeIfIdle(device, at: place)
     }
 
-    /// Lists a call under the device that made the call in an earlier run.
+    /// Lists a call under the device that made the call in the daemon's earlier run.
     package mutating func waits(callerOf call: ProxiedRequest, for device: DeviceID) {
         change(device) { $0.callers.append(call) }
     }
 
     package var hasCallers: Bool { devices.all.contains { $0.value.further.value?.callers.isEmpty == false } }
 
-    /// Removes all callers of the earlier run, because they are not expected to connect any more.
+    /// Removes all callers of the daemon's earlier run, because the time in which they could connect again is over.
     package mutating func callersGivenUp() {
         for device in devices.all.map(\.key) { changePresent(device) { $0.callers = ShortList() } }
     }
@@ -117,7 +118,7 @@ package struct WakeDesk: ~Copyable {
 
     package func isAsleep(_ device: DeviceID) -> Bool { devices[device]?.further.value?.isAsleep == true }
 
-    /// Notes that the device did not accept a message, so that it gets no message before it registers again.
+    /// Notes that the device did not accept a message, so that the device gets no message before it registers again.
     package mutating func fellAsleep(_ device: DeviceID) { change(device) { $0.isAsleep = true } }
 
     /// Returns whether the device must get a push for a message now: one push is sent for all messages that wait for
@@ -131,8 +132,8 @@ package struct WakeDesk: ~Copyable {
     /// Notes that the push did not reach the device, so that the next message can cause another push.
     package mutating func wakeFailed(_ device: DeviceID) { changePresent(device) { $0.wasWoken = false } }
 
-    /// Notes that the device gets its messages, or that no message waits for it any more; returns whether the device
-    /// was asleep.
+    /// Notes that the device gets its messages, or that no message waits for the device any more; returns whether the
+    /// device was asleep.
     @discardableResult
     package mutating func messagesGo(to device: DeviceID) -> Bool {
         var wasAsleep = false
@@ -147,7 +148,7 @@ package struct WakeDesk: ~Copyable {
     // MARK: The list of missed calls
 
     /// Lets the list of missed calls wait until the device has answered the INVITE of an ended call, because the device
-    /// itself can show the call as missed.
+    /// can show the call as missed itself.
     ///
     /// The device has two seconds to answer the INVITEs of all ended calls together.
     ///
@@ -170,7 +171,7 @@ package struct WakeDesk: ~Copyable {
 
     package func listWaits(for device: DeviceID) -> Bool { devices[device]?.further.value?.farewells.isEmpty == false }
 
-    /// Notes that the device has answered an INVITE of an ended call, or will not answer it.
+    /// Notes that the device has answered the INVITE of an ended call, or will not answer the INVITE.
     ///
     /// - Returns: whether the list of missed calls must be sent now, because the list waited for no other answer.
     package mutating func answered(_ device: DeviceID, farewell: ClientTransactionID) -> Bool {
@@ -193,8 +194,8 @@ package struct WakeDesk: ~Copyable {
         return releases
     }
 
-    /// Returns the work that can continue after a sign of life on the device's watched flow, because an awake device
-    /// may have no reason to register.
+    /// Returns the work that can continue after a sign of life on the device's flow, because an awake device may have
+    /// no reason to register.
     package mutating func showedLife(_ device: DeviceID) -> Releases {
         var releases = Releases()
         guard let place = devices.place(of: device) else { return releases }
@@ -268,12 +269,12 @@ package struct WakeDesk: ~Copyable {
         devices[last].next = place
     }
 
-    /// Stops watching a flow that has ended.
+    /// Stops waiting for signs of life on a flow that has ended.
     package mutating func flowEnded(_ flow: Flow) {
         while let place = first(on: flow) { leaveFlow(place) }
     }
 
-    /// The devices whose waiting work continues after a sign of life on this flow.
+    /// The devices whose waiting work continues after a sign of life on the flow.
     package func watched(on flow: Flow) -> [DeviceID] {
         var found: [DeviceID] = []
         var place = first(on: flow)

@@ -11,7 +11,8 @@ package struct WakeRecords {
     package enum Bound: Equatable {
         /// The call waits as long as the settings say.
         case none
-        /// The call waits at most this long after its arrival, because the phone took no longer for earlier wakes.
+        /// The call waits for at most the given time after its arrival, because the phone took no longer for earlier
+        /// wakes.
         case after(Duration)
         /// The call does not wait for the phone, because the last pushes to the phone did not wake it.
         case notWaited
@@ -22,8 +23,8 @@ package struct WakeRecords {
         var calledAt: Instant?
         /// Whether a provider has accepted a push for the call of ``calledAt``.
         var isPushed = false
-        /// The durations of the last wakes, in tenths of a second; the next one replaces the oldest one, at the index
-        /// `next`.
+        /// The durations of the last wakes, in tenths of a second; the next duration replaces the oldest duration, at
+        /// the index `next`.
         var times: [UInt16] = []
         var next: UInt8 = 0
         /// The number of accepted pushes in a row that did not wake the phone, and the time of the last such push.
@@ -38,7 +39,7 @@ package struct WakeRecords {
 
     /// The number of wakes that are recorded for each phone, so that the second slowest wake is the 99th percentile.
     package static let kept = 100
-    /// The number of recorded wakes from which on a phone's record limits the wait.
+    /// The smallest number of recorded wakes with which a phone's record limits the wait.
     static let fewest = 10
     /// The shortest time that a call waits for a phone.
     package static let shortest: Duration = .seconds(5)
@@ -72,7 +73,7 @@ package struct WakeRecords {
 
     /// Notes that the phone has registered, or has shown life.
     package mutating func returned(_ device: DeviceID, now: Instant) {
-        // Most daemons keep no wake records, so this check saves time for each REGISTER.
+        // Most daemons keep no wake records, so the check for a record saves time for each REGISTER.
         guard !records.isEmpty, var record = records[device] else { return }
         if let calledAt = record.calledAt, record.isPushed, now - calledAt <= Self.longestWake {
             record.add((now - calledAt).tenths)
@@ -97,7 +98,7 @@ package struct WakeRecords {
         records[device] = record
     }
 
-    /// Forgets a device that was removed or has another push token.
+    /// Deletes the wake records of a device that was removed or has a new push token.
     package mutating func forget(_ device: DeviceID) { records[device] = nil }
 
     package mutating func forgetAll() { self = WakeRecords(capacity: capacity) }
@@ -117,7 +118,7 @@ package struct WakeRecords {
         while records.count >= capacity, let oldest = ages.popFirst() { records[oldest] = nil }
         records[device] = Record()
         ages.append(device)
-        // A device that was removed and then got a push again is in the queue twice.
+        // If a device was removed and then got a push again, the device is in the queue of wake records twice.
         if ages.count > 2 * capacity {
             var seen = Set<DeviceID>()
             let living = ages.elements.reversed().filter { records[$0] != nil && seen.insert($0).inserted }
@@ -139,6 +140,5 @@ extension WakeRecords.Record {
 }
 
 extension Duration {
-    /// The duration in tenths of a second, rounded up.
     fileprivate var tenths: UInt16 { UInt16(clamping: (max(0, nanoseconds) + 99_999_999) / 100_000_000) }
 }

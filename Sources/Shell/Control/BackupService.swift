@@ -7,8 +7,8 @@ import Timekeeping
 
 /// Copies the store for `sippushd backup` while the daemon uses it.
 ///
-/// Only the control socket offers backups, because a backup writes a file with the daemon's rights to a path that the
-/// client chooses.
+/// Only the control socket offers backups: with the daemon's rights, a backup writes a file to a path that the client
+/// chooses.
 struct BackupService {
     let store: any ProxyStore
     let loop: EventLoop

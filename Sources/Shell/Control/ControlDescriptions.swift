@@ -90,7 +90,8 @@ extension RouteDescription {
     static let endCall = RouteDescription("endHeldCall", "End a call that waits or rings")
         .path("id", "The call's id or `callRef` from the list, or its Call-ID.")
         .query(
-            "status", "The final response to the caller. Default: 480.", .choice(ControlRoutes.endings.keys.sorted())
+            "status", "The final response to the caller. The default is 480.",
+            .choice(ControlRoutes.endings.keys.sorted())
         )
         .done("The call is ended. Ringing phones are being cancelled.").problem(404, "No call has that id.")
         .problem(409, "Several calls have that Call-ID.")
@@ -143,8 +144,10 @@ extension RouteDescription {
             : description.query(
                 "name", "As in the path. Here a Call-ID may contain slashes.", .text(1 ... .max), isRequired: true)
         return named.query(
-            "limit", "The maximum number of records; the last ones are returned. Default: 20.", .number(1...1000)
+            "limit", "The maximum number of records. The answer has the latest records. The default is 20.",
+            .number(1...1000)
         )
+        .query("words", "With `true`, the report also has the texts that `sippushd explain` prints.", .choice(["true"]))
         .answer(200, "The report", ExplainReport.self).notRead()
     }
 
@@ -190,6 +193,6 @@ extension RouteDescription {
 
     private func page(_ cursor: JSONSchema) -> RouteDescription {
         query("after", "The `next` of the previous page.", cursor)
-            .query("limit", "The maximum number of entries on a page. Default: 100.", .number(1...1000))
+            .query("limit", "The maximum number of entries on a page. The default is 100.", .number(1...1000))
     }
 }

@@ -8,14 +8,17 @@ import Timekeeping
 package struct HeldCallReport: Codable, Sendable, DescribedBody {
     package static let schemaName: String? = "HeldCall"
     package static let notes: [String: JSONSchema] = [
-        "sleepingDevices": .words("Names from the list of a user's devices.")
+        "caller": .words("The caller's user name or URI, as in the list of missed calls."),
+        "sleepingDevices": .words("Names from the list of a user's devices."),
     ]
 
-    /// The number of the call, by which an operator can end it. A call that begins later has a higher number.
+    /// The number of the call, by which an operator can end the call. A call that begins later has a higher number.
     package var id: UInt64 = 0
     package var callRef: String
     package var aor: String
     package var callID: String
+    /// The caller's user name or URI, as in the list of missed calls.
+    package var caller: String
     /// The time at which the call arrived, in Unix seconds.
     package var receivedAt: Int64
     package var sleeping: Int
@@ -93,7 +96,7 @@ package struct BindingReport: Codable, Sendable, DescribedBody {
     /// The time of the device's last REGISTER or report, in Unix seconds.
     package var registeredAt: Int64
     package var state: String
-    /// The User-Agent of the device's last REGISTER, as the phone wrote it; nobody verifies this value.
+    /// The User-Agent of the device's last REGISTER, as the phone wrote it; nobody verifies the User-Agent.
     package var userAgent: String?
     package var app: String?
     package var lastPushAt: Int64?
@@ -128,8 +131,8 @@ package struct ProviderDisableReport: Codable, Sendable, DescribedBody {
 package struct PushAppFigures: Codable, Sendable {
     /// The provider's name for its first app, and `provider/name` for each further app.
     package var name: String
-    /// Whether the daemon sends pushes to the provider. If the value is false, the breaker is open after repeated
-    /// failures, and the daemon sends only one push at intervals to test the provider.
+    /// Whether the daemon sends pushes to the push provider. If `isReachable` is false, the breaker is open after
+    /// repeated failures, and the daemon sends only one push at intervals to test the provider.
     package var isReachable: Bool
     package var accepted: Int
     package var failed: Int
@@ -139,11 +142,13 @@ package struct PushAppFigures: Codable, Sendable {
     package var foreignTokens: Int
     /// The number of pushes that wait in the queue.
     package var queued: Int
-    /// The number of pushes that were sent and have no answer yet.
+    /// The number of pushes that were sent, and that the provider has not answered yet.
     package var inFlight: Int
-    /// The reason why the provider could not be reached at the last attempt; `nil` if it has answered since.
+    /// The reason why the provider could not be reached at the last attempt; `nil` if the provider has answered since
+    /// then.
     package var problem: String?
-    /// The provider's reason when it last refused the daemon's credentials; `nil` if it has accepted a push since.
+    /// The provider's reason when it last refused the daemon's credentials; `nil` if the provider has accepted a push
+    /// since then.
     package var refusal: String?
     /// The time at which the provider last refused the daemon's credentials, in Unix seconds.
     package var refusedAt: Int64?
@@ -163,15 +168,15 @@ package struct UserPage: Codable, Sendable {
     package var next: String?
 }
 
-/// One page of the list of calls that wait or ring, oldest first. A page may have fewer calls than its limit, or none,
-/// although another page follows.
+/// One page of the list of calls that wait or ring, oldest first. A page of calls may have fewer calls than its limit,
+/// or none, although another page follows.
 package struct HeldCallPage: Codable, Sendable {
     package var calls: [HeldCallReport]
     /// The value of the query parameter `after` in a request for the next page; `nil` on the last page.
     package var next: UInt64?
 }
 
-/// The number of entries that a removal deleted.
+/// The number of entries that an operator's removal deleted.
 package struct RemovalReport: Codable, Sendable {
     package var removed: Int
 }
@@ -189,9 +194,9 @@ package struct UserRequest: Codable, Sendable, DescribedBody {
     package var ha1SHA256: String?
     package var ha1SHA512_256: String?
 
-    /// Returns the user's hashes, computed from the password if the request has one.
+    /// Returns the user's password hashes, computed from the password if the request has one.
     ///
-    /// - Throws: a sentence for the operator about the fault in the request.
+    /// - Throws: an error with a sentence for the operator, if the request is faulty.
     func credentials(_ realms: UserRealms) throws(StartError) -> UserCredentials {
         switch (password, ha1MD5, ha1SHA256) {
         case (let password?, nil, nil) where ha1SHA512_256 == nil:
@@ -209,7 +214,7 @@ package struct UserCredentials: Codable, Sendable {
     package var name: String
     package var ha1MD5: String
     /// The user's HA1 hash for SHA-256. If any user lacks the hash of an algorithm, the daemon challenges no user with
-    /// that algorithm, because a challenge must not reveal which users exist.
+    /// this algorithm, because a challenge must not reveal which users exist.
     package var ha1SHA256: String?
     package var ha1SHA512_256: String?
 
@@ -228,7 +233,7 @@ package struct APIKeyReport: Codable, Sendable, DescribedBody {
     ]
 
     package var name: String
-    /// The names of the scopes, separated by commas.
+    /// The names of the API key's scopes, separated by commas.
     package var scopes: String
     /// The time at which the key was created, in Unix seconds.
     package var createdAt: Int64
@@ -248,8 +253,8 @@ package struct APIKeyRequest: Codable, Sendable, DescribedBody {
     package var name: String
     package var hash: String
     package var scopes: String
-    /// The domains that the key may reach; `nil` for the whole daemon. An empty list is malformed, because a list without
-    /// domains must not make a key for the whole daemon.
+    /// The domains that the key may reach; `nil` for the whole daemon. An empty list of domains is malformed, because a
+    /// list without domains must not make a key for the whole daemon.
     package var domains: [String]?
 
     package init(name: String, secret: APIKeySecret, scopes: Set<APIScope>, domains: [String]? = nil) {
@@ -259,7 +264,7 @@ package struct APIKeyRequest: Codable, Sendable, DescribedBody {
         self.domains = domains
     }
 
-    /// Returns the key to store; `nil` if a part of the request is malformed.
+    /// Returns the API key to store; `nil` if a part of the request is malformed.
     func key(at date: UnixTime) -> APIKey? {
         guard let hash = Hex.decode(Array(hash.utf8)), let scopes = APIScope.set(scopes),
             let reach = domains.map({ DomainScope(domains: $0) }) ?? .wholeDaemon
@@ -267,7 +272,7 @@ package struct APIKeyRequest: Codable, Sendable, DescribedBody {
         return APIKey(name: name, hash: hash, scopes: scopes, createdAt: date, domains: reach)
     }
 
-    /// The reason why a daemon with these domains accepts no such key; `nil` if the key is accepted.
+    /// The reason why a daemon with the given domains does not accept the API key; `nil` if the daemon accepts the key.
     package static func complaint(about key: APIKey, domains: [String]) -> String? {
         let own = domains.map { $0.lowercased() }
         if let unknown = key.domains.names?.first(where: { !own.contains($0) }) {

@@ -9,11 +9,11 @@ import PushPlanning
 import Registration
 import Timekeeping
 
-/// The operators' routes for a user's devices and missed calls. Settings limit the number of a user's devices and
-/// missed calls (`registrar.max-contacts`, `bucket`), so the lists need no pages.
+/// The operators' HTTP routes for a user's devices and missed calls. Settings limit the number of a user's devices and
+/// missed calls (`registrar.max-contacts`, `bucket`), so their lists need no pages.
 extension ControlRoutes {
     func registerDevices(in router: inout ServiceRouter) {
-        router.add("GET", "/v1/users/{}/devices", scope: .admin, domains: .byDomain, described: .devices) {
+        router.add("GET", "/v1/users/{}/devices", scope: .adminRead, domains: .byDomain, described: .devices) {
             call throws(ServiceProblem) in
             try await showDevices(call)
         }
@@ -21,10 +21,10 @@ extension ControlRoutes {
             call throws(ServiceProblem) in
             try await removeDevice(call)
         }
-        router.add("GET", "/v1/users/{}/bucket", scope: .admin, domains: .byDomain, described: .bucket) {
+        router.add("GET", "/v1/users/{}/bucket", scope: .adminRead, domains: .byDomain, described: .bucket) {
             call throws(ServiceProblem) in
             let aor = try call.aor()
-            // The list of an unknown user is empty too.
+            // For an unknown user, the list of missed calls is empty too.
             call.answer(call.domains.permits(aor.host) ? await bucket(of: aor) : [])
         }
         router.add("DELETE", "/v1/users/{}/bucket", scope: .admin, domains: .byDomain, described: .emptyBucket) {
@@ -49,8 +49,8 @@ extension ControlRoutes {
             call.answer(
                 shown.map { device in
                     var device = device
-                    // A new User-Agent reaches the store some seconds after the REGISTER, so the User-Agent in the
-                    // engine has priority.
+                    // A new User-Agent reaches the store some seconds after the REGISTER, so the engine's User-Agent
+                    // has priority.
                     let said = device.userAgent ?? device.device.flatMap { agents[$0]?.string }
                     device.userAgent = said?.isEmpty == false ? said : nil
                     let last = records.last { $0.code != nil && "\($0.device.rawValue)" == device.id }

@@ -10,11 +10,11 @@ import ProxyRuntime
 import Registration
 import Timekeeping
 
-/// The operators' routes for MESSAGE requests that wait for phones. An HTTP answer never contains the text of a
+/// The operators' HTTP routes for MESSAGE requests that wait for phones. An HTTP answer never contains the text of a
 /// message.
 extension ControlRoutes {
     func registerMessages(in router: inout ServiceRouter) {
-        router.add("GET", "/v1/messages", scope: .admin, domains: .byDomain, described: .messages) {
+        router.add("GET", "/v1/messages", scope: .adminRead, domains: .byDomain, described: .messages) {
             call throws(ServiceProblem) in
             call.answer(try await messages(call))
         }
@@ -32,7 +32,8 @@ extension ControlRoutes {
             user = aor
         }
         let domains = call.domains
-        // A page has only messages of these domains, so that its length tells nothing about the messages of others.
+        // A page has only messages of the caller's domains, so that its length reveals nothing about the messages of
+        // others.
         let page = await door.ask(.everything) { [user] engine, _ in
             user.map { Page(engine.waitingMessages(of: $0), next: nil) }
                 ?? engine.waitingMessages(after: after, limit: limit) { domains.permits($0.host) }

@@ -6,15 +6,15 @@ import PushDelivery
 import Registration
 import Timekeeping
 
-/// The operators' routes that list push providers, switch them on or off, and pause them.
+/// The operators' HTTP routes that list push providers, switch them on or off, and pause them.
 extension ControlRoutes {
     func registerProviders(in router: inout ServiceRouter) {
-        router.add("GET", "/v1/providers", scope: .admin, domains: .wholeDaemon, described: .providers) {
+        router.add("GET", "/v1/providers", scope: .adminRead, domains: .wholeDaemon, described: .providers) {
             call throws(ServiceProblem) in
             call.answer(await providers())
         }
         router.add(
-            "GET", "/v1/providers/{}/disable", scope: .admin, domains: .wholeDaemon, described: .previewDisable
+            "GET", "/v1/providers/{}/disable", scope: .adminRead, domains: .wholeDaemon, described: .previewDisable
         ) { call throws(ServiceProblem) in
             call.answer(ProviderDisableReport(await switchOff(of: try await provider(of: call))))
         }
@@ -33,7 +33,7 @@ extension ControlRoutes {
         }
     }
 
-    private func providers() async -> [ProviderReport] {
+    func providers() async -> [ProviderReport] {
         let (providers, reports) = await door.ask(.everything) { engine, _ in
             (ProviderReport.all(of: engine), engine.pushReports)
         }
@@ -54,8 +54,8 @@ extension ControlRoutes {
         async throws(ServiceProblem)
     {
         let provider = try await provider(of: call)
-        // While this request holds its turn in `switches`, no other request can disable the provider between the check
-        // and the write.
+        // While a request holds its turn in `switches`, no other request can disable the provider between the check and
+        // the write.
         await switches.enter()
         defer { switches.leave() }
         // Only `enable` can enable a disabled provider, because `enable` also restores the push contacts of the

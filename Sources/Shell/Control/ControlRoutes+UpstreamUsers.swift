@@ -10,11 +10,11 @@ import Settings
 import Timekeeping
 import UpstreamRegistration
 
-/// The routes of the control API for users whom the daemon keeps registered at PBXs: lists of the domains and users,
+/// The HTTP routes of the control API for users whom the daemon keeps registered at PBXs: lists of domains and users,
 /// the state of one user, and the order to register a user again.
 extension ControlRoutes {
     func registerUpstreamUsers(in router: inout ServiceRouter) {
-        router.add("GET", "/v1/upstream-domains", scope: .admin, domains: .byDomain, described: .upstreamDomains) {
+        router.add("GET", "/v1/upstream-domains", scope: .adminRead, domains: .byDomain, described: .upstreamDomains) {
             call in
             let domains = call.domains
             let reports = await door.ask(.everything) { engine, now in
@@ -22,7 +22,7 @@ extension ControlRoutes {
             }
             call.answer(reports.filter { domains.permits(ByteString($0.domain)) })
         }
-        router.add("GET", "/v1/upstream", scope: .admin, domains: .byDomain, described: .upstreamUsers) {
+        router.add("GET", "/v1/upstream", scope: .adminRead, domains: .byDomain, described: .upstreamUsers) {
             call throws(ServiceProblem) in
             let start = call.request.query("after").flatMap { Int($0) } ?? 0
             let limit = try call.pageLimit()
@@ -34,7 +34,7 @@ extension ControlRoutes {
             }
             call.answer(page)
         }
-        router.add("GET", "/v1/upstream/{}", scope: .admin, domains: .byDomain, described: .upstreamUser) {
+        router.add("GET", "/v1/upstream/{}", scope: .adminRead, domains: .byDomain, described: .upstreamUser) {
             call throws(ServiceProblem) in
             let name = call.parameter()
             let domains = call.domains
@@ -83,7 +83,8 @@ extension ControlRoutes {
         guard domain == nil || upstream != nil else { return UpstreamUserPage(users: [], next: nil) }
         // The agent has one list for the users of all domains, so the cursor of a page is an index in this list.
         let (page, next) = users.agent.users(of: upstream, from: start, limit: limit)
-        // A page without users of the caller's domains is empty, so that one request reads no more records than a page has.
+        // If none of a page's users is in the caller's domains, the page is empty, so that one request reads no more
+        // records than a page has.
         let visible = page.filter { user in
             domains == .wholeDaemon || users.aor(of: user.user).map { domains.permits($0.host) } == true
         }

@@ -7,11 +7,11 @@ import ProxyCore
 import ProxyRuntime
 package import Registration
 
-/// The operators' routes for users with digest authentication. Lists of users are read from the store, because the
+/// The operators' HTTP routes for users with digest authentication. Lists of users are read from the store, because the
 /// engine does not keep users in order.
 extension ControlRoutes {
     func registerUsers(in router: inout ServiceRouter) {
-        router.add("GET", "/v1/users", scope: .admin, domains: .byDomain, described: .users) {
+        router.add("GET", "/v1/users", scope: .adminRead, domains: .byDomain, described: .users) {
             call throws(ServiceProblem) in
             try users(call)
         }
@@ -19,7 +19,7 @@ extension ControlRoutes {
             call throws(ServiceProblem) in
             try await putUser(call)
         }
-        router.add("GET", "/v1/users/{}", scope: .admin, domains: .byDomain, described: .user) {
+        router.add("GET", "/v1/users/{}", scope: .adminRead, domains: .byDomain, described: .user) {
             call throws(ServiceProblem) in
             _ = try await known(call)
             call.answer(UserReport(name: call.parameter()))
@@ -62,8 +62,8 @@ extension ControlRoutes {
             var names = try await store.userNames(after: last.name, in: last.realm, limit: limit, of: visible)
             let body = call.stream(HTTPResponse(type: Self.linesType, body: Self.lines(names)))
             while names.count == limit, let last = names.last.flatMap(UserBatch.parts) {
-                // If the store cannot be read, the daemon breaks off the answer. After a normal end of the answer, the
-                // client would believe that the list is complete.
+                // If the store cannot be read, the daemon breaks off the answer with the list of users. After a normal
+                // end of the answer, the client would believe that the list of users is complete.
                 guard
                     let more = try? await store.userNames(after: last.name, in: last.realm, limit: limit, of: visible),
                     await body.send(Self.lines(more))
@@ -119,7 +119,7 @@ extension UserCredentials {
 
     package var isWellFormed: Bool { digestUser != nil }
 
-    /// Whether the text is hexadecimal and as long as a hash of this algorithm.
+    /// Whether the text is hexadecimal and as long as a hash of the algorithm.
     package static func isHash(_ text: String, _ algorithm: DigestAlgorithm) -> Bool {
         text.utf8.count == algorithm.digitCount && text.utf8.allSatisfy { $0.hexValue != nil }
     }

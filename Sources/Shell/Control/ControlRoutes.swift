@@ -1,11 +1,11 @@
 import Addressing
 import Bytes
-import Calling
+package import Calling
 import Collections
 import HTTPServer
 import HTTPServices
 import Persistence
-import ProxyCore
+package import ProxyCore
 import ProxyRuntime
 import PushDelivery
 import PushSending
@@ -13,8 +13,9 @@ import Registration
 import SIPGrammar
 import Timekeeping
 
-/// The operators' routes, for the control socket and the admin API. The routes for calls are in this file, the others
-/// in `ControlRoutes+Users`, `+Devices`, `+Messages` and `+Providers`.
+/// The operators' HTTP routes, for the control socket and the admin API. The HTTP routes for calls are in the file
+/// `ControlRoutes`, and the HTTP routes for users, devices, messages and providers are in `ControlRoutes+Users`,
+/// `+Devices`, `+Messages` and `+Providers`.
 ///
 /// Long lists are read in pages, because a request that read all contacts or users at once would delay the calls on the
 /// loop.
@@ -23,10 +24,10 @@ struct ControlRoutes {
     let store: any ProxyStore
     /// The domains of users, and the realm of the passwords; both stay the same while the daemon runs.
     let realms: UserRealms
-    /// Returns the state of each app's credentials. The closure is called on the loop.
+    /// Returns the state of each app's credentials. The event loop's thread calls the closure `credentials`.
     let credentials: @Sendable () -> [String: CredentialStanding]
-    /// Lets only one request at a time change a provider's state. Each request reads, writes and applies the state
-    /// before the next request begins.
+    /// Lets only one request at a time change a provider's state. Each request to switch a provider reads, writes and
+    /// applies the state before the next request begins.
     let switches: OneAtATime
 
     static let pageLimits = 1...1000
@@ -36,7 +37,7 @@ struct ControlRoutes {
         registerUsers(in: &router)
         registerDevices(in: &router)
         registerMessages(in: &router)
-        router.add("GET", "/v1/held", scope: .admin, domains: .byDomain, described: .heldCalls) {
+        router.add("GET", "/v1/held", scope: .adminRead, domains: .byDomain, described: .heldCalls) {
             call throws(ServiceProblem) in
             call.answer(try await heldCalls(call))
         }
@@ -53,11 +54,12 @@ struct ControlRoutes {
     private func heldCalls(_ call: ServiceCall) async throws(ServiceProblem) -> HeldCallPage {
         let (after, limit) = (try call.cursor(), try call.pageLimit())
         let domains = call.domains
-        // A page has only calls of these domains, so that its length tells nothing about the calls of others.
+        // A page has only calls of the caller's domains, so that its length reveals nothing about the calls of others.
         let page = await door.ask(.everything) { engine, _ in
-            engine.heldCalls(after: after, limit: limit) { domains.permits($0.host) }
+            let page = engine.heldCalls(after: after, limit: limit) { domains.permits($0.host) }
+            return (page.elements.compactMap { HeldCallReport($0, of: engine) }, page.next?.number)
         }
-        return HeldCallPage(calls: page.elements.compactMap { HeldCallReport($0) }, next: page.next?.number)
+        return HeldCallPage(calls: page.0, next: page.1)
     }
 
     private func endCall(_ call: ServiceCall) async throws(ServiceProblem) {
@@ -84,13 +86,13 @@ struct ControlRoutes {
         call.answerDone()
     }
 
-    /// The statuses with which an operator can end a call. Statuses with a lower priority than 487 are left out,
+    /// The statuses with which an operator can end a call. The list omits statuses with a lower priority than 487,
     /// because the caller would get the 487 of a cancelled phone instead (RFC 3261 section 16.7).
     static let endings: [String: Status] = ["480": 480, "486": 486, "600": 600, "603": 603]
 
     // MARK: Helpers
 
-    /// Commits the changes, and returns when they are persisted.
+    /// Commits the changes to the store, and returns when the changes are on disk.
     ///
     /// - Throws: a problem with status 503 if the changes cannot be written.
     func write(_ changes: [ServiceChange]) async throws(ServiceProblem) {
@@ -127,18 +129,18 @@ extension ServiceProblem {
 }
 
 extension StoredCall {
-    /// Whether the called user is in one of these domains.
+    /// Whether the called user is in one of the given domains.
     func isOf(_ domains: DomainScope) -> Bool {
         domains == .wholeDaemon || userCall.map { domains.permits($0.aor.host) } == true
     }
 }
 
 extension HeldCallReport {
-    init?(_ call: StoredCall) {
+    package init?(_ call: StoredCall, of engine: ProxyEngine) {
         guard let userCall = call.userCall else { return nil }
         self.init(
             id: call.id, callRef: userCall.callRef.description, aor: userCall.aor.description,
-            callID: userCall.callID.string,
+            callID: userCall.callID.string, caller: engine.caller(of: call.id)?.string ?? "",
             receivedAt: call.receivedAt.seconds, sleeping: call.waiting.count,
             ringing: call.ringing.count, sleepingDevices: call.waiting.map(\.name),
             ringingDevices: call.ringing.map(\.name))

@@ -28,8 +28,8 @@ package struct CredentialReport: Codable, Sendable, DescribedBody {
 
     init() {}
 
-    /// Creates the report from the last trial request and the pushes. A push after the trial has priority, because
-    /// its result is more reliable.
+    /// Creates the report from the last trial request and the pushes. A push after the trial request has priority,
+    /// because the result of a push is more reliable.
     init(_ standing: CredentialStanding?, _ report: PushAppReport) {
         if let standing {
             (since, triedAt) = (standing.since.seconds, standing.triedAt.seconds)
@@ -42,7 +42,9 @@ package struct CredentialReport: Codable, Sendable, DescribedBody {
         }
         let tried = standing?.triedAt ?? UnixTime(seconds: .min / 2)
         if let refusal = report.refusal, let date = report.refusedAt, date > tried {
-            (state, since, reason, cure) = (State.refused.rawValue, date.seconds, refusal, nil)
+            // The cure from the trial also cures a push that the provider refused for the same reason.
+            if reason != refusal { cure = nil }
+            (state, since, reason) = (State.refused.rawValue, date.seconds, refusal)
         } else if let accepted = report.acceptedAt, accepted > tried, state != State.works.rawValue {
             (state, since, reason, cure) = (State.works.rawValue, accepted.seconds, nil, nil)
         }

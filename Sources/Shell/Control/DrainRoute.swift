@@ -1,6 +1,6 @@
 import HTTPServices
 
-/// The route of `sippushd drain`, which stops the daemon after its calls have ended.
+/// The HTTP route of `sippushd drain`, which stops the daemon after its calls have ended.
 struct DrainRoute {
     let drain: @Sendable (Duration) async -> Int
 
@@ -27,6 +27,10 @@ extension RouteDescription {
     fileprivate static let drain = RouteDescription(
         "drain", "Stop the daemon when its calls have ended",
         detail: "From now on new calls get 503, and `/readyz` answers 503. Other requests are served until the end."
-    ).query("within", "Seconds after which the daemon stops in any case. Default: 30.", .number(DrainRoute.times))
-        .answer(200, "The drain has begun; the number of calls that wait or ring", DrainReport.self)
+    ).query(
+        "within",
+        "The number of seconds after which the daemon stops even if calls still wait or ring. The default is 30.",
+        .number(DrainRoute.times)
+    )
+    .answer(200, "The drain has begun; the number of calls that wait or ring", DrainReport.self)
 }

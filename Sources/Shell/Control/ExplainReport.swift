@@ -15,15 +15,15 @@ package struct ExplainReport: Codable, Sendable, DescribedBody {
         "maximumAge": .words("How long records are kept, in seconds."),
     ]
 
-    /// The name that the operator asked about: a user, a Call-ID, an address or a number.
+    /// The name about which the operator asked: a user, a Call-ID, an address or a number.
     package var name: String
     /// Whether ``name`` is a user in one of the daemon's domains, and not a Call-ID, an address or a number.
     package var isUser: Bool
     /// Whether the user has a contact or a password.
     package var isKnown: Bool
-    /// The time at which the report was made.
+    /// The time at which the report was made, in Unix seconds.
     package var date: Seconds
-    /// The user's state at the PBX; `nil` if the daemon does not keep the user registered there.
+    /// The user's state at the PBX; `nil` if the daemon does not keep the user registered at a PBX.
     package var pbx: UpstreamUserReport?
     package var contacts: [ContactReport] = []
     package var providers: [ProviderReport] = []
@@ -34,35 +34,60 @@ package struct ExplainReport: Codable, Sendable, DescribedBody {
     package var messages = 0
     /// Whether the daemon keeps a timeline.
     package var keepsTimeline: Bool
-    /// The time for which records are kept, in seconds.
+    /// The time for which the daemon keeps timeline records, in seconds.
     package var maximumAge: Int64
-    /// The reason why the store accepts no changes now, so that new records are missing; `nil` if it accepts them.
+    /// The reason why the store accepts no changes at present, so that new timeline records are missing; `nil` if the
+    /// store accepts changes.
     package var storeFailure: String?
-    /// The records of the timeline, oldest first. Records of active calls are incomplete.
+    /// The records of the push timeline, oldest first. In the report, the records of active calls are incomplete.
     package var records: [TimelineReport] = []
+
+    /// The report in words, if the request asks for them.
+    package var words: Words?
+
+    /// The texts of `sippushd explain`, for a program that shows the report.
+    package struct Words: Codable, Sendable {
+        package var lines: [Line]
+        /// The last event, in one sentence.
+        package var verdict: String
+        /// The advice to the operator; empty if nothing failed.
+        package var advice: String
+
+        package struct Line: Codable, Sendable {
+            /// The place of the step's record in ``ExplainReport/records``; `nil` for other lines.
+            package var record: Int?
+            package var text: String
+            package var advice = ""
+        }
+
+        init(_ lines: [Line], _ verdict: String, _ advice: String) {
+            (self.lines, self.verdict, self.advice) = (lines, verdict, advice)
+        }
+    }
 
     package struct ContactReport: Codable, Sendable {
         package var device: UInt64
-        /// The short name of the device for people, see ``BindingReport/name``.
+        /// The short name of the device for people: see ``BindingReport/name``.
         package var deviceName: String
         /// The provider and the first characters of the token; `nil` for a contact that gets no pushes.
         package var token: String?
-        /// The provider of the contact's push parameters if this provider is switched off; otherwise `nil`.
+        /// The provider of the contact's push parameters, if this provider is switched off; `nil` for any other
+        /// contact.
         package var switchedOff: String?
-        /// The provider of the device's token if this provider is paused; otherwise `nil`.
+        /// The push provider of the device's token if the provider is paused; `nil` if the provider is not paused.
         package var paused: String?
         /// Whether the contact has push parameters, valid or invalid.
         package var hasPushParameters: Bool
         /// Whether an app or its server reported the device over HTTP, and the device has not registered since. A
-        /// device that was only reported over HTTP can get pushes, but no calls.
+        /// device that is known only by a report over HTTP can get pushes, but no calls.
         package var isReported: Bool
         package var registeredAt: Seconds
-        /// The time at which the contact expires. The time can be in the past, because a contact with push parameters
-        /// stays after its expiry.
+        /// The time at which the contact expires, in Unix seconds. The expiry of the contact can be in the past,
+        /// because a contact with push parameters stays after its expiry.
         package var expiresAt: Seconds
     }
 
-    /// Whether the report has neither a user with this name nor a call or a record.
+    /// Whether the report has neither a user with the given name nor a call or a record.
     package var isEmpty: Bool { !isKnown && contacts.isEmpty && held.isEmpty && records.isEmpty }
 }
 
@@ -97,8 +122,8 @@ package struct TimelineReport: Codable, Hashable, Sendable {
     package var invitedAfter: Seconds?
     package var rangAfter: Seconds?
     package var endedAfter: Seconds?
-    /// The time from the request of the push until the phone received the push. The app reports the receipt, or the
-    /// daemon infers it from SIP for calls.
+    /// The time from the request of the push until the phone received the push. The app reports that the push arrived;
+    /// for a call, the daemon can also infer the arrival from SIP.
     package var receivedAfter: Seconds?
     package var followedAfter: Seconds?
     package var readAfter: Seconds?
@@ -106,10 +131,12 @@ package struct TimelineReport: Codable, Hashable, Sendable {
     package var endStatus: UInt16?
     /// The reason why the request was refused immediately; `nil` if the request was accepted.
     package var refusal: String?
-    /// The address and port of the request's sender; empty if the record does not need them.
+    /// The address and port of the request's sender; empty if the record does not need the sender.
     package var source: String
-    /// The URI of the other party; empty if the record does not need it.
+    /// The URI of the other party of the call; empty if the record does not need the URI.
     package var peer: String
+    /// The id of the call's trace in the OTLP collector; `nil` while the daemon sends no spans.
+    package var traceID: String?
 
     init(_ record: TimelineRecord) {
         func after(_ step: Int32?) -> Seconds? { step.map { Seconds(milliseconds: Int64($0)) } }

@@ -14,23 +14,25 @@ import UpstreamRegistration
 
 /// Explains from the engine's current state and the store's records why a push woke a phone or did not.
 ///
-/// The explainer is used only on its shard's loop.
+/// Only the event loop of the shard uses the class ``Explainer``.
 final class Explainer: Sendable {
     private let door: ShardDoor
     private let store: any ProxyStore
+    private let taps: MessageTaps
     private let settings: TimelineSettings
 
     static let limits = 1...1000
     static let defaultLimit = 20
 
-    init(door: ShardDoor, store: any ProxyStore, settings: TimelineSettings) {
+    init(door: ShardDoor, store: any ProxyStore, taps: MessageTaps, settings: TimelineSettings) {
         self.door = door
         self.store = store
+        self.taps = taps
         self.settings = settings
     }
 
-    /// Answers a request with a report about a user, a call, a push, an address or a number. For a caller of some domains,
-    /// calls and users of other domains do not exist.
+    /// Answers a request with a report about a user, a call, a push, an address or a number. A caller whose key names
+    /// domains gets no reports about calls and users of other domains.
     ///
     /// - Parameters:
     ///   - name: `user@domain`, a user of the first domain, a Call-ID, a call's `call_ref`, the code of a push, an
@@ -50,11 +52,15 @@ final class Explainer: Sendable {
             PushCode(name.lowercased()).map { .push($0) },
             Self.address(name).map { .source(ByteString($0.uriHost)) }, .number(callID),
         ].compactMap { (subject: TimelineSubject?) in subject }
-        call.askStore { [store] in
+        call.askStore { [store, taps] in
             var report = live
             report.storeFailure = store.obstacle
             let records = try await store.timeline(of: subjects, limit: limit, in: domains.hosts)
             report.records = records.map { TimelineReport($0) } + report.records
+            for index in report.records.indices {
+                report.records[index].traceID = taps.traceID(ofCall: report.records[index].callID)
+            }
+            if call.request.query("words") == "true" { report.words = Explanation(report).words }
             call.answer(report)
         }
     }
@@ -84,7 +90,7 @@ final class Explainer: Sendable {
         report.providers = ProviderReport.all(of: engine)
         let ref = CallRef(name)
         report.held = engine.heldCalls(of: aor, orOf: callID).filter { $0.isOf(domains) }.compactMap {
-            HeldCallReport($0)
+            HeldCallReport($0, of: engine)
         }
         report.records = engine.timeline
             .underWay {
@@ -122,13 +128,13 @@ final class Explainer: Sendable {
 
 extension Explainer {
     func register(in router: inout ServiceRouter) {
-        router.add("GET", "/v1/explain/{}", scope: .admin, domains: .byDomain, described: .explain(inPath: true)) {
+        router.add("GET", "/v1/explain/{}", scope: .adminRead, domains: .byDomain, described: .explain(inPath: true)) {
             [self] call throws(ServiceProblem) in
             try await answer(call, call.parameter())
         }
-        // This route reads the name from the query, because a Call-ID can contain slashes and backslashes, which the
-        // daemon refuses in the path of a request over TCP.
-        router.add("GET", "/v1/explain", scope: .admin, domains: .byDomain, described: .explain(inPath: false)) {
+        // The HTTP route `/v1/explain` reads the name from the query, because a Call-ID can contain slashes and
+        // backslashes, which the daemon refuses in the path of a request over TCP.
+        router.add("GET", "/v1/explain", scope: .adminRead, domains: .byDomain, described: .explain(inPath: false)) {
             [self] call throws(ServiceProblem) in
             guard let name = call.request.query("name"), !name.isEmpty else {
                 throw ServiceProblem(400, "expected name, as user@domain or a Call-ID")

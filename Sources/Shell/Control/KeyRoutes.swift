@@ -4,19 +4,20 @@ import ProxyRuntime
 import Reactor
 import Timekeeping
 
-/// The operators' routes for keys of the HTTP API. A request to add a key has only the key's hash, so that only the
-/// operator sees the key.
+/// The operators' HTTP routes for keys of the HTTP API. A request to add a key has only the key's hash, so that only
+/// the operator sees the key.
 ///
-/// An administrator of some domains sees, adds and removes only keys whose domains are all among these domains.
+/// An administrator of some domains sees, adds and removes only keys whose domains are all among the administrator's
+/// domains.
 struct KeyRoutes {
     let keys: APIKeyRing
-    /// The daemon's domains.
+    /// The domains that the daemon serves.
     let domains: [String]
     let store: any ProxyStore
     let loop: EventLoop
 
     func register(in router: inout ServiceRouter) {
-        router.add("GET", "/v1/apikeys", scope: .admin, domains: .byDomain, described: .keys) {
+        router.add("GET", "/v1/apikeys", scope: .adminRead, domains: .byDomain, described: .keys) {
             call throws(ServiceProblem) in
             let domains = call.domains
             call.answer(keys.all.filter { domains.includes($0.domains) }.map { APIKeyReport($0) })

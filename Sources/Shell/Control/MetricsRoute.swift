@@ -8,10 +8,11 @@ import Telemetry
 import Timekeeping
 import UpstreamRegistration
 
-/// The daemon's metrics for Prometheus; docs/Metrics.md lists them.
+/// The daemon's metrics for Prometheus; docs/Metrics.md lists the metrics.
 struct MetricsRoute {
     let door: ShardDoor
-    /// Returns the metrics of all parts except the engine. The closure is called on the loop for each request.
+    /// Returns the metrics of all parts of the daemon except the engine. The loop's thread calls the closure `figures`
+    /// for each request.
     let figures: @Sendable () -> CounterSet
     /// Returns the certificate files in the settings, and the time at which each certificate expires.
     let certificates: @Sendable () -> [(file: String, date: UnixTime)]

@@ -4,15 +4,15 @@ import ProxyRuntime
 import Reactor
 import Timekeeping
 
-/// The operators' routes for mobile apps. A request to add an app has only the hash of the ApiToken, so that only the
-/// operator sees the token.
+/// The operators' HTTP routes for mobile apps. A request to add an app has only the hash of the ApiToken, so that only
+/// the operator sees the token.
 struct MobileAppRoutes {
     let apps: MobileApps
     let store: any ProxyStore
     let loop: EventLoop
 
     func register(in router: inout ServiceRouter) {
-        router.add("GET", "/v1/apps", scope: .admin, domains: .byDomain, described: .apps) {
+        router.add("GET", "/v1/apps", scope: .adminRead, domains: .byDomain, described: .apps) {
             call throws(ServiceProblem) in
             let domains = call.domains
             call.answer(apps.reports.filter { $0.isOf(domains) })

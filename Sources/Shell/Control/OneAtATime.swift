@@ -2,7 +2,7 @@ import Collections
 import Synchronization
 
 /// Runs operations one after the other, in the order of their arrival. Each operation waits for the store, and the next
-/// operation depends on the state that it leaves.
+/// operation depends on the state that the operation before it leaves.
 final class OneAtATime: Sendable {
     private struct State {
         var isBusy = false
@@ -28,7 +28,7 @@ final class OneAtATime: Sendable {
         }
     }
 
-    /// Ends the operation, so that the next operation can begin.
+    /// Ends the present operation, so that the next operation can begin.
     func leave() {
         let next = state.withLock { state in
             let next = state.waiting.popFirst()

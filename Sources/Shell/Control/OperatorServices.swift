@@ -27,13 +27,13 @@ package struct OperatorServices {
     /// Lets only one request at a time change a provider's state, from the control socket or from the admin API.
     private let switches = OneAtATime()
 
-    /// Prepares the routes for operators.
+    /// Prepares the HTTP routes for operators.
     ///
-    /// `feedback` is Apple's feedback service, if the settings configure it. `figures` returns the metrics of all parts
-    /// except the engine. `certificates` returns the time at which each certificate expires, and `credentials` returns
-    /// the state of each app's credentials. The closures `figures`, `certificates` and `credentials` are called on the
-    /// loop. `drain` stops the daemon when its calls have ended or after the given time, and returns the number of
-    /// calls.
+    /// The parameter `feedback` is Apple's feedback service, if the settings configure this service. The closure
+    /// `figures` returns the metrics of all parts except the engine. The closure `certificates` returns the time at
+    /// which each certificate expires; `credentials` returns the state of each app's credentials. The loop's thread
+    /// calls the closures `figures`, `certificates` and `credentials`. The closure `drain` stops the daemon when its
+    /// calls have ended or after the given time, and returns the number of calls.
     package init(
         door: ShardDoor, store: any ProxyStore, feedback: FeedbackService?, loop: EventLoop,
         log: Log, keys: APIKeyRing, apps: MobileApps, taps: MessageTaps, realms: UserRealms, timeline: TimelineSettings,
@@ -54,6 +54,9 @@ package struct OperatorServices {
         ControlRoutes(door: door, store: store, realms: realms, credentials: credentials, switches: switches)
     }
 
+    /// The push providers with the figures and credentials of their apps.
+    package func providers() async -> [ProviderReport] { await routes.providers() }
+
     package func register(in router: inout ServiceRouter) {
         SystemRoutes(loop: loop, store: store, door: door).register(in: &router)
         routes.register(in: &router)
@@ -62,7 +65,8 @@ package struct OperatorServices {
         MetricsRoute(door: door, figures: figures, certificates: certificates).register(in: &router)
         PushTestRoute(door: door).register(in: &router)
         DrainRoute(drain: drain).register(in: &router)
-        Explainer(door: door, store: store, settings: timeline).register(in: &router)
+        Explainer(door: door, store: store, taps: taps, settings: timeline).register(in: &router)
+        WakeReportRoute(store: store, loop: loop).register(in: &router, scope: .adminRead)
         router.add(
             "POST", "/v1/feedback/pull", scope: .admin, domains: .wholeDaemon, described: .feedback
         ) { [feedback] call throws(ServiceProblem) in
@@ -72,8 +76,9 @@ package struct OperatorServices {
         }
     }
 
-    /// Returns the routes of the control socket. Besides all routes of the admin API, these are the routes for backups,
-    /// for traces, and for the transfer of many users with their hashes. Remote clients are not allowed to use them.
+    /// Returns the HTTP routes of the control socket. The control socket has all HTTP routes of the admin API, and the
+    /// HTTP routes for backups, for traces, and for the transfer of many users with their hashes. Remote clients may
+    /// not use the additional HTTP routes of the control socket.
     package func controlRouter() -> ServiceRouter {
         var router = ServiceRouter()
         register(in: &router)

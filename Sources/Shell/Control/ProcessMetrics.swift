@@ -2,8 +2,8 @@ import FoundationEssentials
 import Glibc
 import Telemetry
 
-/// The kernel's figures about this process: CPU time, memory, threads and open files. The metrics have the names that
-/// all Prometheus clients use.
+/// The kernel's figures about this process: CPU time, memory, threads and open files. The metrics of the process have
+/// the names that all Prometheus clients use.
 extension MetricFamily {
     static func process() -> [MetricFamily] {
         var families: [MetricFamily] = []
@@ -64,8 +64,8 @@ struct ProcessState {
         residentBytes = pages * pageSize
     }
 
-    /// The time at which the machine started, in Unix seconds. `/proc/stat` is read only once, because the value never
-    /// changes and the file is long.
+    /// The time at which the machine started, in Unix seconds. The file `/proc/stat` is read only once, because its
+    /// start time never changes and the file is long.
     private static let bootedAt: Int? = {
         guard let text = try? String(contentsOfFile: "/proc/stat", encoding: .utf8) else { return nil }
         let line = text.split(separator: "\n").first { $0.hasPrefix("btime ") }
@@ -79,7 +79,8 @@ struct ProcessState {
         if unsafe stat("/proc/self/fd", &status) == 0, status.st_size > 0 { return Int(status.st_size) }
         guard let folder = unsafe opendir("/proc/self/fd") else { return nil }
         defer { unsafe closedir(folder) }
-        // Three entries do not count: `.`, `..` and the descriptor that reads the folder.
+        // On kernels before Linux 6.2, three entries of `/proc/self/fd` do not count: `.`, `..` and the descriptor that
+        // reads the folder.
         var count = -3
         while unsafe readdir(folder) != nil { count += 1 }
         return count

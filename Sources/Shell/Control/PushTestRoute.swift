@@ -59,7 +59,7 @@ package struct PushTestReport: Codable, Sendable, DescribedBody {
     package var pushes: [Push]
 }
 
-/// The route for test pushes, on the control socket and in the admin API.
+/// The HTTP route for test pushes, on the control socket and in the admin API.
 struct PushTestRoute {
     let door: ShardDoor
 
@@ -82,7 +82,7 @@ struct PushTestRoute {
         case .user(let aor):
             let hasDevice = await door.ask(.user(aor)) { engine, now in !engine.targets(of: aor, now: now).isEmpty }
             guard hasDevice, domains.permits(aor.host) else { throw ServiceProblem(404, "\(aor) has no device") }
-        // A token has no domain. Its push costs credentials and limits of the whole daemon.
+        // A push token has no domain. A test push to a token costs credentials and limits of the whole daemon.
         case .token: if domains != .wholeDaemon { throw .forWholeDaemon }
         }
         guard let (plan, records) = await door.sendTestPush(to: target) else {

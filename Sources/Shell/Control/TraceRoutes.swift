@@ -3,7 +3,8 @@ import HTTPServices
 import ProxyRuntime
 import Reactor
 
-/// The routes of `sippushd trace` and `sippushd top`. Only the control socket has them, because they show messages.
+/// The HTTP routes of `sippushd trace` and `sippushd top`. Only the control socket has the HTTP routes for traces,
+/// because they show messages.
 struct TraceRoutes {
     let taps: MessageTaps
     let loop: EventLoop
@@ -36,7 +37,7 @@ struct TraceRoutes {
     static let times: ClosedRange<Int64> = 1...86_400
 }
 
-/// The user whom an operator watches, and for how long.
+/// The user whose messages an operator traces, and for how long.
 package struct TraceRequest: Codable, Sendable {
     package var user: String
     package var seconds: Int64
@@ -47,7 +48,7 @@ package struct TraceRequest: Codable, Sendable {
     }
 }
 
-/// The number of a new trace.
+/// The number of a new trace (`sippushd trace`).
 package struct TraceNumber: Codable, Sendable {
     package var number: UInt64
 }

@@ -6,7 +6,7 @@ import ProxyCore
 import ProxyRuntime
 import Registration
 
-/// The routes of `sippushd user import` and `user export`, which transfer many users.
+/// The HTTP routes of `sippushd user import` and `user export`, which transfer many users.
 ///
 /// Only the control socket offers the transfer of users, because an export has hashes, which are as secret as
 /// passwords.
@@ -40,11 +40,12 @@ struct UserTransfer {
     }
 }
 
-/// Users that are added together: all of them or none.
+/// Users that are added together: either all users are added or none.
 package struct UserBatch: Codable, Sendable {
     package var users: [UserCredentials]
 
-    /// The maximum number of users in a batch. The limit is low, because calls wait while the daemon decodes a batch.
+    /// The maximum number of users in one batch of an import. The limit of users in a batch is low, because calls wait
+    /// while the daemon decodes a batch.
     package static let limit = 250
 
     package init(users: [UserCredentials]) { self.users = users }

@@ -8,12 +8,12 @@ package import Reactor
 import Registration
 package import Telemetry
 
-/// A listener of the HTTP API or the admin API, which finds the route of each request, checks the key, and writes the
-/// audit log.
+/// A listener of the HTTP API or the admin API, which finds the HTTP route of each request, checks the key, and writes
+/// the audit log.
 ///
-/// Services register their routes in ``router`` before they call ``listen()``.
+/// Services register their HTTP routes in ``router`` before they call ``listen()``.
 ///
-/// - The class is `@unchecked Sendable`, because it is used only on the shard's loop.
+/// - The class is `@unchecked Sendable`, because only the shard's loop uses it.
 package final class APIService: @unchecked Sendable {
     package var router = ServiceRouter()
 
@@ -25,6 +25,8 @@ package final class APIService: @unchecked Sendable {
     private var webSockets: (path: [String], upgrade: WebSocketUpgrade)?
     private var refusals = LogRateLimit()
     package let wrongLogins: WrongLogins
+    /// Decides about the requests of browsers; `nil` for a service without a web page.
+    package private(set) var gate: PageGate?
     /// Decides which requests are refused during overload, before any other check of a request.
     package var load = ServiceLoad()
 
@@ -40,10 +42,20 @@ package final class APIService: @unchecked Sendable {
             perSource: access.wrongLoginsPerSource, perUser: access.wrongLoginsPerUser, loop: loop)
     }
 
-    /// Accepts WebSockets at this path, which must not be the path of a route. This function must be called before
-    /// ``listen()``.
+    /// Accepts WebSockets at the given path, which must not be the path of an HTTP route. ``takesWebSockets(at:_:)``
+    /// must be called before ``listen()``.
     package func takesWebSockets(at path: String, _ upgrade: WebSocketUpgrade) {
         webSockets = (path.split(separator: "/").map(String.init), upgrade)
+    }
+
+    /// Offers sessions for the operators' web page, under these host names. This function must be called before
+    /// ``listen()``.
+    package func offersPage(under names: [String]) -> PageGate {
+        let gate = PageGate(names: names, usesTLS: access.certFile != nil, keys: keys, loop: loop, log: log)
+        self.gate = gate
+        SessionRoutes(gate: gate, keys: keys, wrongLogins: wrongLogins, loop: loop, log: log)
+            .register(in: &router)
+        return gate
     }
 
     package func listen() throws(StartError) {
@@ -120,7 +132,7 @@ package final class APIService: @unchecked Sendable {
 
     private func serve(_ request: HTTPRequest, _ reply: HTTPReply) async {
         let match = router.match(request.method, request.path)
-        // The daemon refuses a path that another program could read differently (T16). Only the part of the path for
+        // The daemon refuses a path that another program could read differently (T16). In a path, only the part for
         // `{*}` can contain encoded slashes.
         let isPlain =
             if case .found(let route, _) = match { route.isPlain(request.path) } else { request.hasPlainPathAndEnd }
@@ -136,8 +148,8 @@ package final class APIService: @unchecked Sendable {
             do throws(ServiceProblem) {
                 let reading = try route.read(request, parameters)
                 switch await admit(request, reading.login, to: route) {
-                case .caller(let caller, let domains):
-                    await serve(request, parameters, route, reading.handler, caller, domains, reply)
+                case .caller(let admission):
+                    await serve(request, parameters, route, reading.handler, admission, reply)
                 case .refusal(let response): reply.send(response)
                 }
             } catch {
@@ -148,18 +160,33 @@ package final class APIService: @unchecked Sendable {
 
     private func serve(
         _ request: HTTPRequest, _ parameters: [String], _ route: ServiceRouter.Route,
-        _ handler: ServiceRouter.Handler, _ caller: ServiceCaller, _ domains: DomainScope, _ reply: HTTPReply
+        _ handler: ServiceRouter.Handler, _ admission: Admission, _ reply: HTTPReply
     ) async {
-        let audit = route.isChange ? route.audit(caller.name, request, log) : { @Sendable _, _ in }
-        await ServiceCall(request, parameters, from: caller, reply, in: domains, on: loop, answered: audit)
-            .serve(by: handler)
+        let audit = route.isChange ? route.audit(admission.caller.name, request, log) : { @Sendable _, _ in }
+        await ServiceCall(
+            request, parameters, from: admission.caller, reply, in: admission.domains, on: loop,
+            fields: admission.fields, ending: admission.ending, answered: audit
+        ).serve(by: handler)
     }
 
     // MARK: Keys
 
     private enum Verdict {
-        case caller(ServiceCaller, DomainScope)
+        case caller(Admission)
         case refusal(HTTPResponse)
+
+        static func caller(_ caller: ServiceCaller, _ domains: DomainScope) -> Verdict {
+            .caller(Admission(caller: caller, domains: domains))
+        }
+    }
+
+    private struct Admission {
+        let caller: ServiceCaller
+        let domains: DomainScope
+        /// The fields that each answer gets.
+        var fields: [HTTPField] = []
+        /// See ``ServiceCall/ending``.
+        var ending: @Sendable () -> CallerEnd? = { nil }
     }
 
     private func admit(
@@ -173,14 +200,14 @@ package final class APIService: @unchecked Sendable {
         guard let scope = route.scope else { return .caller(.anyone, .wholeDaemon) }
         let values = request.fields.filter { $0.name.lowercased() == "authorization" }.map(\.value)
         guard let value = values.first else {
+            if let gate, let secret = gate.secret(in: request) { return admit(request, secret, gate, to: route, scope) }
             return refuse(request, route, 401, "a key is required", challenge: "Bearer realm=\"sippushd\"")
         }
-        // A request with two `Authorization` fields is refused, because programs differ in which of the fields they
-        // use.
+        // A request with two `Authorization` fields is refused, because programs differ in which field they use.
         guard values.count == 1, let secret = Self.secret(value, route.schemes), let key = keys.key(matching: secret)
         else {
-            // A correct key is accepted even after many unknown keys, because keys cannot be guessed and a proxy may
-            // hide many sources behind one address.
+            // A correct key is accepted even after many unknown keys: keys cannot be guessed, and a proxy may hide many
+            // sources behind one address.
             if let wait = await wrongLogins.judge([false], from: source).wait {
                 return refuse(request, route, after: wait)
             }
@@ -188,6 +215,16 @@ package final class APIService: @unchecked Sendable {
                 request, route, 401, "this key is unknown",
                 challenge: "Bearer realm=\"sippushd\", error=\"invalid_token\"")
         }
+        let (name, hash) = (key.name, key.hash)
+        var admission = Admission(caller: .key(name), domains: key.domains)
+        admission.ending = { [keys] in keys[name]?.hash == hash ? nil : .keyRemoved }
+        return admit(request, admission, key, to: route, scope)
+    }
+
+    /// Checks whether the key may use the HTTP route.
+    private func admit(
+        _ request: HTTPRequest, _ admission: Admission, _ key: APIKey, to route: ServiceRouter.Route, _ scope: APIScope
+    ) -> Verdict {
         guard key.scopes.allows(scope) else {
             if route.isChange { route.audit(key.name, request, log)(403, AuditedChange()) }
             return refuse(
@@ -199,11 +236,38 @@ package final class APIService: @unchecked Sendable {
             noteRefusal(request, route, 403)
             return .refusal(ServiceProblem.forWholeDaemon.response())
         }
-        return .caller(.key(key.name), key.domains)
+        return .caller(admission)
     }
 
-    /// Checks a password. A source that has reached the limit of wrong logins is refused even with the right password,
-    /// because passwords can be guessed.
+    /// Checks a request with the cookie of a session.
+    private func admit(
+        _ request: HTTPRequest, _ secret: String, _ gate: PageGate, to route: ServiceRouter.Route, _ scope: APIScope
+    ) -> Verdict {
+        if let problem = gate.refusal(of: request) { return .refusal(problem.response(fields: PageGate.fields)) }
+        let (name, loop) = (PageSessions.name(of: secret), loop)
+        guard case .open(let key) = gate.sessions.use(name, now: loop.now) else {
+            noteRefusal(request, route, 401)
+            return .refusal(ServiceProblem(401, "the session has ended").response(fields: PageGate.fields))
+        }
+        if route.isChange, let problem = gate.refusalOfToken(request, secret) {
+            route.audit(key.name, request, log)(403, AuditedChange())
+            return .refusal(problem.response(fields: PageGate.fields))
+        }
+        var admission = Admission(caller: .key(key.name), domains: key.domains, fields: PageGate.fields)
+        admission.ending = {
+            // While a stream of events is open, the operator's session counts as used.
+            guard gate.refusalOfHost(request) == nil else { return .sessionEnded }
+            return switch gate.sessions.use(name, now: loop.now) {
+            case .open: nil
+            case .ended: .sessionEnded
+            case .keyRemoved: .keyRemoved
+            }
+        }
+        return admit(request, admission, key, to: route, scope)
+    }
+
+    /// Checks a user's password. A source that has reached the limit of wrong logins is refused even with the right
+    /// password, because passwords can be guessed.
     private func judge(
         _ attempt: ServiceRouter.LoginAttempt, _ request: HTTPRequest, _ route: ServiceRouter.Route
     ) async -> Verdict {
@@ -217,7 +281,7 @@ package final class APIService: @unchecked Sendable {
     }
 
     /// Returns the key in an `Authorization` value, after `Bearer` (RFC 6750 section 2.1) or another scheme that the
-    /// route accepts.
+    /// HTTP route accepts.
     private static func secret(_ value: String, _ schemes: ServiceRouter.AuthorizationSchemes) -> APIKeySecret? {
         let words = value.utf8.split(separator: UInt8(ascii: " "))
         guard words.count == 2, schemes.contains(Substring(words[0])) else { return nil }
@@ -254,8 +318,8 @@ package final class APIService: @unchecked Sendable {
 }
 
 extension HTTPRequest {
-    /// Whether each segment of the path is plain: not empty, `.` or `..`, and without encoded separators and control
-    /// characters. A slash at the end of the path is allowed.
+    /// Whether each segment of the path is plain: not empty, not `.` or `..`, and without encoded separators and
+    /// control characters. A slash at the end of the path is allowed.
     var hasPlainPathAndEnd: Bool {
         let segments = path.last == "" ? path.dropLast() : path[...]
         return segments.allSatisfy { !$0.isEmpty && $0.isPlain(allowingSlash: false) }

@@ -20,7 +20,7 @@ package struct APISettings: SettingsGroup, Equatable {
     package static let schema: [Setting<APISettings>] = [
         .list(
             "listen", of: .httpEndpoint, \.listen, example: "[127.0.0.1:8088]",
-            "The addresses of the HTTP API: a list of address:port. Empty: the API is off."),
+            "The addresses of the HTTP API: a list of address:port. With an empty list, the API is off."),
         .path(
             "cert-file", \.certFile, example: "/etc/sippushd/api-cert.pem",
             "The certificate with its chain, PEM. If cert-file is set, the API uses TLS. After SIGHUP, the daemon reads the certificate again."
@@ -32,7 +32,7 @@ package struct APISettings: SettingsGroup, Equatable {
         ),
         .integer(
             "connections-per-source", in: 1...100_000, \.http.connectionsPerSource,
-            "The maximum number of connections to the HTTP API from one IPv4 address or IPv6 /64. The daemon closes connections beyond this limit. Raise this limit if the API is behind a reverse proxy."
+            "The maximum number of connections to the HTTP API from one IPv4 address or IPv6 /64. The daemon closes further connections of the address. Raise api.connections-per-source if the API is behind a reverse proxy."
         ),
         .duration(
             "head-timeout", in: .seconds(1) ... .seconds(300), \.http.headTimeout,
@@ -77,7 +77,7 @@ package struct PushTokenSettings: SettingsGroup, Hashable {
     package static let schema: [Setting<PushTokenSettings>] = [
         .choice(
             "provider", \.provider,
-            "Which service sends pushes to tokens that apps report over HTTP. acrobits: Acrobits' mediator, which gets the tokens unchanged (push.acrobits). direct: this daemon, which converts reported tokens to tokens of push.apns and push.fcm."
+            "Which service sends pushes to tokens that apps report over HTTP. With acrobits, Acrobits' mediator sends the pushes, and gets the tokens unchanged (push.acrobits). With direct, this daemon sends the pushes to Apple and Google, and converts reported tokens to tokens of push.apns and push.fcm."
         )
     ]
 }

@@ -8,13 +8,12 @@ package import Telemetry
 
 /// All services of the HTTP API, for application servers and apps.
 ///
-/// - The class is `@unchecked Sendable`, because it is created before its loop runs, and afterwards used only on that
-///   loop.
+/// - The class is `@unchecked Sendable`, because it is created before its loop runs, and later only this loop uses it.
 package final class ApplicationServices: @unchecked Sendable {
     package let apps: MobileApps
     private let settings: APISettings
-    /// Whether the daemon keeps a timeline. Without a timeline, the daemon stores nothing about a push after its end,
-    /// so it serves no routes that report on pushes.
+    /// Whether the daemon keeps a timeline. If the daemon keeps no timeline, it stores nothing about a push after its
+    /// end, so it serves no HTTP routes that report on pushes.
     private let keepsTimeline: Bool
     private let store: any ProxyStore
     private let loop: EventLoop
@@ -23,8 +22,8 @@ package final class ApplicationServices: @unchecked Sendable {
     private var deadTokens: DeadTokenService?
     private var deviceRegistration: DeviceRegistrationService?
 
-    /// Reads the mobile apps and the key of the device codes from the store. `domains` has the daemon's domains, to
-    /// which the apps' users belong.
+    /// Reads the mobile apps and the key of the device codes from the store. The parameter `domains` has the daemon's
+    /// domains, to which the apps' users belong.
     package init(
         settings: APISettings, domains: [String], keepsTimeline: Bool, store: any ProxyStore, loop: EventLoop, log: Log
     ) async throws(StartError) {
@@ -46,12 +45,12 @@ package final class ApplicationServices: @unchecked Sendable {
     /// Reads the certificate authorities of webhook receivers again.
     package func reloadCertificates() { deviceRegistration?.reloadCertificates() }
 
-    /// The code of a device, by which the app names its device in requests to the daemon. Each push to the device has
-    /// the code.
+    /// The code of a device, by which the app names its device in requests to the daemon. Each push to a device
+    /// contains the code of the device.
     package func deviceCode(of device: DeviceID) -> ByteString { ByteString(codes.code(of: device)) }
 
-    /// Adds the routes of all services. `ownEndpoints` returns the daemon's own listeners, to which webhooks are never
-    /// sent.
+    /// Adds the HTTP routes of all services. The closure `ownEndpoints` returns the daemon's own listeners, to which
+    /// webhooks are never sent.
     package func register(
         in api: APIService, door: ShardDoor, ownEndpoints: @escaping () -> [Endpoint]
     ) async throws(StartError) {
@@ -75,11 +74,19 @@ package final class ApplicationServices: @unchecked Sendable {
         guard keepsTimeline else { return }
         MarkRoutes(door: door, store: store, codes: codes).register(in: &api.router)
         StatisticsRoutes(door: door, loop: loop, store: store, codes: codes).register(in: &api.router)
+        WakeReportRoute(store: store, loop: loop).register(in: &api.router, scope: .lifecycle)
         DeviceCodeRoutes(door: door, codes: codes, search: search).register(in: &api.router)
     }
 
-    /// Serves device registration even without apps, because operators can add apps at any time. Without apps, each
-    /// request is answered like a request with a wrong token.
+    /// Adds the push statistics to the HTTP routes of operators.
+    package func registerForOperators(in router: inout ServiceRouter, door: ShardDoor) {
+        guard keepsTimeline else { return }
+        StatisticsRoutes(door: door, loop: loop, store: store, codes: codes)
+            .registerForOperators(in: &router)
+    }
+
+    /// Serves device registration even without apps, because operators can add apps at any time. While no apps exist,
+    /// each request is answered like a request with a wrong token.
     private func registerDeviceRegistration(
         in api: APIService, _ door: ShardDoor, _ ownEndpoints: @escaping () -> [Endpoint]
     ) async throws(StartError) {

@@ -8,21 +8,21 @@ import Registration
 import Routing
 import Timekeeping
 
-/// Finds the device that has a certain token. A search reads all devices in steps, between which the loop serves calls.
-/// Questions that arrive during a search wait for the next search, which answers all of them.
+/// Finds the device that has a certain push token. A search reads all devices in steps, between which the loop serves
+/// calls. Queries that arrive during a search wait for the next search, which answers all of these queries.
 ///
-/// - The class is `@unchecked Sendable`, because it is used only on the shard's loop.
+/// - The class is `@unchecked Sendable`, because only the shard's event loop uses the search.
 final class DeviceSearch: @unchecked Sendable {
     typealias FoundDevice = ProxyEngine.FoundDevice
 
-    /// The error that reports that the limit of waiting questions is reached.
+    /// The error that reports that the limit of waiting queries is reached.
     struct Overload: Error {}
 
     private struct Question {
         let providers: Set<PushProvider>
-        /// A part of the wanted token. The engine first searches the contacts for this part.
+        /// A part of the wanted push token. The engine first searches the contacts for the part `word` of the token.
         let word: [UInt8]
-        /// Whether a found device, whose token contains the word, is the wanted device.
+        /// Whether a device that the search found, because its push token contains the word, is the wanted device.
         let isMeant: (FoundDevice) -> Bool
         let asker: CheckedContinuation<FoundDevice?, Never>
         var found: FoundDevice?
@@ -31,18 +31,18 @@ final class DeviceSearch: @unchecked Sendable {
     private let door: ShardDoor
     private let loop: EventLoop
     private var waiting = Queue<Question>()
-    /// The questions that the current search answers.
+    /// The queries that the current search answers.
     private var asked: [Question] = []
 
-    /// The maximum number of questions that one search answers.
+    /// The maximum number of queries that one search answers.
     private static let batch = 16
-    /// The maximum number of questions that wait.
+    /// The maximum number of queries that wait for a search.
     private static let limit = 256
     /// The number of tokens that one step reads, before the loop handles calls (see
     /// ``BindingTable/forEachDevice(of:with:from:limit:_:)``).
     private static let step = 200
-    /// The allowed lengths of `word`, the part of a token for which the engine searches the contacts. A shorter part
-    /// would occur in most contacts.
+    /// The allowed lengths of `word`, the part of a token for which the engine searches the contacts. A part of fewer
+    /// than four bytes would occur in most contacts.
     private static let wordLengths = 4...32
 
     init(_ door: ShardDoor, on loop: EventLoop) {
@@ -50,14 +50,14 @@ final class DeviceSearch: @unchecked Sendable {
         self.loop = loop
     }
 
-    /// Finds the device that has a token; if several devices have it, the device that registered last.
+    /// Finds the device that has a token; if several devices have the token, finds the device that registered last.
     ///
     /// - Parameters:
     ///   - token: a token as in `pn-prid`, alone or with other tokens.
     ///   - providers: the providers whose tokens are searched.
     ///   - isMeant: whether a found device is the wanted device.
     /// - Returns: the device; `nil` if no device has the token.
-    /// - Throws: if too many questions wait.
+    /// - Throws: an error if too many queries wait.
     func find(
         _ token: ByteString, of providers: Set<PushProvider>, where isMeant: @escaping (FoundDevice) -> Bool
     ) async throws(Overload) -> FoundDevice? {

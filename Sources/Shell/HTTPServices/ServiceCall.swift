@@ -6,14 +6,14 @@ package import Reactor
 
 /// The sender of a request, as far as the daemon could prove it.
 package enum ServiceCaller: Hashable, Sendable {
-    /// The sender is unknown, because the route requires no key.
+    /// The sender is unknown, because the HTTP route requires no key.
     case anyone
-    /// The sender has the key with this name.
+    /// The sender has the key with the given name.
     case key(String)
-    /// The sender is the user with this name, who sent the right password.
+    /// The sender is the user with the given name, who sent the right password.
     case user(String)
-    /// The sender is a client of the control socket. `user` is the sender's user number on this machine, if the kernel
-    /// reports it.
+    /// The sender is a client of the control socket. The value `user` is the sender's user number on this machine, if
+    /// the kernel reports the number.
     case operatorOfMachine(user: UInt32?)
 
     /// The name of the sender for the log.
@@ -28,10 +28,16 @@ package enum ServiceCaller: Hashable, Sendable {
     }
 }
 
+/// The reason why a caller may no longer read an answer that is sent in pieces.
+package enum CallerEnd: String, Sendable {
+    case sessionEnded = "session ended"
+    case keyRemoved = "key removed"
+}
+
 /// One request to a service, which is answered once, immediately or later, from any thread.
 ///
-/// Handlers are isolated to this actor, and therefore run on the services' loop. If no code answers the request before
-/// this object is freed, the client gets 500.
+/// Handlers are isolated to the actor ``ServiceCall``, and therefore run on the services' loop. If no code answers the
+/// request before its ``ServiceCall`` is freed, the client gets 500.
 package actor ServiceCall {
     package nonisolated let request: HTTPRequest
     package nonisolated let caller: ServiceCaller
@@ -43,15 +49,23 @@ package actor ServiceCall {
     private let reply: HTTPReply
     /// Writes the audit log, with the status of the answer.
     private let answered: @Sendable (Int, AuditedChange) -> Void
+    /// The fields that each answer gets, unless the handler has set them.
+    private nonisolated let fields: [HTTPField]
+    /// Returns the reason why the caller may no longer read an answer that is sent in pieces; `nil` while the caller
+    /// may. The closure is called on the event loop's thread.
+    package nonisolated let ending: @Sendable () -> CallerEnd?
     private nonisolated let change = Locked(AuditedChange())
     private let loop: EventLoop
     package nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }
 
     package init(
         _ request: HTTPRequest, _ parameters: [String], from caller: ServiceCaller, _ reply: HTTPReply,
-        in domains: DomainScope, on loop: EventLoop,
+        in domains: DomainScope, on loop: EventLoop, fields: [HTTPField] = [],
+        ending: @escaping @Sendable () -> CallerEnd? = { nil },
         answered: @escaping @Sendable (Int, AuditedChange) -> Void = { _, _ in }
     ) {
+        self.fields = fields
+        self.ending = ending
         scope = domains
         self.loop = loop
         self.request = request
@@ -70,15 +84,15 @@ package actor ServiceCall {
         }
     }
 
-    /// The domains that the caller may reach. A handler of a route with ``DomainRule/byDomain`` checks each object that it
-    /// shows or changes against these domains.
+    /// The domains that the caller may reach. A handler of an HTTP route with ``DomainRule/byDomain`` checks each
+    /// object that it shows or changes against the caller's domains.
     package nonisolated var domains: DomainScope {
         hasAsked.withLock { $0 = true }
         return scope
     }
 
-    /// Whether an answer with this status may be sent. A handler that never asked for the caller's domains may show objects
-    /// of all domains, so a caller of some domains does not get its answer.
+    /// Whether the caller may get an answer with the given status. If a handler never asked for the caller's domains,
+    /// it may show objects of all domains, so a caller whose key names domains does not get its answer.
     private nonisolated func isPermitted(_ status: Int) -> Bool {
         scope == .wholeDaemon || status >= 400 || hasAsked.withLock { $0 }
     }
@@ -86,7 +100,13 @@ package actor ServiceCall {
     package nonisolated func answer(_ response: HTTPResponse) {
         let response = isPermitted(response.status) ? response : ServiceProblem.forWholeDaemon.response()
         answered(response.status, change.withLock { $0 })
-        reply.send(response)
+        reply.send(completed(response))
+    }
+
+    private nonisolated func completed(_ response: HTTPResponse) -> HTTPResponse {
+        var response = response
+        response.fields += fields.filter { own in !response.fields.contains { $0.name == own.name } }
+        return response
     }
 
     /// Starts an answer whose body is sent in pieces; the body of `response` is the first piece.
@@ -94,14 +114,14 @@ package actor ServiceCall {
         precondition(
             isPermitted(response.status), "the handler of a streamed answer asks for the caller's domains first")
         answered(response.status, change.withLock { $0 })
-        return reply.stream(response)
+        return reply.stream(completed(response))
     }
 
     /// Names the object that the request changes, such as a user, a device or a key. The names of changed objects must
     /// not be secrets, because the audit line shows them.
     ///
     /// - Parameters:
-    ///   - names: the names of the changed objects.
+    ///   - names: the names of the objects that the request changed.
     ///   - actor: the sender of the request, if only the body names the sender.
     package nonisolated func changes(_ names: String..., by actor: String? = nil) { changes(names, by: actor) }
 
@@ -112,7 +132,7 @@ package actor ServiceCall {
     package nonisolated func answer(_ problem: ServiceProblem) { answer(problem.response()) }
 
     /// Runs a closure on another thread than the loop's; the closure reads the store and answers the request. If the
-    /// closure throws, the answer is 503.
+    /// closure throws, the client gets 503.
     package nonisolated func askStore(_ body: @escaping @Sendable () async throws -> Void) {
         Task {
             do { try await body() } catch { answer(.notRead) }
@@ -132,7 +152,7 @@ package actor ServiceCall {
     /// Answers the request with success: an empty JSON object.
     package nonisolated func answerDone() { answer([:] as [String: String]) }
 
-    /// The path parameter with this index; empty if the pattern has fewer parameters.
+    /// The path parameter with the given index; empty if the pattern has fewer parameters.
     package nonisolated func parameter(_ index: Int = 0) -> String { index < parameters.count ? parameters[index] : "" }
 
     /// Decodes the body as JSON. If decoding fails, the client gets a problem that describes the expected body with the
@@ -149,13 +169,13 @@ package actor ServiceCall {
         }
     }
 
-    /// Returns the start of the requested page. The client sends the previous page's `next` as the query parameter
-    /// `after`.
+    /// Returns the position at which the requested page of the list starts. To get the next page, the client sends the
+    /// previous page's `next` as the query parameter `after`.
     package nonisolated func cursor() throws(ServiceProblem) -> PageCursor {
         PageCursor(try number("after", in: 0...UInt64(Int64.max)) ?? 0)
     }
 
-    /// Returns the query parameter with this name as a number; `nil` if the parameter is missing.
+    /// Returns the query parameter with the given name as a number; `nil` if the parameter is missing.
     package nonisolated func number<Number: FixedWidthInteger>(
         _ name: String, in range: ClosedRange<Number>
     ) throws(ServiceProblem) -> Number? {

@@ -4,12 +4,12 @@ import HTTPServer
 package struct ServiceLoad: Sendable {
     private let seconds: @Sendable () -> Int?
 
-    /// Creates a value that refuses no request.
+    /// Creates a ``ServiceLoad`` that refuses no HTTP request.
     package init() { seconds = { nil } }
 
-    /// Creates a value that decides about each request with the closure `seconds`, which is called on the event loop.
-    /// The closure returns the number of seconds after which the client can try again, or `nil` if the request is
-    /// served.
+    /// Creates a ``ServiceLoad`` that decides about each request with the closure `seconds`, which the event loop
+    /// calls. The closure `seconds` returns the number of seconds after which the client can try again, or `nil` if the
+    /// request is served.
     package init(refusing seconds: @escaping @Sendable () -> Int?) { self.seconds = seconds }
 
     func refusal(of request: HTTPRequest) -> Int? {

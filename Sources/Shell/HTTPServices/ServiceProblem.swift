@@ -2,7 +2,7 @@ package import HTTPSemantics
 package import HTTPServer
 import JSON
 
-/// The reason why a request failed, as problem details (RFC 9457). Handlers of routes throw this error.
+/// The reason why a request failed, as problem details (RFC 9457). Handlers of HTTP routes throw a ``ServiceProblem``.
 package struct ServiceProblem: Error, Codable, Sendable, DescribedBody {
     package static let schemaName: String? = "Problem"
     package static let notes: [String: JSONSchema] = [
@@ -13,9 +13,9 @@ package struct ServiceProblem: Error, Codable, Sendable, DescribedBody {
 
     package var title: String
     package var status: Int
-    /// Details of the problem, for the author of the client. The detail must not contain secrets.
+    /// Details of the problem, for the author of the client. The details of a problem must not contain secrets.
     package var detail: String?
-    /// The number of seconds after which the client can try again. The answer has this number in the field
+    /// The number of seconds after which the client can try again. The answer has the number of seconds in the field
     /// `Retry-After`, and not in the body.
     package var retryAfter: Int?
 

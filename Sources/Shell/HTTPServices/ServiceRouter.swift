@@ -3,13 +3,14 @@ package import HTTPServer
 import Persistence
 import Registration
 
-/// Maps methods and paths to handlers. Each service registers its routes before the listener starts.
+/// Maps methods and paths to handlers. Each service registers its HTTP routes before the listener starts.
 package struct ServiceRouter {
-    /// The authentication schemes that a route accepts before a key in `Authorization`.
+    /// The authentication schemes that an HTTP route accepts before a key in `Authorization`.
     package enum AuthorizationSchemes: Hashable, Sendable {
-        /// The route accepts only `Bearer` (RFC 6750).
+        /// The HTTP route accepts only `Bearer` (RFC 6750).
         case bearer
-        /// The route accepts `Bearer`, and also `Token` and `AppToken`, which clients of the 10darts platform send.
+        /// The HTTP route accepts `Bearer`, and also `Token` and `AppToken`, which clients of the 10darts platform
+        /// send.
         case bearerOrToken
 
         func contains(_ scheme: some StringProtocol) -> Bool {
@@ -21,28 +22,28 @@ package struct ServiceRouter {
         }
     }
 
-    /// Handles a request on the loop. If the handler throws a problem, the client gets this problem as the answer;
-    /// otherwise the handler answers the request, immediately or later.
+    /// Handles an HTTP request on the event loop's thread. If the handler throws a problem, the client gets the problem
+    /// as the answer; if not, the handler answers the request, immediately or later.
     package typealias Handler = @Sendable (isolated ServiceCall) async throws(ServiceProblem) -> Void
 
     package struct Route: Sendable {
         package let method: String
-        /// The registered path with its parameters, for logs.
+        /// The path of the HTTP route with its parameters, for logs.
         package let pattern: String
         /// The scope that a key must have; `nil` if no key is required.
         package let scope: APIScope?
-        /// How the route treats keys that name domains.
+        /// How the HTTP route treats keys that name domains.
         package let domains: DomainRule
         let schemes: AuthorizationSchemes
-        /// Whether requests to this route may change something. The audit log contains all requests that may change
+        /// Whether requests to the HTTP route may change something. The audit log contains all requests that may change
         /// something.
         package let isChange: Bool
-        /// Whether the route accepts a user's password instead of a key.
+        /// Whether the HTTP route accepts a user's password instead of a key.
         let takesPassword: Bool
         /// Whether the body contains a token instead of a key. If a source has sent too many wrong tokens, its requests
         /// are refused before the handler is called.
         let showsToken: Bool
-        /// The route's entry in `/openapi.json`.
+        /// The HTTP route's entry in `/openapi.json`.
         let description: RouteDescription?
         let segments: [Segment]
         let read: Reader
@@ -66,12 +67,12 @@ package struct ServiceRouter {
     }
 
     enum Segment: Hashable {
-        /// A segment that must equal this text. At the end of a pattern, an empty text requires a `/` at the end of the
-        /// path.
+        /// A segment of the path that must equal the given text. At the end of a pattern, an empty text requires a `/`
+        /// at the end of the path.
         case text(String)
         case parameter
-        /// The rest of the path: one or more segments, with the slashes between them. The rest of the path is allowed
-        /// only at the end of a pattern.
+        /// The rest of the path: one or more segments, with the slashes between them. The placeholder `{*}` for the
+        /// rest of the path is allowed only at the end of a pattern.
         case rest
 
         var isParameter: Bool { self == .parameter || self == .rest }
@@ -79,33 +80,34 @@ package struct ServiceRouter {
 
     package enum Match {
         case found(Route, parameters: [String])
-        /// The path exists, but not with the method of the request. The associated value has the allowed methods.
+        /// The path exists, but not with the method of the request. The list in the case `otherMethod` has the methods
+        /// that the path allows.
         case otherMethod([String])
         case nothing
     }
 
     private(set) var routes: [Route] = []
-    /// For the first segment of each path, the indices of its routes in ``routes``. A route's first segment is always a
-    /// fixed text.
+    /// For the first segment of each path, the indices of its HTTP routes in ``routes``. An HTTP route's first segment
+    /// is always a fixed text.
     private var places: [String: [Int]] = [:]
 
     package init() {}
 
-    /// Adds a route.
+    /// Adds an HTTP route.
     ///
     /// - Parameters:
     ///   - method: the HTTP method, such as `GET` or `POST`.
-    ///   - pattern: a path such as `/v1/users/{}/bucket`. `{}` matches one whole segment that is not empty. `{*}`
-    ///     matches the rest of the path, and is allowed only at the end, but not as the first segment. If the pattern
-    ///     ends with `/`, the path must end with `/` too.
+    ///   - pattern: a path such as `/v1/users/{}/bucket`; `{}` matches one whole segment that is not empty, and `{*}`
+    ///     matches the rest of the path. A pattern may have `{*}` only at its end, but not as the first segment. If a
+    ///     pattern ends with `/`, the path must end with `/` too.
     ///   - scope: the scope that a key must have; `nil` if no key is required.
-    ///   - domains: how the route treats keys that name domains.
+    ///   - domains: how the HTTP route treats keys that name domains.
     ///   - schemes: the authentication schemes that may precede a key.
     ///   - isChange: whether requests change something; by default, all methods except GET do.
-    ///   - showsToken: whether the body contains a token instead of a key. The handler checks the token and counts
+    ///   - showsToken: whether the body contains a token instead of a key; the handler then checks the token and counts
     ///     wrong tokens.
     ///   - description: the entry in `/openapi.json`, which names as many path parameters as the pattern has.
-    ///   - handler: serves the request.
+    ///   - handler: the function that serves the request.
     package mutating func add(
         _ method: String, _ pattern: String, scope: APIScope?, domains: DomainRule,
         schemes: AuthorizationSchemes = .bearer,
@@ -117,14 +119,16 @@ package struct ServiceRouter {
             showsToken: showsToken, described: description, reader: { _, _ in Reading(login: nil, handler: handler) })
     }
 
-    /// Adds a route that reads each request before the sender is known, because the request may contain a password.
+    /// Adds an HTTP route that reads each request before the sender is known, because the request may contain a
+    /// password.
     package mutating func add(
         _ method: String, _ pattern: String, scope: APIScope?, domains: DomainRule,
         schemes: AuthorizationSchemes = .bearer,
         isChange: Bool? = nil, takesPassword: Bool = true, showsToken: Bool = false,
         described description: RouteDescription? = nil, reader: @escaping Reader
     ) {
-        let segments = pattern.split(separator: "/", omittingEmptySubsequences: false).dropFirst().map { text in
+        let parts = pattern == "/" ? [] : pattern.split(separator: "/", omittingEmptySubsequences: false).dropFirst()
+        let segments = parts.map { text in
             text == "{}" ? Segment.parameter : text == "{*}" ? .rest : .text(String(text))
         }
         precondition(
@@ -134,7 +138,10 @@ package struct ServiceRouter {
                 ?? true,
             "the description of \(method) \(pattern) has other path parameters than the pattern")
         precondition((scope == nil) == (domains == .open), "the route \(pattern) either needs a key or is open")
-        guard case .text(let root) = segments.first else { preconditionFailure("\(pattern) begins with no text") }
+        // The path `/` has no segments.
+        guard case .text(let root) = segments.first ?? .text("") else {
+            preconditionFailure("\(pattern) begins with no text")
+        }
         places[root, default: []].append(routes.count)
         routes.append(
             Route(
@@ -143,12 +150,12 @@ package struct ServiceRouter {
                 description: description, segments: segments, read: reader))
     }
 
-    /// Finds the route of a path whose segments are already decoded; the path is not normalised. A route without
-    /// parameters has priority over a route with parameters (OpenAPI 3.1 section 4.8.8). A GET route also serves HEAD,
-    /// unless its requests change something.
+    /// Finds the HTTP route of a path whose segments are already decoded; the path is not normalised. An HTTP route
+    /// without parameters has priority over an HTTP route with parameters (OpenAPI 3.1 section 4.8.8). A GET HTTP route
+    /// also serves HEAD, unless its requests change something.
     package func match(_ method: String, _ path: [String]) -> Match {
         let wanted = method == "HEAD" ? "GET" : method
-        // The search collects indices instead of routes, because copying the large routes would cost time.
+        // The search collects indices instead of HTTP routes, because copying the large HTTP routes would cost time.
         var fitting: [(place: Int, parameters: [String])] = []
         for place in places[path.first ?? ""] ?? [] {
             if let parameters = Self.parameters(path, routes[place].segments) { fitting.append((place, parameters)) }
@@ -188,8 +195,8 @@ package struct ServiceRouter {
 }
 
 extension String {
-    /// Whether the segment is neither `.` nor `..`, and has no separator and no control character. U+FFFD is refused
-    /// too, because it replaces bytes that are not UTF-8. An empty segment counts as plain.
+    /// Whether a path segment is neither `.` nor `..`, and has no separator and no control character. A segment with
+    /// U+FFFD is refused too, because U+FFFD replaces bytes that are not UTF-8. An empty path segment counts as plain.
     package func isPlain(allowingSlash: Bool) -> Bool {
         self != "." && self != ".."
             && unicodeScalars.allSatisfy { scalar in
@@ -200,8 +207,8 @@ extension String {
 }
 
 extension ServiceRouter.Route {
-    /// Whether all programs read this path in the same way. The part for `{*}` is not checked here, because it was
-    /// checked when the route was found.
+    /// Whether all programs read the path in the same way. The part of the path for `{*}` was already checked when the
+    /// HTTP route was found.
     func isPlain(_ path: [String]) -> Bool {
         for (part, segment) in zip(path, segments) {
             if segment == .rest { return true }

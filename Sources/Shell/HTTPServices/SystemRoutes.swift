@@ -3,11 +3,11 @@ import ProxyCore
 package import ProxyRuntime
 package import Reactor
 
-/// The routes for health probes, readiness probes and the version, which need no key.
+/// The HTTP routes for health probes, readiness probes and the version, which need no key.
 package struct SystemRoutes {
     /// The reason why the daemon cannot serve; `nil` if the daemon can serve.
     let obstacle: @Sendable () -> String?
-    /// The reason why a part of the daemon's work fails although the daemon serves; `nil` if no part fails.
+    /// The reason why a part of the daemon's work fails although the daemon serves requests; `nil` if no part fails.
     var shortcoming: @Sendable () async -> String? = { nil }
 
     private struct State: Encodable {
@@ -25,7 +25,7 @@ package struct SystemRoutes {
     }
 
     package func register(in router: inout ServiceRouter) {
-        // Any answer to this request proves that the loop runs.
+        // Any answer to `GET /healthz` proves that the loop runs.
         router.add("GET", "/healthz", scope: nil, domains: .open, described: .health) { call throws(ServiceProblem) in
             call.answer(State(status: "ok"))
         }

@@ -9,13 +9,13 @@ package import Timekeeping
 package enum TimelineSubject: Hashable, Sendable {
     case user(AddressOfRecord)
     case callID(ByteString)
-    /// Selects all records of a call. A search by call is slow, because the timeline has no index of calls.
+    /// Selects all timeline records of a call. A search by call is slow, because the timeline has no index of calls.
     case call(CallRef)
     /// Selects the records of one push: one record for each device to which the push was sent.
     case push(PushCode)
-    /// Selects requests from this IP address, written like a host in a URI.
+    /// Selects requests from the given IP address, written like a host in a URI.
     case source(ByteString)
-    /// Selects requests for this user or telephone number, in any domain.
+    /// Selects requests for the given user or telephone number, in any domain.
     case number(ByteString)
 }
 
@@ -28,14 +28,14 @@ package struct StatisticsQuestion: Hashable, Sendable {
     package var by = Grouping.day
     /// The start of the time range: pushes that were requested earlier do not count.
     package var from = UnixTime(milliseconds: 0)
-    /// The end of the time range: pushes that were requested at this time or later do not count.
+    /// The end of the time range: pushes that were requested at the end or later do not count.
     package var to = UnixTime(milliseconds: .max)
-    /// The name of the app whose pushes count; empty to count the pushes of all apps.
+    /// The name of the app whose pushes count; if empty, the pushes of all apps count.
     package var app = ""
-    /// The domains whose users' pushes count; `nil` to count all pushes, including pushes to no user.
+    /// The domains whose users' pushes count; if `nil`, all pushes count, including pushes to no user.
     package var domains: [ByteString]?
     package var after = PageCursor.beginning
-    /// The maximum number of pushes on a page. Statistics of apps or days are always on one page.
+    /// The maximum number of pushes on one page of a list. Statistics of apps or days are always on one page.
     package var limit = 1000
 
     package init() {}
@@ -63,7 +63,8 @@ package struct StatisticsRow: Hashable, Sendable {
     /// The counted values of the row, in the order of ``names``.
     package let figures: [Int64]
 
-    /// The names of the counted values. Each value is a number of devices.
+    /// The names of the values that are counted for push statistics. Each value of the push statistics is a number of
+    /// devices.
     package static let names = ["devices", "sent", "accepted", "failed", "received", "followed", "read"]
 }
 

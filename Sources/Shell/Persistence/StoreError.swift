@@ -10,12 +10,12 @@ package struct StoreError: Error, Hashable, Sendable, CustomStringConvertible {
     }
 }
 
-/// The reason why a backup failed. A failed copy leaves an existing backup file unchanged.
+/// The reason why a backup of the store failed. A failed copy leaves an existing backup file unchanged.
 package enum BackupFailure: Error, Hashable, Sendable {
-    /// Another backup is in progress.
+    /// The backup was refused, because an earlier backup is in progress.
     case busy
     /// The store cannot be read at present.
     case unreadable
-    /// The backup was refused, with a sentence for the operator who ordered it.
+    /// The backup was refused, with a sentence for the operator who ordered the backup.
     case refused(String)
 }

@@ -3,7 +3,7 @@ package import Timekeeping
 /// A stored key of the HTTP API, of which the store has only a hash.
 package struct StoredKey: Hashable, Sendable {
     package let name: String
-    /// The SHA-256 hash of the key's text, 32 bytes.
+    /// The SHA-256 hash of the key's text; the hash has 32 bytes.
     package let hash: [UInt8]
     /// The names of the scopes, separated by commas.
     package let scopes: String

@@ -6,7 +6,7 @@ package struct StoredMobileApp: Hashable, Sendable {
     /// The MobileAppId in lower case.
     package var id: String
     package var organisation: String
-    /// The SHA-256 hash of the ApiToken, 32 bytes.
+    /// The SHA-256 hash of the ApiToken; the hash has 32 bytes.
     package var tokenHash: [UInt8]
     /// The user's address, in which `{{user}}` stands for the UserId.
     package var user: String

@@ -1,9 +1,9 @@
 package import Timekeeping
 
-/// A secret key that outlives the process, such as the key that seals dialog tokens.
+/// A secret key that outlives the process, such as the key that encrypts dialog tokens.
 ///
-/// Several secrets may have the same name and different creation times. The newest secret seals new texts, and older
-/// secrets still open the texts that they sealed. The description of a secret never shows its value.
+/// Several secrets may have the same name and different creation times. The newest secret encrypts new texts, and each
+/// older secret still decrypts the texts that it encrypted. The description of a secret never shows its value.
 package struct StoredSecret: Hashable, Sendable, CustomStringConvertible, CustomReflectable {
     package let name: String
     package let createdAt: UnixTime

@@ -10,14 +10,14 @@ import Timekeeping
 /// Watches the certificates in the settings, and logs which certificates expire soon. The certificates are checked at
 /// the start, after a reload, and once a day.
 ///
-/// - The class is `@unchecked Sendable`, because it is used only on the daemon's loop.
+/// - The class is `@unchecked Sendable`, because only the daemon's loop uses it.
 final class CertificateWatch: @unchecked Sendable {
     private let log: Log
     private let loop: EventLoop
     private var timer: LoopTimer?
     private var files: [String] = []
-    /// The time at which the first certificate of each file expires. If a file has several certificates, the others
-    /// belong to authorities, and the daemon does not watch them.
+    /// The time at which the first certificate of each file expires. If a certificate file has several certificates,
+    /// all after the first belong to authorities, and the daemon does not check their dates.
     private(set) var ends: [(file: String, date: UnixTime)] = []
     /// The time of the next check of the certificates.
     private(set) var next = Instant.distantPast
@@ -37,7 +37,7 @@ final class CertificateWatch: @unchecked Sendable {
     /// passes credentials only when it starts the service.
     var credentials: [String] { files.compactMap { Credential.text(of: $0) } }
 
-    /// Watches the certificates of these settings instead of the certificates of earlier settings.
+    /// Watches the certificates of the given settings instead of the certificates of earlier settings.
     func watch(_ settings: DaemonSettings) {
         files = settings.shownCertificates
         look(at: loop.moment)
@@ -50,7 +50,7 @@ final class CertificateWatch: @unchecked Sendable {
         next = time.instant + Self.interval
         timer?.arm(at: next)
         let now = time.date
-        // A certificate that cannot be read is skipped here, because the code that uses its file reports the error.
+        // A certificate that cannot be read is skipped, because the code that uses its file reports the error.
         ends = files.compactMap { file in
             (try? PEM.file(file).certificateEnds())?.first.map { (file, $0) }
         }

@@ -1,10 +1,11 @@
+import OperatorPage
 import ProxyCore
 import ProxyRuntime
 import Reactor
 import Telemetry
 import Timekeeping
 
-/// The end of the daemon: signals, draining, stopping.
+/// The end of the daemon: signals, draining and stopping.
 extension Daemon {
     /// Handles SIGTERM and SIGINT. After the first signal, calls that wait or ring get the drain time to end; the
     /// second signal stops the daemon immediately.
@@ -16,7 +17,7 @@ extension Daemon {
     }
 
     /// Refuses new calls, and stops the daemon when all calls that wait or ring have ended, or after the given time. If
-    /// this function is called again, it can only shorten the time.
+    /// ``drain(within:)`` is called again, it can only shorten the time.
     ///
     /// - Returns: the number of calls that wait or ring.
     func drain(within time: Duration) async -> Int {
@@ -49,6 +50,9 @@ extension Daemon {
     private func stop() async {
         notices?.stops()
         await door.ask(.everything) { engine, now in engine.stopped(now: now) }
+        // The pause lets the loop send the last event of each stream.
+        if live?.stops() == true { try? await loop.pause(Self.drainPause) }
+        await withCheckedContinuation { waiter in taps.endSpans { waiter.resume() } }
         loop.stop()
     }
 }

@@ -3,6 +3,7 @@ import Bytes
 import Control
 import Crypto
 import HTTPServices
+import OperatorPage
 import Persistence
 import ProxyCore
 import ProxyPolicy
@@ -21,11 +22,10 @@ import UserSources
 
 /// The whole daemon on one loop: it is created from settings, and runs until a signal or an operator stops it.
 ///
-/// The daemon's parts start in this order: store, listeners, engine with the stored state, services, control socket,
-/// HTTP API. At its end, the daemon accepts no new messages, commits queued changes, and closes the store.
+/// The daemon's parts start in the following order: store, listeners, engine with the stored state, services, control
+/// socket, HTTP API. At its end, the daemon accepts no new messages, commits queued changes, and closes the store.
 ///
-/// - The class is `@unchecked Sendable`, because it is used before its loop runs, and afterwards only on the loop's
-///   thread.
+/// - The class is `@unchecked Sendable`, because it is used before its loop runs, and later only on the loop's thread.
 package final class Daemon: @unchecked Sendable {
     let loop: EventLoop
     let log: Log
@@ -46,25 +46,29 @@ package final class Daemon: @unchecked Sendable {
     private let keySources: KeySources
     private let dialogKeys: DialogKeys
     private var feedback: FeedbackService?
-    private let taps: MessageTaps
+    let taps: MessageTaps
     private let bound: BoundSockets
     private let tls: ListenerTLS
     private var control: ControlService?
+    /// The live view of the operators' web page; `nil` without the admin API.
+    private(set) var live: LiveView?
+    private var plots: PlotRecorder?
     private var signals: [SignalWatch] = []
     private let manager: ServiceManager?
     private var memory: MemoryGuard?
     private var certificates: CertificateWatch?
     private var credentials: CredentialWatch?
     private(set) var notices: ServiceNotices?
-    /// The latest time at which the daemon stops; `nil` while neither a signal nor an operator has asked it to stop.
+    /// The latest time at which the daemon stops; `nil` while neither a signal nor an operator has asked the daemon to
+    /// stop.
     var end: Instant?
     var wasSignalled = false
 
-    /// The SIP listeners, with the addresses under which others reach them.
+    /// The SIP listeners, with the addresses under which other hosts reach them.
     var listeners: [Listener] { bound.listeners }
 
-    /// Opens the store and the sockets, and prepares all parts. `environment` has the variables in which a service
-    /// manager names its socket and passes sockets to the daemon.
+    /// Opens the store and the sockets, and prepares all parts. The parameter `environment` has the variables in which
+    /// a service manager names its socket and passes sockets to the daemon.
     package init(
         settings: DaemonSettings, path: String, log: Log, environment: [String: String] = [:]
     ) async throws(StartError) {
@@ -115,8 +119,8 @@ package final class Daemon: @unchecked Sendable {
             settings: settings.api, domains: settings.domains,
             keepsTimeline: settings.push.timeline.maximumRecords > 0, store: store, loop: loop, log: log)
         dialogKeys = try await DialogKeys(store: store, log: log, now: loop.moment.date)
-        // The daemon needs this secret even without a domain under `register-upstream`, because a reload can add the
-        // first domain.
+        // The daemon needs the secret for agent tokens even without a domain under `register-upstream`, because a
+        // reload can add the first domain.
         let upstreamCode = try await UpstreamCode.make(store: store, now: loop.moment.date)
         let engine = try await Self.makeEngine(
             settings, push, listeners: bound.listeners, store: store,
@@ -140,8 +144,10 @@ package final class Daemon: @unchecked Sendable {
         door = ShardDoor(to: shard)
         taps = MessageTaps(listeners: bound.listeners)
         taps.mirror = try HEPMirror(settings.hep, on: loop, log: log)
+        taps.spans = try CallSpans(settings.otlp, on: loop, log: log)
         taps.whenChanged = { [weak shard, weak taps, loop] in
-            // The change is posted, because the shard may be copying a message now.
+            // The shard's ``MessageTaps`` are changed by a job on the loop, because the shard may be copying a message
+            // now.
             loop.post { [weak shard, weak taps] in
                 guard let taps else { return }
                 shard?.assumeIsolated { $0.copies(to: taps.isEmpty ? nil : taps) }
@@ -150,7 +156,7 @@ package final class Daemon: @unchecked Sendable {
         try await connect()
     }
 
-    /// Runs the daemon until it is stopped by a signal or an operator.
+    /// Runs the daemon until a signal or an operator stops it.
     package func run() async throws(StartError) {
         let (log, notices) = (log, notices)
         let listening = listeners.map { "\($0.transport.parameterName):\($0.bound)" }.joined(separator: " ")
@@ -200,7 +206,7 @@ package final class Daemon: @unchecked Sendable {
             certificates: { [weak self] in self?.certificates?.ends ?? [] },
             credentials: { [weak self] in self?.credentials?.standings ?? [:] },
             drain: { [weak self] time in
-                // The drain is posted to the loop, because this closure can run on any thread.
+                // The drain is posted to the loop, because the closure that starts the drain can run on any thread.
                 await withCheckedContinuation { asker in
                     loop.post { [weak self] in
                         loop.startTask { [weak self] _ in
@@ -241,6 +247,18 @@ package final class Daemon: @unchecked Sendable {
             throw StartError("cannot start: \(error)")
         }
         operators.register(in: &admin.router)
+        if !settings.admin.listen.isEmpty {
+            let gate = admin.offersPage(under: settings.admin.names)
+            PageFiles(behind: gate).register(in: &admin.router)
+            let live = LiveView(
+                door: door, store: store, taps: taps, providers: { await operators.providers() }, loop: loop, log: log)
+            live.register(in: &admin.router)
+            self.live = live
+            let plots = PlotRecorder(door: door, store: store, loop: loop)
+            plots.register(in: &admin.router)
+            self.plots = plots
+            services.registerForOperators(in: &admin.router, door: door)
+        }
         try await services.register(in: api, door: door) { [weak self] in
             guard let self else { return [] }
             return api.endpoints + admin.endpoints + listeners.map(\.bound)
@@ -253,10 +271,21 @@ package final class Daemon: @unchecked Sendable {
         try checkHandover()
         let sockets = bound.sockets
         notices = ServiceNotices(to: manager, on: loop, shard: shard)
-        let taps = taps
+        let (taps, live, plots) = (taps, live, plots)
+        do {
+            try plots?.start()
+        } catch {
+            throw StartError("cannot create a timer: \(error)")
+        }
         loop.post {
             shard.assumeIsolated { shard in
                 shard.start(sockets: sockets)
+                if let live, let plots {
+                    shard.shows(timeline: {
+                        live.traced($0)
+                        plots.traced($0)
+                    })
+                }
                 if !taps.isEmpty { shard.copies(to: taps) }
             }
             taps.mirror?.start()
@@ -309,6 +338,21 @@ package final class Daemon: @unchecked Sendable {
         taps.whenChanged()
     }
 
+    /// Sends spans from now on with the present settings and files. The spans that wait are kept.
+    private func reloadSpans() {
+        do throws(StartError) {
+            if let spans = taps.spans {
+                if try !spans.change(to: settings.otlp) { taps.endSpans() }
+            } else {
+                taps.spans = try CallSpans(settings.otlp, on: loop, log: log)
+            }
+        } catch {
+            return log.error(
+                "the OTLP settings were not applied, so the old ones stay in use", [.reason: .text(error.description)])
+        }
+        taps.whenChanged()
+    }
+
     /// Reads the settings again after SIGHUP, and applies the settings that can change while the daemon runs. If a
     /// changed setting needs a restart, the log reports the setting.
     private func reload() async {
@@ -322,7 +366,8 @@ package final class Daemon: @unchecked Sendable {
                 "the settings were not reloaded, so the old settings stay in use", [.reason: .text(error.description)])
             return
         }
-        // A removed domain stays until a restart, and must not belong to the other domains meanwhile.
+        // A domain that was removed from the settings stays until a restart, and meanwhile must not count as one of the
+        // remaining domains.
         changed.keepTenants(of: settings)
         for key in settings.reload(from: changed) {
             log.warning("a changed setting takes effect only after a restart", [.setting: .text(key)])
@@ -338,6 +383,7 @@ package final class Daemon: @unchecked Sendable {
         }
         reloadTLS()
         reloadTraces()
+        reloadSpans()
         services.reloadCertificates()
         certificates?.watch(settings)
         for credential in Credential.isPassed ? certificates?.credentials ?? [] : [] {
@@ -351,6 +397,7 @@ package final class Daemon: @unchecked Sendable {
         bound.limitsChanged(flowLimits)
         api.reloadCertificate()
         admin.reloadCertificate()
+        admin.gate?.namesChanged(settings.admin.names)
         log.notice("settings reloaded", [.path: .text(settingsPath)])
     }
 }

@@ -19,8 +19,8 @@ extension DaemonSettings {
         return engine
     }
 
-    /// Returns the engine's settings without the setup of the dispatcher: the apps, their credentials, and the limits
-    /// for pushes.
+    /// Returns the engine's settings without the setup of the dispatcher (the apps, their credentials, and the limits
+    /// for pushes).
     func engineSettings(with push: PushSettings, vapidKey: String?) -> ProxySettings {
         var engine = ProxySettings()
         engine.domains = domains.map { ByteString($0) }
@@ -56,20 +56,20 @@ extension DaemonSettings {
         return engine
     }
 
-    /// The tenants, with the peers that are trusted for each.
+    /// The tenants, each with the peers that are trusted for the tenant.
     var tenantList: Tenants { Tenants(tenants, trusted: trusted) }
 
     /// The realms of all domains.
     private var realms: Realms { tenantList.realms(common: digest.realm) }
 
-    /// The realm in which the users of a domain are asked for their passwords.
+    /// The realm for which the users of a domain are asked for their passwords.
     func realm(of domain: String) -> String { realms.realm(for: ByteString(domain)).text.string }
 
     /// The domains of the users whom operators add, and the realms of their passwords.
     package var userRealms: UserRealms { UserRealms(domains: domains, realms: realms) }
 
-    /// Returns the limits of TCP connections for a process that can open this number of descriptors. The limits reserve
-    /// descriptors for the HTTP interfaces, the store and the providers, so that phones cannot use all of them.
+    /// Returns the limits of TCP connections for a process that can open the given number of descriptors. The limits
+    /// reserve descriptors for the HTTP interfaces, the store and the providers, so that phones cannot use all of them.
     func flowLimits(descriptors: Int) -> FlowLimits {
         var flows = FlowLimits(limits, authenticates: auth == .digest)
         let others = Self.ownDescriptors + (api.listen.isEmpty && admin.listen.isEmpty ? 0 : api.http.connections)

@@ -37,7 +37,8 @@ package struct ListenAddress: Hashable, Sendable {
 package enum AuthenticationMode: String, Hashable, Sendable, CaseIterable {
     /// Phones authenticate by digest (RFC 7616) for REGISTER and for calls.
     case digest
-    /// Phones need no authentication. The mode `off` is for closed networks and laboratories.
+    /// Phones need no authentication to register or call. The mode `off` of `auth` is for closed networks and
+    /// laboratories.
     case off
 }
 
@@ -76,6 +77,7 @@ package struct DaemonSettings: SettingsGroup {
     package var admin = AdminSettings()
     package var log = LogSettings()
     package var hep = HEPSettings()
+    package var otlp = OTLPSettings()
     package var limits = LimitSettings()
     package var shutdown = ShutdownSettings()
 
@@ -84,7 +86,7 @@ package struct DaemonSettings: SettingsGroup {
     package static let schema: [Setting<DaemonSettings>] = [
         .list(
             "domains", \.domains, example: "[example.net]",
-            "The domains of the users who register here. A request to the daemon's IP address is treated as a request to the first domain."
+            "The domains of the users who register here. The daemon treats a request to its own IP address as a request to the first domain in the list."
         ).required(),
         .list(
             "listen", of: ListenAddress.settingType, \.listen,
@@ -96,26 +98,26 @@ package struct DaemonSettings: SettingsGroup {
         ),
         .string(
             "advertise", \.advertise, example: "sip.example.net",
-            "The host name or address under which others reach this daemon. The daemon writes this name or address into Via and Record-Route. Default: the listener's address, or this machine's first address if the listener has 0.0.0.0 or [::]. Set advertise if the daemon is behind a NAT, or if the address of its machine can change."
+            "The host name or address under which phones and PBXs reach the daemon. The daemon writes this name or address into Via and Record-Route. By default, the daemon writes the listener's address, or this machine's first address if the listener has 0.0.0.0 or [::]. Set advertise if the daemon is behind a NAT, or if the address of its machine can change."
         ),
         .path("store", \.store, "The SQLite file with contacts, users, missed calls, messages and keys."),
         .path(
             "calls", \.calls, example: "/run/sippushd/calls",
-            "The folder of the call journal. After a restart, the daemon reads the active calls from the journal and continues them. Default: a folder beside the store. The daemon writes to this folder during calls. If the disk is slow, put the folder in memory (tmpfs). The folder must survive a restart of the daemon: for /run/sippushd, set RuntimeDirectoryPreserve=yes in the systemd unit."
+            "The folder of the call journal. After a restart, the daemon reads the active calls from the journal and continues them. By default, the journal is in a folder beside the store. The daemon writes the journal during calls, so put the folder in memory (tmpfs) if the disk is slow. The folder must survive a restart of the daemon: for /run/sippushd, set RuntimeDirectoryPreserve=yes in the systemd unit."
         ),
         .path("control", \.control, "The Unix socket over which commands reach a running daemon."),
         .choice(
             "auth", \.auth,
-            "How phones authenticate. digest: by password (RFC 7616). off: phones need no password; use off only in closed networks."
+            "How phones authenticate. With digest, phones authenticate by a password (RFC 7616). With off, phones need no password; use off only in closed networks."
         ).taken(
             .atOnce),
         .list(
             "trusted", of: TrustedPeer.settingType, \.trusted, example: "[192.0.2.10, 198.51.100.0/24]",
-            "The trusted peers, which are the PBX and the edge proxies. Each entry is a CIDR block, address:port for a PBX that shares its address with phones, or a name in a peer's certificate (tls.client-ca-file). The daemon accepts INVITEs of trusted peers without a password. Over WebSocket, a peer is trusted only by a name in its certificate."
+            "The trusted peers, which are the PBX and the edge proxies. Each entry is a CIDR block, address:port for a PBX that shares its address with phones, or a name in a peer's certificate (tls.client-ca-file). The daemon accepts INVITEs of trusted peers without a password. Over WebSocket, the daemon trusts a peer only by a name in the peer's certificate."
         ).taken(.atOnce),
         .list(
             "strip-headers", of: .headerPattern, \.stripHeaders,
-            "The header fields that the daemon removes from requests and responses of peers that are not trusted: names, or prefixes with * at the end. The daemon always removes identity headers (docs/Trust.md, T9.7). Add each header field by which a phone could control your PBX."
+            "The header fields that the daemon removes from requests and responses of peers that are not trusted: names, or prefixes with * at the end. The daemon always removes identity headers (docs/Trust.md, T9.7). Add to the list each header field by which a phone could control your PBX; the daemon then removes the field from requests of phones."
         ).taken(.atOnce),
         .value(
             "upstream", \.upstream, NextHop.settingType, example: "sip:pbx.example.net:5060",
@@ -123,16 +125,16 @@ package struct DaemonSettings: SettingsGroup {
         ).taken(.atOnce),
         .value(
             "upstream-hosts", \.upstreamHosts, .list(of: .string), example: "[pbx.example.net, 192.0.2.10]",
-            "Host names and addresses that mean the first domain. A call from a phone to bob at such a host becomes a call to bob at the first domain. List the hosts that the PBX writes into From, because a phone that calls back dials the host in From. Default: the host in upstream, and the addresses of that host. []: no hosts."
+            "Host names and addresses that mean the first domain. A call from a phone to bob at such a host becomes a call to bob at the first domain. List the hosts that the PBX writes into From, because a phone that calls back dials the host in From. By default, the list has the host in upstream and the addresses of this host. With [], only the first domain's own name means the first domain."
         ).taken(.atOnce),
         .group("upstream-check", \.upstreamCheck, "How the daemon checks whether the upstream answers.").taken(.atOnce),
         .named(
             "tenants", \.tenants, exampleName: "example.net", example: .example,
-            "Domains that are separate from all other domains. A tenant's users, trusted peers, PBX, push apps and limits do not count for other domains, and calls from one tenant do not reach users of another. The name of each group is one of domains. See docs/Tenants.md."
+            "Domains that are separate from all other domains. A tenant's users, trusted peers, PBX, push apps and limits do not count for other domains, and calls from one tenant do not reach users of another. The name of each group of settings is an entry of the setting domains. See docs/Tenants.md."
         ).taken(.atOnce),
         .named(
             "register-upstream", \.registerUpstream, exampleName: "example.net", example: .example,
-            "Domains whose users the daemon keeps registered at a PBX, also while their phones sleep. The settings of the PBX need no change. The daemon needs each user's password; set digest.realm to the realm of the PBX. The name of each group is an entry of the setting domains."
+            "Domains whose users the daemon keeps registered at a PBX, also while their phones sleep. The settings of the PBX need no change. The daemon needs each user's password; set digest.realm to the realm of the PBX. The name of each group of settings is an entry of the setting domains."
         ).taken(.atOnce),
         .group("tls", \.tls, "TLS for SIP.").taken(.atOnce),
         .group("websocket", \.webSocket, "SIP over WebSocket, for browsers."),
@@ -141,23 +143,25 @@ package struct DaemonSettings: SettingsGroup {
         .group("digest", \.digest, "Digest authentication."),
         .group(
             "users", \.users,
-            "Sources of users besides the daemon's own store: databases and HTTP servers. See docs/Users.md."),
+            "Sources of users besides the daemon's own store: databases and HTTP servers that have passwords or hashes of users. See docs/Users.md."
+        ),
         .group(
             "bearer", \.bearer,
-            "Phones can register with a token of a login server instead of a password; docs/Bearer.md."),
+            "Bearer tokens of a login server, with which phones can register instead of a password; docs/Bearer.md."),
         .group(
             "messages", \.messages,
             "How the daemon delivers messages and other requests outside calls to sleeping phones."
         ).taken(
             .atOnce),
         .group("bucket", \.bucket, "The missed-call bucket stores missed calls until the phone registers."),
-        .group("missed-calls", \.missedCalls, "How phones are notified of missed calls.").taken(.atOnce),
+        .group("missed-calls", \.missedCalls, "How the daemon notifies phones of missed calls.").taken(.atOnce),
         .group("push", \.push, "Push providers."),
         .group("api", \.api, "The HTTP API for application servers; docs/HTTP-API.md."),
         .group("admin", \.admin, "The HTTP API for operators; docs/HTTP-API.md, Admin API."),
         .group("log", \.log, "The log on standard error."),
-        .group("limits", \.limits, "Limits that protect the daemon.").taken(.atOnce),
+        .group("limits", \.limits, "Limits against overload of the daemon, and against attacks.").taken(.atOnce),
         .group("hep", \.hep, "Copies of SIP messages and pushes for a HEP collector; docs/Traces.md.").taken(.atOnce),
+        .group("otlp", \.otlp, "Spans of calls for an OpenTelemetry collector; docs/Traces.md.").taken(.atOnce),
         .group("shutdown", \.shutdown, "How the daemon stops; docs/Operations.md, Restarts and upgrades.").taken(
             .atOnce),
     ]
@@ -168,6 +172,12 @@ package struct DaemonSettings: SettingsGroup {
             found.append(SettingComplaint("at least one domain is needed", key: "domains"))
         } else if let domain = domains.first(where: { !Self.isDomain($0) }) {
             found.append(SettingComplaint("expected a domain such as example.net, found \"\(domain)\"", key: "domains"))
+        }
+        if otlp.url != nil, push.timeline.maximumRecords == 0 {
+            found.append(
+                SettingComplaint(
+                    "spans are made from the timeline's records, so push.timeline.max-records must not be 0",
+                    key: "otlp"))
         }
         if tls.clientCAFile == nil, let name = trusted.compactMap(\.provedName).first {
             found.append(
@@ -215,7 +225,8 @@ package struct DaemonSettings: SettingsGroup {
         if upstream == nil, call.noWake.forwards {
             found.append(SettingComplaint("expected upstream, through which call.no-wake forwards", key: "upstream"))
         }
-        // A name without a transport needs no check, because the look-up in DNS chooses among the daemon's transports.
+        // A host name without a transport needs no check, because the look-up in DNS chooses among the daemon's
+        // transports.
         if let transport = upstream.flatMap({ $0.numeric?.0 ?? ($0.isSecure ? .tls : $0.transport) }),
             !listen.contains(where: { $0.transport == transport })
         {

@@ -47,7 +47,7 @@ extension Daemon {
         var refused: [EngineChange] = []
         var rows = try await store.bindings(after: nil, limit: restoreLimit)
         while let last = rows.last?.id {
-            // The store's thread reads the next rows while the engine restores these rows.
+            // The store's thread reads the next bindings while the engine restores the present bindings.
             async let next = bindings(after: last, in: store)
             for row in rows where !engine.restore(row, now: now) { refused.append(.binding(.delete(row.id))) }
             rows = try await next.get()

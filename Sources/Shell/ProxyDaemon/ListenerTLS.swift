@@ -15,8 +15,8 @@ final class ListenerTLS {
     private let tickets: TicketKeys
     private var timer: LoopTimer?
 
-    /// The time for which one key seals new session tickets. During the next hour, a key only opens the tickets that it
-    /// has sealed.
+    /// The time for which one key encrypts new session tickets. During the next hour, the old key only decrypts the
+    /// session tickets that it has encrypted.
     private static let ticketLife: Duration = .seconds(3600)
 
     init(_ settings: TLSSettings, on loop: EventLoop) throws(StartError) {
@@ -40,7 +40,8 @@ final class ListenerTLS {
         timer?.arm(at: SystemClock.now + Self.ticketLife)
     }
 
-    /// Reads certificates and keys. If a file cannot be used, the previous certificates and keys stay in use.
+    /// Reads the TLS certificates and keys for SIP listeners. If a file cannot be used, the previous certificates and
+    /// keys stay in use.
     func load(_ settings: TLSSettings) throws(StartError) {
         do throws(TLSError) {
             let server = try settings.serverContext(TLSSettings.protocols, tickets)
@@ -64,7 +65,7 @@ extension TLSSettings {
         return (own.map { [$0] } ?? []) + others
     }
 
-    /// The protocol names for ALPN (RFC 7301). For SIP, the IANA registry of protocol names contains only `sip/2`.
+    /// The protocol names for ALPN (RFC 7301). For SIP, the IANA registry of ALPN names contains only `sip/2`.
     fileprivate static let protocols = ["sip/2"]
 
     fileprivate func serverContext(_ protocols: [String], _ tickets: TicketKeys) throws(TLSError) -> TLSContext? {

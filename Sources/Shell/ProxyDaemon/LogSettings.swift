@@ -18,7 +18,7 @@ package struct LogSettings: SettingsGroup {
         ).taken(.atOnce),
         .choice(
             "format", \.format,
-            "The format of lines: text, json (one object a line), journal (for journald: a priority, and no time), or auto. auto: journal if journald reads standard error, otherwise text."
+            "The format of lines: text, json (one object a line), journal (for journald: a priority, and no time), or auto. With auto, the format is journal if journald reads standard error, and text otherwise."
         ),
         .choice(
             "calls", \.calls,
@@ -29,13 +29,14 @@ package struct LogSettings: SettingsGroup {
 
 /// The format of log lines that an operator chooses.
 package enum LogFormatChoice: String, CaseIterable, Sendable {
-    /// The format is `journal` if journald reads the lines, otherwise `text`.
+    /// If journald reads the lines, the format is `journal`; if not, the format is `text`.
     case auto
     case text
     case json
     case journal
 
-    /// Returns the format of log lines for this choice. `isJournal` is whether journald reads the lines.
+    /// Returns the format of log lines for the operator's choice. The parameter `isJournal` says whether journald reads
+    /// the lines.
     package func format(isJournal: Bool) -> LogFormat {
         switch self {
         case .auto: isJournal ? .journal : .text

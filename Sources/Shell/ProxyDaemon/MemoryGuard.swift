@@ -6,7 +6,7 @@ import Timekeeping
 /// Refuses new connections from peers that are not trusted while the process uses four fifths of its memory limit
 /// (F11). The daemon still serves existing connections and UDP, because a UDP peer needs no memory for a connection.
 ///
-/// - The class is `@unchecked Sendable`, because it is used only on the daemon's loop.
+/// - The class is `@unchecked Sendable`, because only the daemon's loop uses it.
 final class MemoryGuard: @unchecked Sendable {
     private let budget: Int
     private let streams: StreamFlows

@@ -24,9 +24,9 @@ package struct NewSettings: Sendable {
         package init(keyFile: String, contact: String) { (self.keyFile, self.contact) = (keyFile, contact) }
     }
 
-    /// A push service of the operator's own.
+    /// The operator's own push service (`push.http`).
     package struct OwnService: Sendable {
-        /// The app's name, which phones send as `pn-param`.
+        /// The name of the app, which phones send as `pn-param`.
         package var app: String
         package var url: String
 
@@ -50,8 +50,8 @@ package struct NewSettings: Sendable {
 
     /// Returns the text of the configuration file.
     ///
-    /// - Throws: a complaint about a PBX that is not an address. Wrong answers of other kinds are detected when the
-    ///   configuration is read.
+    /// - Throws: an error if the PBX is not an address; other wrong answers are detected when the configuration is
+    ///   read.
     package func yaml() throws(SettingComplaint) -> String {
         var text = """
             # Settings of sippushd, made by "sippushd init". Keys that are not here have their defaults:
@@ -135,12 +135,12 @@ package struct NewSettings: Sendable {
         return text
     }
 
-    /// The body of a push that gives the app all facts about a call.
+    /// The template for the body of a push that gives the app all facts about a call.
     private static let ownBody =
         #"{"to": "{{token}}", "kind": "{{type}}", "from": "{{caller}}", "name": "{{display-name}}", "call": "{{call-id}}", "sent": "{{sent}}", "ttl": "{{ttl}}"}"#
 
-    /// Returns the values of `trusted` and `upstream`. For a PBX on this machine, `trusted` has the port too, because
-    /// phones may share the PBX's address.
+    /// Returns the values of the settings `trusted` and `upstream`. For a PBX on this machine, `trusted` has the port
+    /// too, because phones may share the PBX's address.
     private static func peer(_ text: String) throws(SettingComplaint) -> (trusted: String, upstream: String) {
         if let address = IPAddress(text) { return ("\(address)", "\(Endpoint(address, 5060))") }
         guard let endpoint = Endpoint(text), endpoint.port > 0 else {

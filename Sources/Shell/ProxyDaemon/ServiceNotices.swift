@@ -4,7 +4,7 @@ import Timekeeping
 
 /// Tells the service manager (systemd) when the daemon is ready, when it stops, and that its loop works.
 ///
-/// - The class is `@unchecked Sendable`, because it is used only on the daemon's loop.
+/// - The class is `@unchecked Sendable`, because only the daemon's loop uses it.
 final class ServiceNotices: @unchecked Sendable {
     private let manager: ServiceManager
     private let loop: EventLoop
@@ -19,8 +19,9 @@ final class ServiceNotices: @unchecked Sendable {
         self.shard = shard
     }
 
-    /// Tells the service manager that the daemon is ready, and gives it the sockets of this run to keep for the next
-    /// run. After the start, the daemon sends two watchdog messages in each interval that systemd sets.
+    /// Tells the service manager that the daemon is ready, and gives the service manager the sockets of this run to
+    /// keep for the next run. After the start, the daemon sends two watchdog messages in each interval that systemd
+    /// sets.
     func started(listening words: String) throws(SystemError) {
         for socket in loop.handover.opened { manager.keep(socket.descriptor, as: socket.name) }
         for socket in loop.handover.unclaimed where socket.isOwn { manager.drop(socket.name) }

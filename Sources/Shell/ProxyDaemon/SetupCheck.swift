@@ -50,6 +50,8 @@ package enum SetupCheck {
         for (_, issuer) in settings.bearer.inOrder { check.authority(issuer.caFile) }
         check.authority(settings.hep.caFile)
         check.secret(settings.hep.passwordFile, "password-file")
+        check.authority(settings.otlp.caFile)
+        check.headers(settings.otlp.headersFile)
         return check
     }
 
@@ -91,7 +93,7 @@ package enum SetupCheck {
     }
 
     /// Returns notes about trusted names that no peer can prove. A peer proves its name only by a certificate, because
-    /// trusted names are never looked up in DNS.
+    /// the daemon never looks up trusted names in DNS.
     private static func unshownCertificates(_ settings: DaemonSettings) -> [String] {
         let names = settings.tenantList.allPeers.compactMap(\.provedName)
         guard settings.listen.contains(where: \.transport.isSecure) else {
@@ -106,8 +108,8 @@ package enum SetupCheck {
         }
     }
 
-    /// Returns one line for each address in the settings that another program uses. The check makes sense only while no
-    /// daemon runs with these settings.
+    /// Returns one line for each address in the settings that another program uses. The check of ports makes sense only
+    /// while no daemon runs with the settings.
     package static func takenPorts(of settings: DaemonSettings) -> [String] {
         var places = settings.listen.map {
             ("\($0.transport.parameterName):\($0.endpoint)", $0.endpoint, $0.transport != .udp)
@@ -135,14 +137,14 @@ package enum SetupCheck {
         ]
     }
 
-    /// Asks each source of users, and reads the keys of the issuers of tokens. Returns one line for each source or
-    /// issuer that does not answer or whose answer cannot be used.
+    /// Asks each source of users, and reads the keys of the issuers of bearer tokens. Returns one line for each source
+    /// or issuer that does not answer or whose answer cannot be used.
     package static func userProblems(of settings: DaemonSettings) -> [String] {
         guard settings.auth == .digest else { return [] }
         return sourceProblems(of: settings) + keyProblems(of: settings)
     }
 
-    /// Reads the keys of each issuer of tokens, and returns one line for each issuer whose keys cannot be used.
+    /// Reads the keys of each issuer of bearer tokens, and returns one line for each issuer whose keys cannot be used.
     private static func keyProblems(of settings: DaemonSettings) -> [String] {
         do {
             return KeyFindings.findings(try KeySources.facts(of: settings.bearer), hasTLS: true).filter {
@@ -234,6 +236,12 @@ package enum SetupCheck {
             }
         }
 
+        /// Checks the file with the header fields for the OTLP collector.
+        mutating func headers(_ path: String?) {
+            guard let path else { return }
+            attempt(path, "headers-file") { _ in _ = try OTLPSettings.headers(at: path) }
+        }
+
         private struct Empty: Error, CustomStringConvertible { let description = "it is empty" }
 
         /// Checks the dates of the first certificate in the chain that the daemon presents.
@@ -284,7 +292,7 @@ package enum SetupCheck {
             }
         }
 
-        /// Returns the position in the settings where this key, or a path of keys, names the file.
+        /// Returns the position in the settings at which the key, or a path of keys, names the file.
         private static func position(of text: String, under name: String, in node: YAMLNode) -> YAMLPosition? {
             for entry in node.entries ?? [] {
                 let found = entry.value.text.map { (try? Credential.path(of: $0)) ?? $0 }

@@ -19,11 +19,11 @@ package struct TLSSettings: SettingsGroup, Equatable {
         .path("key-file", \.keyFile, example: "/etc/sippushd/key.pem", "The certificate's private key, PEM."),
         .named(
             "certificates", \.certificates, exampleName: "example.org", example: .example,
-            "Certificates for further host names. In the TLS handshake a phone gets the certificate for the host name that it asks for. The name of the group is only a label."
+            "Certificates for further host names. In the TLS handshake a phone gets the certificate for the host name that it asks for. The name of a settings group under tls.certificates is only a label."
         ),
         .path(
             "ca-file", \.caFile, example: "/etc/sippushd/servers-ca.pem",
-            "The certificate authorities (PEM) that the daemon trusts when it connects to a SIP server over TLS. Default: the system's authorities."
+            "The certificate authorities (PEM) that the daemon trusts when it connects to a SIP server over TLS. By default, the daemon trusts the system's authorities."
         ),
         .path(
             "client-ca-file", \.clientCAFile, example: "/etc/sippushd/peers-ca.pem",

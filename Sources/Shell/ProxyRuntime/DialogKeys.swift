@@ -8,18 +8,18 @@ import SIPDialogs
 package import Telemetry
 package import Timekeeping
 
-/// The keys that seal dialog tokens (T20.6). The keys are in the store, so that a call that began before a restart can
-/// still be ended.
+/// The keys that encrypt dialog tokens (T20.6). The store has the dialog keys, so that a call that began before a
+/// restart can still be ended.
 ///
-/// Each month, the daemon creates a new key, and uses it to seal the tokens of new dialogs. An old key is kept as long
-/// as a dialog exists whose token was sealed with this key.
+/// Each month, the daemon creates a new key, and uses the new key to encrypt the tokens of new dialogs. An old key is
+/// kept as long as a dialog exists whose token was encrypted with the key.
 ///
-/// - The class is `@unchecked Sendable`, because it is used only on its shard's loop.
+/// - The class is `@unchecked Sendable`, because only its shard's loop uses it.
 package final class DialogKeys: @unchecked Sendable {
     package let sealer = TextSealer()
 
     static let name = "dialog-seal"
-    /// The time for which a key seals the tokens of new dialogs, before the daemon creates the next key.
+    /// The time for which a key encrypts the tokens of new dialogs, before the daemon creates the next key.
     static let age: Duration = .seconds(30 * 86_400)
     private static let pause: Duration = .seconds(86_400)
 
@@ -29,8 +29,8 @@ package final class DialogKeys: @unchecked Sendable {
     private var keys: [Key]
     private var timer: LoopTimer?
 
-    /// One stored dialog key. The first byte of the stored value is the key's number, with which each of its tokens
-    /// begins; the other bytes are the key itself.
+    /// One stored dialog key. The first byte of the stored value is the key's number, with which each token of the key
+    /// begins; the bytes after the first byte are the key itself.
     private struct Key {
         let secret: StoredSecret
         let number: UInt8
@@ -50,8 +50,8 @@ package final class DialogKeys: @unchecked Sendable {
         var bytes: [UInt8] { Array(secret.value.dropFirst()) }
     }
 
-    /// Reads the dialog keys from the store. If there is no key, or the newest key is too old, a new key is created and
-    /// persisted before it seals a token.
+    /// Reads the dialog keys from the store. If the store has no dialog key, or the newest key is too old, a new key is
+    /// created and persisted before the key encrypts a token.
     package init(store: any ProxyStore, log: Log, now: UnixTime) async throws(StartError) {
         self.store = store
         self.log = log
@@ -77,7 +77,7 @@ package final class DialogKeys: @unchecked Sendable {
         timer = try LoopTimer(on: loop) { [weak self] in
             loop.startTask { [weak self] _ in await self?.look(door, loop) }
         }
-        // The daemon first checks the age of the newest key as soon as the loop runs.
+        // As soon as the loop runs, the daemon checks the age of the newest key for the first time.
         timer?.arm(at: loop.moment.instant)
     }
 
@@ -90,13 +90,13 @@ package final class DialogKeys: @unchecked Sendable {
         timer?.arm(at: now.instant + Self.pause)
     }
 
-    /// Creates a new key if the newest key is too old. Deletes keys that no living dialog needs, and the renewals of
-    /// dialogs that have ended.
+    /// Creates a new dialog key if the newest key is too old. Deletes dialog keys that no living dialog needs, and the
+    /// renewals of dialogs that have ended.
     ///
     /// - Parameters:
     ///   - lifetime: the maximum lifetime of a dialog.
-    ///   - inUse: the numbers of the keys that sealed the tokens of living dialogs.
-    ///   - now: the current date.
+    ///   - inUse: the numbers of the keys that encrypted the tokens of living dialogs.
+    ///   - now: the present date.
     func turn(lifetime: Duration, inUse: Set<UInt8>, now: UnixTime) {
         store.record([.pruneDialogRenewals(before: now)])
         while keys.count > 1, let oldest = keys.last, !inUse.contains(oldest.number),

@@ -9,8 +9,8 @@ import SIPDialogs
 import SIPGrammar
 import SIPMessage
 
-/// Creates the functions that the engine needs from libraries: seals, digests, random numbers, and the reader of SIP
-/// messages. The rules of the engine call C libraries only through these functions.
+/// Creates the functions that the engine needs from libraries: encryption, digests, random numbers, and the reader of
+/// SIP messages. The rules of the engine call C libraries only through the functions of ``EngineFunctions``.
 package enum EngineFunctions {
     package static func make(
         seal: TextSealer, deviceCode: @escaping (DeviceID) -> ByteString? = { _ in nil },
@@ -51,10 +51,10 @@ package enum EngineFunctions {
         }
     }
 
-    /// An HMAC key that several closures share. The box is a class, because computing a code changes the key's internal
-    /// state.
+    /// An HMAC key that several closures share. ``KeyBox`` is a class, because computing a code changes the key's
+    /// internal state.
     ///
-    /// - The class is `@unchecked Sendable`, because it is used only on the engine's thread.
+    /// - The class is `@unchecked Sendable`, because only the engine's thread uses it.
     private final class KeyBox: @unchecked Sendable {
         private var key: HMACKey
 
@@ -66,7 +66,7 @@ package enum EngineFunctions {
     /// Unpredictable random numbers, which are taken from the system in blocks of 64, because each request to the
     /// system costs time.
     ///
-    /// - The class is `@unchecked Sendable`, because it is used only on the engine's thread.
+    /// - The class is `@unchecked Sendable`, because only the engine's thread uses it.
     private final class RandomNumbers: @unchecked Sendable {
         private var numbers: [UInt64] = []
 
@@ -91,8 +91,8 @@ package enum EngineFunctions {
 }
 
 extension DialogSeal {
-    /// Creates the functions that seal and open dialog tokens. The seal binds each token to the Call-ID and to the tag
-    /// of the dialog's creator.
+    /// Creates the functions that encrypt and decrypt dialog tokens. The encryption binds each dialog token to the
+    /// Call-ID and to the tag of the dialog's creator.
     init(_ sealer: TextSealer) {
         self.init(
             seal: { sealer.seal($0, with: $1, $2) },

@@ -12,8 +12,8 @@ package final class HopResolver {
     private let spoken: Set<Transport>
     private let tls: TLSSetup
 
-    /// Creates a resolver. `spoken` has the transports of the daemon's listeners. If `servers` is `nil`, the resolver
-    /// asks the system's name servers.
+    /// Creates a resolver. The parameter `spoken` has the transports of the daemon's listeners. If `servers` is `nil`,
+    /// the resolver asks the system's name servers.
     package init(
         loop: EventLoop, spoken: Set<Transport>, tls: TLSSetup = TLSSetup(), servers: [Endpoint]? = nil
     ) throws(StartError) {
@@ -26,14 +26,14 @@ package final class HopResolver {
         }
     }
 
-    /// Looks up the addresses of a next hop, in the order in which the engine tries them. The list is empty if the name
-    /// has no address or no name server answers.
+    /// Looks up the addresses of a next hop, in the order in which the engine tries them. If the name of the next hop
+    /// has no address, or no name server answers, the list of addresses is empty.
     ///
-    /// `done` is called once, on the loop. If the addresses are known without a name server, `done` is called before
-    /// this function returns.
+    /// The loop calls `done` once. If the addresses are known without a name server, `done` is called before
+    /// ``resolve(_:_:)`` returns.
     package func resolve(_ hop: NextHop, _ done: @escaping ([ResolvedHop]) -> Void) {
-        // If the hop names no transport, DNS chooses among all transports. The code below leaves out transports that
-        // the daemon does not use.
+        // If the hop names no transport, DNS chooses among all transports. Transports that the daemon does not use are
+        // left out of DNS's choice later.
         let transport = hop.transport ?? (hop.isSecure ? .tls : nil)
         let query = ServerQuery(
             host: hop.host.string, port: hop.port, transport: transport, isSecure: hop.isSecure)

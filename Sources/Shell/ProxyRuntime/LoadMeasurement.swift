@@ -18,8 +18,8 @@ struct LoadMeasurement {
 
     private static let lookPause: Duration = .milliseconds(20)
 
-    /// Prepares the measurement of the loop. `tell` receives each measured waiting time, and the time of the
-    /// measurement.
+    /// Prepares the measurement of the loop. The closure `tell` receives each measured waiting time, and the time of
+    /// the measurement.
     mutating func start(on loop: EventLoop, tell: @escaping (Duration, Instant) -> Void) throws(SystemError) {
         canary = try LoopCanary(on: loop, handler: tell)
     }
@@ -28,8 +28,8 @@ struct LoadMeasurement {
     /// loop.
     func streamReceived(now: Instant) { canary?.ring(now: now) }
 
-    /// Measures how long the datagrams of a socket waited, and whether the socket lost datagrams. The shard calls this
-    /// function only after a full batch, because after a smaller batch no datagram waits.
+    /// Measures how long the datagrams of a socket waited, and whether the socket lost datagrams. The shard measures
+    /// datagrams only after a full batch, because after a smaller batch no datagram waits.
     mutating func batchWasFull(on socket: UDPSocket, number: UInt16, now: Instant, _ engine: ProxyEngine) {
         if let wait = socket.lastWait { engine.looked(after: wait, now: now) }
         guard now >= nextLook else { return }

@@ -6,7 +6,7 @@ package import Persistence
 package import ProxyCore
 import ProxyPolicy
 package import PushDelivery
-import PushPlanning
+package import PushPlanning
 import PushSending
 package import Reactor
 import Registration
@@ -16,11 +16,12 @@ import SIPMessage
 package import Telemetry
 import Timekeeping
 
-/// Owns the engine, and with it the state of all AORs in this shard. Only the shard's thread uses the engine.
+/// Owns the engine, and so the state of all AORs in the shard. Only the shard's thread uses the engine.
 ///
 /// Events come from the loop (datagrams, stream messages, commits, pushes, look-ups, the timer) and through the
-/// ``ShardDoor``. Each event enters the engine, and then ``runActions()`` runs the engine's actions. An event that an
-/// action causes waits until all actions are done, because no event may enter the engine while actions run.
+/// ``ShardDoor``. Each event enters the engine, and then ``runActions()`` runs the actions that the engine orders. An
+/// event that an action causes waits until all actions are done, because no event may enter the engine while actions
+/// run.
 package actor ProxyShard: LoopActor {
     /// The actor holds the loop, because `unownedExecutor` does not keep the loop alive.
     package nonisolated let loop: EventLoop
@@ -34,17 +35,21 @@ package actor ProxyShard: LoopActor {
     let services: ShardServices
     let log: Log
     private var timer: LoopTimer?
-    /// Whether the daemon refuses new calls because it is about to stop; other threads read this value.
+    /// Whether the daemon refuses new calls because it is about to stop; other threads read ``isDraining``.
     nonisolated let isDraining = Locked(false)
-    /// The actions that are being run. The array is kept between runs, so that its memory is reused.
+    /// The engine's actions that the shard is running. The array of actions is kept between runs, so that its memory is
+    /// reused.
     private var actions: [ProxyAction] = []
     private var isRunningActions = false
-    /// Whether the engine answered the last test request, see ``answersItself()``.
+    /// Whether the engine answered the last test request: see ``answersItself()``.
     private var isAnswered = false
     private var load = LoadMeasurement()
     private var questions: UInt64 = 0
-    /// Copies messages and pushes for traces; `nil` while nobody looks, so that a message then costs one comparison.
+    /// Copies messages and pushes for traces; `nil` while nobody wants copies, so that a message costs only one
+    /// comparison.
     private var taps: MessageTaps?
+    /// Gets the changes of the timeline; `nil` if nobody wants them.
+    private var observer: (([TimelineChange]) -> Void)?
     /// Events that occurred while actions ran, in their order. Waiting events enter the engine after the actions.
     private var waiting: [Arrival] = []
 
@@ -57,8 +62,8 @@ package actor ProxyShard: LoopActor {
         self.log = log
     }
 
-    /// Starts to receive datagrams on the sockets, whose keys are the numbers of their listeners. If a socket or timer
-    /// fails, the loop is stopped.
+    /// Starts to receive datagrams on the sockets, whose keys in the dictionary are the numbers of their listeners. If
+    /// a socket or timer fails, the loop is stopped.
     package func start(sockets: [UInt16: UDPSocket]) {
         for (number, socket) in sockets {
             while self.sockets.count <= Int(number) { self.sockets.append(nil) }
@@ -84,8 +89,15 @@ package actor ProxyShard: LoopActor {
         runActions()
     }
 
-    /// Copies messages and pushes to the taps from now on; `nil` ends the copies.
-    package func copies(to taps: MessageTaps?) { self.taps = taps }
+    /// Copies messages and pushes to `taps` from now on; if `taps` is `nil`, ends the copies.
+    package func copies(to taps: MessageTaps?) {
+        self.taps = taps
+        engine.reportsEnds(taps?.spans != nil)
+    }
+
+    /// From now on, the shard passes changes of the push timeline to the observer. The observer is called on the event
+    /// loop's thread.
+    package func shows(timeline observer: @escaping ([TimelineChange]) -> Void) { self.observer = observer }
 
     // MARK: Events
 
@@ -117,7 +129,7 @@ package actor ProxyShard: LoopActor {
     /// Refuses a REGISTER during overload before the REGISTER is parsed, because a refusal then costs much less than
     /// serving the REGISTER.
     ///
-    /// - Returns: whether the datagram was refused.
+    /// - Returns: whether the kernel refused the datagram.
     private func wasRefused(_ batch: DatagramBatch, at index: Int, on flow: Flow, now: Moment) -> Bool {
         let answer = batch.withBytes(at: index) { bytes in
             reader.glance(at: bytes).flatMap {
@@ -136,8 +148,8 @@ package actor ProxyShard: LoopActor {
         socket(of: flow.listener)?.queue(answer, to: flow.remote)
     }
 
-    /// Whether the datagram is a keep-alive: STUN or CRLF. A phone may send a CRLF over UDP as a keep-alive; the daemon
-    /// does not answer it.
+    /// Whether the datagram is a keep-alive: STUN or CRLF. A phone may send a CRLF over UDP as a keep-alive, and the
+    /// daemon does not answer the CRLF.
     private static func isKeepAlive(_ bytes: Span<UInt8>) -> Bool {
         guard bytes.count > 0 else { return true }
         if bytes[0] < 32, bytes[0] != UInt8(ascii: "\r"), bytes[0] != UInt8(ascii: "\n") { return true }
@@ -156,7 +168,7 @@ package actor ProxyShard: LoopActor {
         case fatal
     }
 
-    /// Handles one whole message of a stream, and runs all actions that the message causes. The code that reads the
+    /// Handles one whole message of a stream, and runs all actions that the message causes. The code that reads a
     /// stream can therefore see how much output waits before it reads the next message.
     ///
     /// - Parameters:
@@ -164,7 +176,7 @@ package actor ProxyShard: LoopActor {
     ///   - head: the parts of the message that are already parsed.
     ///   - isCut: whether the transport marks the end of the message, so that Content-Length is not needed.
     ///   - flow: the source of the message.
-    /// - Returns: the kind of the message.
+    /// - Returns: the kind of the SIP message.
     func streamMessageReceived(
         _ bytes: Span<UInt8>, head: MessageHead? = nil, isCut: Bool = false, on flow: Flow
     ) -> StreamMessage {
@@ -183,10 +195,11 @@ package actor ProxyShard: LoopActor {
 
     /// Tests the engine with an OPTIONS request, which the engine parses, checks and answers like a request of a peer.
     ///
-    /// - Returns: whether the engine answered.
+    /// - Returns: whether the engine answered the test request.
     package func answersItself() -> Bool {
         questions &+= 1
-        // No socket has this listener's number, so the answer ends in `send` and never reaches the network.
+        // No socket has the number of the test request's listener, so the answer ends in `send` and never reaches the
+        // network.
         let flow = Flow(transport: .udp, listener: .max, connection: 0, remote: Endpoint(.anyV4, 9))
         let domain = engine.settings.domains.first?.string ?? "sippushd.invalid"
         let question = """
@@ -281,7 +294,8 @@ package actor ProxyShard: LoopActor {
         }
     }
 
-    /// Asks the engine a question, and then runs the resulting actions. Only the ``ShardDoor`` calls this function.
+    /// Sends the engine a query of a service or operator, and then runs the resulting actions. Only the ``ShardDoor``
+    /// calls ``enter(_:)``.
     func enter<Answer: Sendable>(_ question: @Sendable (ProxyEngine, Moment) -> Answer) -> Answer {
         defer { runActions() }
         return question(engine, loop.moment)
@@ -299,12 +313,12 @@ package actor ProxyShard: LoopActor {
     /// that submit reports limit their number.
     private var queuedReports = Queue<(reporter: Reporter, report: Report)>()
 
-    /// The maximum number of reports that the engine commits at a time. A REGISTER waits for at most this many reports,
-    /// and the loop serves calls while the disk works.
+    /// The maximum number of reports that the engine commits at a time. A REGISTER waits for at most two reports, and
+    /// the loop serves calls while the disk works.
     private static let reportLimit = 2
 
     /// Reports a new or removed device to the engine, and returns when the report is persisted or refused. Only the
-    /// ``ShardDoor`` calls this function.
+    /// ``ShardDoor`` calls ``report(_:)``.
     func report(_ report: @escaping Report) async -> ReportResult {
         await withCheckedContinuation { reporter in
             queuedReports.append((reporter, report))
@@ -328,7 +342,7 @@ package actor ProxyShard: LoopActor {
     private var dryRuns: [DryRunTicket: CheckedContinuation<Bool, Never>] = [:]
     private var lastDryRun: UInt64 = 0
 
-    /// Whether the provider accepts a push to this token. Only the ``ShardDoor`` calls this function.
+    /// Whether the provider accepts a push to the given token. Only the ``ShardDoor`` calls ``canBePushed(_:)``.
     func canBePushed(_ token: PushToken) async -> Bool {
         await withCheckedContinuation { asker in
             lastDryRun += 1
@@ -345,7 +359,7 @@ package actor ProxyShard: LoopActor {
     private var logins: [LoginTicket: CheckedContinuation<Void, Never>] = [:]
     private var lastLogin: UInt64 = 0
 
-    /// Checks the password of a user. Only the ``ShardDoor`` calls this function.
+    /// Checks the password of a user. Only the ``ShardDoor`` calls `login`.
     func login(
         _ name: ByteString, in domain: ByteString?, _ password: ByteString, from source: IPAddress
     ) async -> ProxyEngine.LoginVerdict {
@@ -377,12 +391,12 @@ package actor ProxyShard: LoopActor {
     private var tests: [TestPushTicket: PendingTest] = [:]
     private var lastTest: UInt64 = 0
 
-    /// Sends test pushes, and waits until all of them have ended. Only the ``ShardDoor`` calls this function.
+    /// Sends test pushes, and waits until all test pushes have ended. Only ``ShardDoor`` calls ``sendTestPush(to:)``.
     func sendTestPush(to target: TestPushTarget) async -> (plan: TestPushPlan, records: [TimelineRecord])? {
         lastTest += 1
         let ticket = TestPushTicket(lastTest)
-        // The entry in `tests` is created before the pushes are ordered, because a push can end while it is being
-        // ordered.
+        // The entry of a test push in `tests` is created before the pushes are ordered, because a push can end while it
+        // is being ordered.
         tests[ticket] = PendingTest(missing: 0)
         defer { tests[ticket] = nil }
         guard let plan = engine.testPushOrdered(target, ticket, now: loop.moment) else { return nil }
@@ -406,18 +420,18 @@ package actor ProxyShard: LoopActor {
 
     // MARK: Actions
 
-    /// Runs the engine's actions. No other code turns the engine's decisions into I/O.
+    /// Runs the engine's actions. No other code than ``runActions()`` turns the engine's decisions into I/O.
     ///
-    /// Some actions have an immediate result, such as a look-up of a known address or a credential that is signed here.
-    /// An immediate result enters the engine after all other actions have run.
+    /// Some actions have an immediate result, such as a look-up of a known address or a credential that the daemon
+    /// signs itself. An immediate result enters the engine after all other actions have run.
     private func runActions() {
-        // If an action leads to this function again, the run in progress also performs the new actions.
+        // If an action leads to ``runActions()`` again, the run in progress also performs the new actions.
         guard !isRunningActions else { return }
         isRunningActions = true
         engine.takeActions(into: &actions)
         while !actions.isEmpty {
             writeJournal()
-            // Popping from the end moves each action out of the array instead of copying the action.
+            // Popping from the end moves each action out of the array instead of copying it.
             actions.reverse()
             while let action = actions.popLast() { run(action) }
             for arrival in waiting { enter(with: arrival) }
@@ -433,7 +447,7 @@ package actor ProxyShard: LoopActor {
         if let deadline = engine.nextDeadline { timer?.arm(at: deadline) } else { timer?.disarm() }
     }
 
-    /// Writes the journal entries among the actions, before any message is sent that depends on them.
+    /// Writes the journal entries among the actions before any message is sent that depends on the entries.
     private func writeJournal() {
         // A loop over indices does not copy each action, but a loop over elements does.
         for index in actions.indices {
@@ -454,7 +468,9 @@ package actor ProxyShard: LoopActor {
         case .refresh(let rows): services.store.refresh(rows)
         case .trace(let changes):
             taps?.traced(changes)
+            observer?(changes)
             services.store.trace(changes)
+        case .callEnded(let report): taps?.ended(report)
         case .push(let transmission):
             taps?.pushSent(transmission)
             services.push.send(transmission)
@@ -479,7 +495,7 @@ package actor ProxyShard: LoopActor {
         } else if streams.send(bytes, on: flow) {
             taps?.message(bytes.span, isIncoming: false, on: flow, local: streams.local(of: flow))
         } else {
-            // The failure is posted, because no event may enter the engine while actions run.
+            // The failure to send is posted to the loop, because no event may enter the engine while actions run.
             loop.post { [self] in assumeIsolated { $0.sendFailed(on: flow) } }
         }
     }

@@ -10,15 +10,14 @@ package import Timekeeping
 /// The interface through which services, operators and the daemon ask the engine; there is no other interface to the
 /// engine.
 ///
-/// A question enters the engine when the engine's current work is finished. The answer to a question comes after the
-/// question's actions have run. The questions of one service or operator are processed in their order.
+/// A query enters the engine when the engine's current work is finished. The answer to a query comes after the query's
+/// actions have run. The queries of one service or operator are processed in their order.
 package struct ShardDoor: Sendable {
-    /// The user or device of a question; the subject selects the shard that can answer.
+    /// The user or device of a query; the subject selects the shard that can answer.
     package enum Subject: Sendable {
         case user(AddressOfRecord)
         case device(DeviceID)
-        /// The question is for any shard: all shards know the answer, or neither a user nor a device identifies the
-        /// shard.
+        /// The query is for any shard: all shards know the answer, or neither a user nor a device identifies the shard.
         case everything
     }
 
@@ -33,8 +32,8 @@ package struct ShardDoor: Sendable {
         }
     }
 
-    /// Asks the engine a question, or gives it an order. If an action depends on a check, put both into one question,
-    /// because the engine can process other questions in between.
+    /// Sends the engine a query or an order. If an action depends on a check, put both into one query, because the
+    /// engine can process other queries in between.
     package func ask<Answer: Sendable>(
         _ subject: Subject, _ question: @Sendable (ProxyEngine, Moment) -> Answer
     ) async -> Answer {
@@ -52,21 +51,22 @@ package struct ShardDoor: Sendable {
         }
     }
 
-    /// Whether ``drain()`` was called. Any thread can read this value.
+    /// Whether ``drain()`` was called; any thread can read ``isDraining``.
     package var isDraining: Bool { shard.isDraining.withLock { $0 } }
 
-    /// Whether the provider accepts a push to this token. The user does not see the push that tests the token.
+    /// Whether the provider accepts a push to the given token. The user does not see the push that tests the token.
     package func canBePushed(_ token: PushToken) async -> Bool { await shard(of: .everything).canBePushed(token) }
 
-    /// Sends test pushes, and waits until all of them have ended.
+    /// Sends test pushes, and waits until all test pushes have ended.
     ///
-    /// - Returns: the plan of the pushes and the records of the sent pushes; `nil` if too many other test pushes wait.
+    /// - Returns: the pushes that the test would send, and the records of the sent pushes; `nil` if too many test
+    ///   pushes already wait.
     package func sendTestPush(to target: TestPushTarget) async -> (plan: TestPushPlan, records: [TimelineRecord])? {
         await shard(of: .everything).sendTestPush(to: target)
     }
 
-    /// Checks the password of a user. If a source of users has to be asked, the result comes after the answer of the
-    /// source.
+    /// Checks the password of a user. If a source of users must be asked, ``login(_:in:_:from:)`` returns after the
+    /// answer of the source.
     package func login(
         _ name: ByteString, in domain: ByteString?, _ password: ByteString, from source: IPAddress
     ) async -> ProxyEngine.LoginVerdict {

@@ -8,14 +8,15 @@ package import Routing
 
 /// The services that carry out the engine's actions: the store, the push providers and the resolver.
 ///
-/// - The struct is `@unchecked Sendable`, because the services are used only on the shard's loop.
+/// - The struct is `@unchecked Sendable`, because only the shard's loop uses the services.
 package struct ShardServices: @unchecked Sendable {
     package let store: any ProxyStore
     package let push: PushService
     package let resolve: (NextHop, @escaping ([ResolvedHop]) -> Void) -> Void
-    /// Asks a source for a user. The answer comes back once, on the loop.
+    /// Queries a source of users (database or HTTP server) for a user. The answer of the source comes back once, on the
+    /// loop.
     package let askUser: (UserQuestion, @escaping (UserAnswer) -> Void) -> Void
-    /// Reads the keys of an issuer of tokens. The answer comes back once, on the loop.
+    /// Reads the keys of an issuer of bearer tokens. The keys of the issuer come back once, on the loop.
     package let readKeys: (Int, @escaping (Result<[BearerKey], UserFault>) -> Void) -> Void
 
     package init(

@@ -23,8 +23,8 @@ extension StartError {
         do throws(StoreError) { return try await body() } catch { throw StartError(error) }
     }
 
-    /// Creates the error for an address or socket file on which the program cannot listen. `place` is written as in the
-    /// settings, and `isFile` selects the hint for the operator.
+    /// Creates the error for an address or socket file on which the program cannot listen. The text `place` is written
+    /// as in the settings, and `isFile` selects the hint for the operator.
     package static func cannotListen(on place: String, isFile: Bool = false, _ error: SystemError) -> StartError {
         let hint =
             error.isAddressInUse

@@ -2,19 +2,20 @@ import Crypto
 package import Persistence
 package import Timekeeping
 
-/// The secret in the store from which each user's `UpstreamToken` is computed. The secret never changes. With another
-/// secret, every user would get another token, and the PBX would keep the contact with the old token too.
+/// The secret in the store from which each user's `UpstreamToken` is computed. The secret for agent tokens never
+/// changes. With another secret, every user would get another agent token, and the PBX would keep the contact with the
+/// old token too.
 package enum UpstreamCode {
     static let name = "upstream-token"
 
-    /// Reads the secret from the store, or creates and stores it, and returns the function that uses it.
+    /// Reads the secret from the store, or creates and stores a secret, and returns the function that uses it.
     ///
     /// - Returns: a function that computes the HMAC-SHA-256 of its argument with the secret.
     package static func make(
         store: any ProxyStore, now: UnixTime
     ) async throws(StartError) -> @Sendable ([UInt8]) -> [UInt8] {
         let stored = try await StartError.wrapping { () async throws(StoreError) in
-            // If the store has several secrets, the oldest one is used, so that the tokens stay the same.
+            // If the store has several secrets, the oldest secret is used, so that the agent tokens stay the same.
             try await store.secrets(named: name).last?.value
         }
         let keeping: (StoredSecret, @Sendable ([UInt8]) -> [UInt8])
@@ -38,7 +39,7 @@ package enum UpstreamCode {
 
     /// Holds an HMAC key for a closure, because the key's internal state changes while it computes a code.
     ///
-    /// - The type is `@unchecked Sendable`, because it is used only on the engine's thread.
+    /// - The type is `@unchecked Sendable`, because only the engine's thread uses it.
     private final class KeyBox: @unchecked Sendable {
         private var key: HMACKey
         init(_ key: consuming HMACKey) { self.key = key }
@@ -53,9 +54,9 @@ package enum RegisterCeiling {
 
     static func change(_ ceiling: UInt32) -> ServiceChange { .note(key: key, value: "\(ceiling)") }
 
-    /// Reads the stored limit.
+    /// Reads from the store the limit of CSeq numbers that earlier runs may have used.
     ///
-    /// - Returns: 0 if none is stored yet.
+    /// - Returns: the limit; 0 if the store has no limit yet.
     package static func stored(in store: any ProxyStore) async throws(StoreError) -> UInt32 {
         try await store.note(key).flatMap { UInt32($0) } ?? 0
     }

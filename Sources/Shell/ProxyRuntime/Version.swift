@@ -1,6 +1,6 @@
 import CVersion
 
-/// The version of this program.
+/// The version number of the daemon.
 package enum Version {
     package static let current = "0.2.0"
 

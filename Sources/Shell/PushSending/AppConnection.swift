@@ -20,11 +20,12 @@ struct AppConnection: Hashable {
     private(set) var certificate: PEM?
     private(set) var key: PEM?
     let proxy: HTTPProxy?
-    /// The secrets that sign requests: the current secret, and during a change also the old secret.
+    /// The secrets that sign requests: the current secret, and during a change of secrets also the old secret.
     let secrets: [[UInt8]]
 
-    /// Reads the app's certificate files. If a file cannot be used, `failed` is called, and the contents from `former`
-    /// stay in use. Without `former`, each attempt to connect reads the files again and reports the error.
+    /// Reads the certificate files of the push app. If a file cannot be used, `failed` is called, and the app keeps the
+    /// contents from `former`. If there is no `former`, each attempt to connect reads the files again and reports the
+    /// error.
     init(
         _ settings: PushConnectionSettings, proxy general: PushProxy?, after former: AppConnection? = nil,
         failed: (TLSError) -> Void = { _ in }
@@ -60,7 +61,7 @@ struct AppConnection: Hashable {
         return .content(of: path)
     }
 
-    /// Returns the HTTP route of the app's requests. Apps with the same group can share connections.
+    /// Returns the HTTP route of the app's requests. Push apps whose groups are equal can share HTTP connections.
     func route(group: String) -> HTTPRoute {
         var route = HTTPRoute()
         route.group = group

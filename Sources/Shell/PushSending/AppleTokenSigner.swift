@@ -3,7 +3,7 @@ import JSON
 import PushDelivery
 import Timekeeping
 
-/// Signs authentication tokens for Apple with one key. All apps that use the key share each token.
+/// Signs authentication tokens for Apple with one key. All apps that use one key of Apple share each token.
 struct AppleTokenSigner {
     struct Key: Hashable {
         let teamID: String
@@ -20,7 +20,7 @@ struct AppleTokenSigner {
     }
 
     private let key: Key
-    /// The contents of the key file.
+    /// The contents of the file with Apple's signing key.
     private let content: PEM
     private let signer: ProviderKey
 

@@ -8,7 +8,8 @@ import Timekeeping
 /// The result of all trial requests of an app.
 package struct TrialResult: Hashable, Sendable {
     package let verdict: TrialVerdict
-    /// The number of seconds by which this machine's clock is ahead of the provider's; `nil` if no answer had a `Date`.
+    /// The number of seconds by which this machine's clock is ahead of the provider's clock; `nil` if no answer had a
+    /// `Date`.
     package let clockLead: Int64?
 
     package init(verdict: TrialVerdict, clockLead: Int64?) {
@@ -17,9 +18,10 @@ package struct TrialResult: Hashable, Sendable {
     }
 }
 
-/// The trial requests of one app, one after the other. The worst verdict becomes the result.
+/// The requests by which the daemon tries the credentials of one push app, one after the other. The worst verdict of
+/// the trial requests becomes the result.
 ///
-/// The trials are used only on the loop.
+/// Only the event loop uses the trial requests of an app.
 private final class AppTrials {
     private var waiting: ArraySlice<CredentialTrial>
     private var verdict = TrialVerdict.works
@@ -51,8 +53,8 @@ private final class AppTrials {
 }
 
 extension PushService {
-    /// Tries the credentials of an app with requests that reach no phone. `done` is called once, on the loop, possibly
-    /// before this function returns.
+    /// Tries the credentials of an app with requests that reach no phone. The closure `done` is called once, on the
+    /// loop, possibly before ``tryCredentials(of:_:)`` returns.
     package func tryCredentials(of app: PushApp, _ done: @escaping (TrialResult) -> Void) {
         let trials = app.trials
         guard !trials.isEmpty else {
@@ -68,7 +70,7 @@ extension PushService {
         }
     }
 
-    /// Passes the value of `authorization` to `done`, or the reason why there is no value.
+    /// Passes the value of `authorization` to `done`, or the reason why no value could be made.
     private func credential(
         of app: PushApp, _ isWanted: Bool, _ done: @escaping (String?, TrialVerdict?, Int64?) -> Void
     ) {
@@ -82,8 +84,8 @@ extension PushService {
                 switch makers.all[number] {
                 case .signer(_, let sign): done(try sign(app.baseURL, now), nil, nil)
                 case .google(let client): try client.tryAsking(over: http, at: now, done)
-                // If a reload has removed the maker of this credential, this trial ends without a result, because the
-                // reload also starts new trials.
+                // If a reload has removed the maker of the trial's credential, the trial ends without a result, because
+                // the reload also starts new trials.
                 case nil: done(nil, nil, nil)
                 }
             }
@@ -122,7 +124,7 @@ extension PushService {
 enum TrialCure {
     static let files = "Check the key and certificate files of the app: sippushd check-config."
 
-    /// Returns the host of `host:port`.
+    /// Returns the host in a text of the form `host:port`.
     private static func host(of server: String) -> String {
         server.lastIndex(of: ":").map { String(server[..<$0]) } ?? server
     }

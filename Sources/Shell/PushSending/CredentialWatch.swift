@@ -6,16 +6,16 @@ package import Timekeeping
 /// The state of an app's credentials at the provider.
 package struct CredentialStanding: Hashable, Sendable {
     package let verdict: TrialVerdict
-    /// The time of the first trial that had the current verdict.
+    /// The time of the first trial that had the current verdict on the credentials.
     package let since: UnixTime
-    /// The time of the last trial.
+    /// The time of the last trial of the credentials.
     package let triedAt: UnixTime
 }
 
 /// Tries the credentials of all apps in the background: at the start, at each reload, and again after a failure of the
-/// provider. The trials run in the background, and no other work waits for them.
+/// provider. No part of the daemon waits for the trials of credentials.
 ///
-/// - The class is `@unchecked Sendable`, because it is used only on the loop.
+/// - The class is `@unchecked Sendable`, because only the loop uses it.
 package final class CredentialWatch: @unchecked Sendable {
     /// The state of each app's credentials, by the app's name. An app that was not yet tried has no entry.
     package private(set) var standings: [String: CredentialStanding] = [:]
@@ -23,10 +23,10 @@ package final class CredentialWatch: @unchecked Sendable {
     private let loop: EventLoop
     private let log: Log
     private var timer: LoopTimer?
-    /// The apps whose credentials are tried next.
+    /// The push apps whose credentials the daemon tries next.
     private var waiting: [PushApp] = []
-    /// The number of the current round of trials, which increases with each start. Results of earlier rounds are
-    /// dropped.
+    /// The number of the current round of credential trials, which increases with each start of a round. Results of
+    /// earlier rounds of trials are dropped.
     private var round = 0
     private var pause = CredentialWatch.firstPause
     /// Chooses a random length of a pause, in seconds.
@@ -50,8 +50,8 @@ package final class CredentialWatch: @unchecked Sendable {
         timer = try LoopTimer(on: loop) { [weak self] in self?.tryNext() }
     }
 
-    /// Begins a round that tries the credentials of all apps once, a few seconds from now. If `isOn` is false, all
-    /// trials stop.
+    /// Begins a round of trials, a few seconds from now, that tries the credentials of all apps once. If `isOn` is
+    /// false, all trials of credentials stop.
     package func start(isOn: Bool) {
         round += 1
         pause = Self.firstPause
@@ -114,7 +114,8 @@ package final class CredentialWatch: @unchecked Sendable {
         }
     }
 
-    /// Returns the advice for the operator. A wrong clock is reported first, because tokens are signed with its time.
+    /// Returns the advice for the operator after a failed trial of credentials. A wrong clock is reported first,
+    /// because the clock's time is in the signed tokens.
     private static func cure(_ cure: String, _ lead: Int64?) -> String {
         guard let lead, lead.magnitude >= tolerance else { return cure }
         return

@@ -12,14 +12,14 @@ import Timekeeping
 
 /// The result of one round of requests to feedback servers, as the log and the control socket show it.
 package struct FeedbackReport: Codable, Hashable, Sendable {
-    /// The number of records that the feedback servers sent.
+    /// The number of records that Apple's feedback servers sent.
     package var records = 0
     package var contactsDropped = 0
     /// The number of contacts that stay, because they registered after the provider declared their token dead.
     package var ignoredAsOlder = 0
-    /// The number of tokens that belong to no contact.
+    /// The number of reported dead push tokens that belong to no contact.
     package var unknown = 0
-    /// A sentence about each server that could not be read completely.
+    /// One sentence for each feedback server that could not be read completely.
     package var failures: [String] = []
 
     package init() {}
@@ -31,9 +31,9 @@ package struct FeedbackReport: Codable, Hashable, Sendable {
 /// A feedback server deletes its list when a client reads the list, so the daemon also uses the records that arrive
 /// before a failure.
 ///
-/// - The class is `@unchecked Sendable`, because it is used only on the shard's loop.
+/// - The class is `@unchecked Sendable`, because only the shard's loop uses it.
 package final class FeedbackService: @unchecked Sendable {
-    /// Searches the contacts for dead tokens, see ``ProxyEngine/tokensReportedDead(_:from:limit:now:)``.
+    /// Searches the contacts for dead tokens: see ``ProxyEngine/tokensReportedDead(_:from:limit:now:)``.
     package typealias Search = ([ByteString: UInt32], BindingCursor, Int) async -> DeadTokenFindings
 
     private let loop: EventLoop
@@ -50,7 +50,7 @@ package final class FeedbackService: @unchecked Sendable {
 
     /// One round of requests to all feedback servers, one after the other.
     ///
-    /// - The class is `@unchecked Sendable`, because it is used only on the shard's loop.
+    /// - The class is `@unchecked Sendable`, because only the shard's loop uses it.
     private final class Round: @unchecked Sendable {
         var report = FeedbackReport()
         var waiting: [(FeedbackReport) -> Void] = []
@@ -65,9 +65,9 @@ package final class FeedbackService: @unchecked Sendable {
     private static let pause: Duration = .milliseconds(2)
     private static let firstPull: Duration = .seconds(60)
 
-    /// Creates the feedback service.
+    /// Creates the client of Apple's feedback service.
     ///
-    /// - Returns: `nil` if no server is configured.
+    /// - Returns: the service; `nil` if no feedback server is configured.
     package init?(settings: PushSettings, loop: EventLoop, log: Log, search: @escaping Search) throws(PushSetupError) {
         sources = try FeedbackSource.all(in: settings.apns, proxy: settings.proxy)
         guard let interval = sources.map(\.interval).min() else { return nil }
@@ -85,7 +85,7 @@ package final class FeedbackService: @unchecked Sendable {
         }
     }
 
-    /// Uses the changed certificate files and proxies from the next round on.
+    /// Uses the changed certificate files and proxies from the next round of feedback requests on.
     package func settingsChanged(_ settings: PushSettings) {
         guard let changed = try? FeedbackSource.all(in: settings.apns, proxy: settings.proxy) else { return }
         sources = changed
@@ -97,7 +97,8 @@ package final class FeedbackService: @unchecked Sendable {
         pull { _ in }
     }
 
-    /// Starts a round immediately, or waits for the round in progress. `finished` gets the report of this round.
+    /// Starts a round of feedback requests immediately, or waits for the round in progress. The closure `finished` gets
+    /// the report of the round.
     package func pull(finished: @escaping (FeedbackReport) -> Void) {
         if let round {
             round.waiting.append(finished)
@@ -199,8 +200,8 @@ struct FeedbackSource: Hashable {
     let interval: Duration
     let proxy: HTTPProxy?
 
-    /// Returns the feedback servers of all apps, without duplicates. Several apps can have the same server, because an
-    /// app inherits the settings that it does not set.
+    /// Returns the feedback servers of all apps, without duplicates. Several apps can have one feedback server, because
+    /// an app inherits the settings that it does not set.
     static func all(
         in settings: APNsSettings, proxy general: PushProxy? = nil
     ) throws(PushSetupError) -> [FeedbackSource] {
@@ -222,8 +223,8 @@ struct FeedbackSource: Hashable {
         return found
     }
 
-    /// Creates the TLS context of one round. The certificate and its key are read again in each round, because they may
-    /// have been renewed.
+    /// Creates the TLS context for one round of requests to feedback servers. In each round, the certificate and its
+    /// key are read again, because they may have been renewed.
     func makeContext() throws(TLSError) -> TLSContext {
         try TLSContext.client(
             authority: caFile.map { .file($0) }, certificate: .file(certFile), key: .file(keyFile))
@@ -252,8 +253,8 @@ private final class FeedbackPull {
     private var isConnected = false
     private var isOver = false
 
-    /// The maximum number of records in one round. The daemon detects a dead token beyond this limit when the next push
-    /// to the token fails.
+    /// The maximum number of feedback records in one round. The daemon detects a dead token above the limit of 500,000
+    /// records when the next push to the token fails.
     private static let limit = 500_000
     private static let patience: Duration = .seconds(30)
 
@@ -271,7 +272,7 @@ private final class FeedbackPull {
     }
 
     func start() {
-        // A proxy looks up the name of the feedback server itself.
+        // With an HTTP proxy, the proxy looks up the host name of the feedback server.
         let (host, port) = source.proxy.map { ($0.host, $0.port) } ?? (source.endpoint.host, source.endpoint.port)
         let query = ServerQuery(host: host, port: port, transport: .tls)
         resolver.resolve(query) { [weak self] outcome in
@@ -287,7 +288,7 @@ private final class FeedbackPull {
         connect(after: "no address")
     }
 
-    /// Connects to the next address of the server. `failure` is the result if no address is left.
+    /// Connects to the next address of the server. The text `failure` is the result if no address is left.
     private func connect(after failure: String) {
         guard let endpoint = candidates.popFirst() else { return end(failure) }
         let server = RequestTarget("https://\(source.endpoint)")

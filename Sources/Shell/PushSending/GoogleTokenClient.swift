@@ -10,7 +10,7 @@ import Timekeeping
 struct GoogleTokenClient {
     struct Key: Hashable {
         let accountFile: String
-        /// The contents of the service account's file.
+        /// The contents of the file with the Google service account.
         let account: [UInt8]
         let tokenEndpoint: String?
         let connection: AppConnection?
@@ -46,9 +46,9 @@ struct GoogleTokenClient {
         self.log = log
     }
 
-    /// Requests an access token as a trial of the service account, without a push and without log lines. `done` gets
-    /// the token or the reason why Google issued none, and the lead of this machine's clock. `done` is called once,
-    /// later, on the loop.
+    /// Requests an access token as a trial of the service account, without a push and without log lines. The closure
+    /// `done` gets the token or the reason why Google issued none, and the lead of this machine's clock. The loop calls
+    /// `done` once, later.
     func tryAsking(
         over http: HTTPSession, at date: UnixTime,
         _ done: @escaping (String?, TrialVerdict?, Int64?) -> Void
@@ -80,7 +80,7 @@ struct GoogleTokenClient {
         return request
     }
 
-    /// Requests an access token. `done` is called once, later, on the loop.
+    /// Requests an access token. The event loop calls `done` once, later.
     func ask(over http: HTTPSession, at date: UnixTime, _ done: @escaping (Answer) -> Void) throws(CryptoError) {
         let request = try request(at: date)
         let url = request.url
@@ -110,8 +110,8 @@ struct GoogleTokenClient {
         case .success(let response):
             let answer = try? JSONValue(response.body)
             let reason = answer?["error_description"]?.string ?? answer?["error"]?.string ?? "status \(response.status)"
-            // Google refuses a request with wrong times without naming the clock as the reason, so the daemon adds this
-            // reason.
+            // If a token request has wrong times, Google refuses the request without naming the clock as the reason, so
+            // the daemon adds this reason.
             let clock = ProviderAnswer(response).clockFault(now: now).map { ": \($0)" } ?? ""
             return refusal("\(server) says: \(reason.prefix(200))\(clock)")
         case .failure(let error):

@@ -11,11 +11,12 @@ struct ProviderConnections {
     private let means: [AppConnection]
     /// The connection of each app, with the app's index in the list of apps as the index.
     private var own: [ProviderConnection]
-    /// The connections to servers that tokens name, by the numbers of the servers. A number that is no longer used is
-    /// given to another server.
+    /// The connections to servers that tokens name, by the numbers of the servers. The number of a server that is no
+    /// longer used is given to another server.
     private var others: [Int: (app: PushApp.ID, connection: ProviderConnection)] = [:]
 
-    /// Creates the connections of all apps. `means` has the parameters of each app, in the order of the list of apps.
+    /// Creates the provider connections of all push apps. The array `means` has the parameters of each app, in the
+    /// order of the list of apps.
     init(_ directory: PushDirectory, _ means: [AppConnection]) {
         self.directory = directory
         self.means = means
@@ -43,11 +44,11 @@ struct ProviderConnections {
     func warmUp(_ url: String, of app: PushApp) -> HTTPClientRequest { own[app.id.index].request(to: url) }
 }
 
-/// The common parts of all requests to one server: the route, and the secrets that sign requests.
+/// The common parts of all requests to one push server: the route, and the secrets that sign requests.
 struct ProviderConnection {
-    /// The request whose parts all pushes share, made once and copied for each push.
+    /// The request whose parts all pushes share: it is made once and copied for each push.
     private let model: HTTPClientRequest
-    /// The secrets that sign requests: the current secret, and during a change also the old secret.
+    /// The secrets that sign requests: the current secret, and during a change of secrets also the old secret.
     private let secrets: [[UInt8]]
     /// The header fields of the last request, which are kept because the next request often has the same fields.
     private var last: (own: [ProviderRequest.Header], credential: String?, headers: [HTTPField]) = ([], nil, [])
@@ -108,7 +109,7 @@ extension ProviderAnswer {
 }
 
 extension HTTPClientError {
-    /// The outcome of a push whose request got no answer. `words` describes the failure for the operator.
+    /// The outcome of a push whose request got no answer. The text `words` describes the failure for the operator.
     func pushOutcome(_ words: String) -> PushOutcome {
         switch code {
         case .resolve, .connect, .timeout, .reset, .cancelled, .failed, .badResponse, .bodyTooLarge, .proxy:

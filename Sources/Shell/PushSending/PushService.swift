@@ -12,11 +12,11 @@ import Timekeeping
 ///
 /// The push service runs on its shard's loop and never blocks the loop.
 ///
-/// - The class is `@unchecked Sendable`, because it is used only on the loop's thread. If other threads do some work for
-///   the service, they post the results back to the loop.
+/// - The class is `@unchecked Sendable`, because only the loop's thread uses it. If other threads do some work for the
+///   push service, they post the results back to the loop.
 package final class PushService: @unchecked Sendable {
-    /// Receives the outcome of each push and of each order for a credential, on the loop. The closure can be called
-    /// before the function that gave the order has returned.
+    /// Receives the outcome of each push and of each order for a credential, on the loop. The closure ``happened`` can
+    /// be called before the function that gave the order has returned.
     package var happened: (PushDispatcher.Event) -> Void = { _ in }
     /// The settings of pushes, completed with the projects of the service accounts.
     package private(set) var settings: PushSettings
@@ -33,8 +33,8 @@ package final class PushService: @unchecked Sendable {
     private var retired: [HTTPSession] = []
     private var retirement: LoopTimer?
 
-    /// The maximum number of connections to one provider. With HTTP/2, a second connection is needed only when the
-    /// first has no free stream.
+    /// The maximum number of connections to one push provider. With HTTP/2, a second connection to a provider is needed
+    /// only when the first connection has no free stream.
     private static let connectionLimit = 32
     private static let retiredLimit = 4
 
@@ -93,11 +93,11 @@ package final class PushService: @unchecked Sendable {
     // MARK: Reload
 
     /// Reads keys and certificates again, and applies the changed settings of keys and proxies. If a file cannot be
-    /// used, a log line reports it, and the former contents stay in use. After a reload, the daemon must give the
+    /// used, a log line reports the file, and its former contents stay in use. After a reload, the daemon must give the
     /// credentials of ``setup`` to the engine.
     package func reload(_ changed: PushSettings) {
         var changed = changed
-        // Each problem is reported once, because several apps can use the same file.
+        // Each problem with a file is reported once, because several apps can use the same file.
         var problems = Set<String>()
         func report(_ problem: String, of provider: String) {
             guard problems.insert(problem).inserted else { return }

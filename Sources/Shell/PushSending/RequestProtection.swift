@@ -25,7 +25,7 @@ extension HTTPClientRequest {
         }
     }
 
-    /// Signs the body, so that the receiver can verify that the sender knows one of these secrets (T13).
+    /// Signs the body, so that the receiver can verify that the sender knows one of the secrets (T13).
     mutating func sign(with secrets: [[UInt8]], at date: UnixTime) throws(CryptoError) {
         let signature = try WebhookSignature(for: body, secrets: secrets, at: date)
         headers.append(

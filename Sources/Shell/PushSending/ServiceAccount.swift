@@ -26,7 +26,7 @@ package struct ServiceAccount {
     private static let scope = "https://www.googleapis.com/auth/firebase.messaging"
     private static let fileLimit = 64 << 10
     /// The longest lifetime of an access token that Google allows, in seconds. If Google's answer has no lifetime, the
-    /// daemon assumes this one.
+    /// daemon assumes a lifetime of 3600 seconds.
     private static let longestLife: Int64 = 3600
 
     package init(file path: String) throws(PushSetupError) {
@@ -87,8 +87,8 @@ package struct ServiceAccount {
         return accounts
     }
 
-    /// Reads all service accounts again from changed settings and files. If a file cannot be used or is for another
-    /// project, `failed` is called with a sentence, and the app keeps its former account.
+    /// Reads all service accounts again from changed settings and files. If an account file cannot be used or is for
+    /// another project, `failed` gets a sentence, and the app keeps its former account.
     static func all(
         of settings: inout PushSettings, after former: (settings: PushSettings, accounts: [String: ServiceAccount]),
         failed: (String) -> Void

@@ -12,8 +12,8 @@ struct VAPIDTokenSigner {
     private let signer: ProviderKey
     fileprivate let contact: String
 
-    /// The time for which a token stays valid after the daemon's last use of it, because clocks differ. The time of use
-    /// and this margin together are shorter than the day that RFC 8292 permits.
+    /// The time for which a token stays valid after the daemon's last use of the token, because clocks differ. The time
+    /// of use and the margin of one hour together are shorter than the day that RFC 8292 permits.
     private static let margin: Duration = .seconds(3600)
 
     init(_ settings: WebPushSettings) throws(PushSetupError) {
@@ -29,7 +29,7 @@ struct VAPIDTokenSigner {
         }
     }
 
-    /// Returns the value of the header field `authorization` for requests to this origin.
+    /// Returns the value of the header field `authorization` for requests to the server `origin`.
     func credential(for origin: String, at date: UnixTime) throws(CryptoError) -> String {
         let header = Array(#"{"typ":"JWT","alg":"ES256"}"#.utf8)
         let end = date + PushCredentials.webPushLife + Self.margin

@@ -16,7 +16,7 @@ package struct BearerSettings: SettingsGroup, Equatable {
         ),
         .integer(
             "remember", in: 100...10_000_000, \.remembered,
-            "How many valid tokens the daemon remembers, at about 300 bytes each. The daemon does not check the signature of a remembered token again. Set remember to at least the number of your phones."
+            "How many valid tokens the daemon remembers, at about 300 bytes each. The daemon does not check the signature of a remembered token again. Set users.remember to at least the number of your phones."
         ),
     ]
 
@@ -84,26 +84,27 @@ package struct BearerIssuerSettings: SettingsGroup, Equatable {
     package static let schema: [Setting<BearerIssuerSettings>] = [
         .list(
             "domains", \.domains, example: "[example.net]",
-            "The domains whose users can register with tokens of this login server. Empty: all domains."),
+            "The domains whose users can register with tokens of this login server. With an empty list, the users of all domains can register with these tokens."
+        ),
         .string(
             "issuer", \.issuer, example: "\"https://login.example.net/\"",
             "The value that the claim iss of each token must have, byte by byte. Copy the value from the login server's /.well-known/openid-configuration."
         ),
         .list(
             "audience", \.audience, example: "[sip.example.net]",
-            "The claim aud of a token must name one of these audiences. Give the daemon an audience of its own, so that phones cannot register with tokens for other services."
+            "The audiences of which a token must name one in its claim aud. Give the daemon an audience of its own, so that phones cannot register with tokens for other services."
         ),
         .path(
             "key-file", \.keyFile, example: "/etc/sippushd/login.pem",
-            "The file with the issuer's public keys: PEM, or a JSON Web Key Set. Set either key-file or jwks-url, not both."
+            "The file with the issuer's public keys: PEM, or a JSON Web Key Set. Set only one of key-file and jwks-url."
         ),
         .value(
             "jwks-url", \.jwksURL, keysURLType, example: "\"https://login.example.net/.well-known/jwks.json\"",
-            "The URL of the issuer's JSON Web Key Set. The daemon reads the key set at the start, and then every time in refresh. When a token names an unknown key, the daemon reads the key set again, at most every 30 s. While the key set cannot be read, the daemon keeps the keys that it read last."
+            "The URL of the issuer's JSON Web Key Set. The daemon reads the key set at its start, and again after each interval refresh. When a token names an unknown key, the daemon reads the key set again, at most every 30 s. While the key set cannot be read, the daemon keeps the keys that it read last."
         ),
         .path(
             "ca-file", \.caFile, example: "/etc/sippushd/ca.pem",
-            "The certificate authorities (PEM) that the daemon trusts for the server in jwks-url. Default: the system's authorities."
+            "The certificate authorities (PEM) that the daemon trusts for the server in jwks-url. By default, the daemon trusts the system's authorities."
         ),
         .value(
             "authz-server", \.authzServer, serverType, example: "\"https://login.example.net/\"",
@@ -115,7 +116,7 @@ package struct BearerIssuerSettings: SettingsGroup, Equatable {
         ),
         .string(
             "claim", \.claim,
-            "The claim of the token that contains the user's name: bob, or bob@example.net for a user of that domain. With the token, a phone can register only this user."
+            "The claim of the token that contains the user's name: bob, or bob@example.net for a user of that domain. With a token, a phone can register only the user in the claim."
         ),
         .list(
             "algorithms", of: .choice, \.algorithms,
@@ -126,7 +127,7 @@ package struct BearerIssuerSettings: SettingsGroup, Equatable {
             "The maximum difference between the issuer's clock and the clock of this machine."),
         .duration(
             "refresh", in: .seconds(30)...(.seconds(86_400)), \.refresh,
-            "How often the daemon reads the keys again. If the login server withdraws a key, the daemon accepts the key until it reads the keys again."
+            "How often the daemon reads the login server's public keys again. If the login server withdraws a key, the daemon accepts the key until it reads the keys again."
         ),
     ]
 
@@ -148,7 +149,7 @@ package struct BearerIssuerSettings: SettingsGroup, Equatable {
     }
 
     /// The type of the setting `jwks-url`: an https URL, because an attacker on the network could replace keys that
-    /// come over plain HTTP. Plain HTTP is allowed to this machine only.
+    /// come over plain HTTP. For the setting `jwks-url`, plain HTTP is allowed to this machine only.
     private static let keysURLType = SettingType<String>.parsed("URL") { text throws(SettingComplaint) in
         let isLocal = ["http://127.0.0.1", "http://localhost", "http://[::1]"].contains { place in
             text.hasPrefix(place) && [":", "/", nil].contains(text.dropFirst(place.count).first)

@@ -4,14 +4,14 @@ import Telemetry
 
 /// Asks a database for users on threads of its own, because the client libraries block until the server answers.
 ///
-/// Each thread opens one connection for its first question. While all threads wait for a hanging server, further
-/// questions fail immediately.
+/// Each thread opens one connection for its first query. While all threads wait for a hanging server, further queries
+/// fail immediately.
 final class DatabaseSource: Sendable {
     typealias Open = @Sendable () throws(UserDatabaseError) -> any UserDatabase
 
     /// A thread with its connection to the database.
     ///
-    /// - `@unchecked Sendable` because only this thread uses the connection.
+    /// - `@unchecked Sendable` because only the worker's thread uses the connection.
     private final class Worker: @unchecked Sendable {
         let thread: EventLoop
         var database: (any UserDatabase)?
@@ -30,7 +30,7 @@ final class DatabaseSource: Sendable {
     ///   - name: the name of the threads.
     ///   - parallel: the number of threads.
     ///   - open: opens a connection to the database.
-    /// - Throws: if the system has no more threads.
+    /// - Throws: an error if the system has no more threads.
     init(name: String, parallel: Int, open: @escaping Open) throws(SystemError) {
         self.open = open
         var workers: [Worker] = []
@@ -38,7 +38,8 @@ final class DatabaseSource: Sendable {
         self.workers = workers
     }
 
-    /// Asks the database for a user, and calls `done` once: on a thread of this object, or before `ask` returns.
+    /// Asks the database about a user, and calls `done` once: on a thread of ``DatabaseSource``, or before `ask`
+    /// returns.
     func ask(_ values: [[UInt8]], _ done: @escaping @Sendable (UserAnswer) -> Void) {
         let free = workers.first { worker in
             worker.isBusy.withLock { isBusy in
@@ -63,7 +64,8 @@ final class DatabaseSource: Sendable {
         }
     }
 
-    /// Asks on the thread's connection, and asks once more on a new connection if the server has closed the idle one.
+    /// Asks on the thread's connection; if the server has closed the idle connection, asks once more on a new
+    /// connection.
     private static func answer(_ values: [[UInt8]], _ worker: Worker, _ open: Open) -> UserAnswer {
         let isNew = worker.database == nil
         do throws(UserDatabaseError) {

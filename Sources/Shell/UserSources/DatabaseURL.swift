@@ -41,8 +41,8 @@ package enum DatabaseURL: Hashable, Sendable {
         return text[start...].prefix { $0 != "/" && $0 != "?" }
     }
 
-    /// Refuses a URL with a password, because many users of the machine may be able to read the settings file. The
-    /// complaint does not quote the password.
+    /// Refuses a URL with a password, because many users of the machine may be able to read the settings file. A
+    /// complaint about a URL with a password does not quote the password.
     private static func refusePassword(in text: String) throws(SettingComplaint) {
         let login = authority(of: text).split(separator: "@", maxSplits: 1, omittingEmptySubsequences: false)
         let options = text.split(separator: "?", maxSplits: 1).dropFirst().joined()

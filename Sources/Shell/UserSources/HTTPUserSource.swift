@@ -10,7 +10,7 @@ import Timekeeping
 
 /// Asks an HTTP server for users.
 ///
-/// - `@unchecked Sendable` because the object is used only on its loop.
+/// - `@unchecked Sendable` because only the loop of the source uses the object.
 final class HTTPUserSource: @unchecked Sendable {
     private let loop: EventLoop
     private let http: HTTPSession
@@ -19,7 +19,8 @@ final class HTTPUserSource: @unchecked Sendable {
     private let secret: [UInt8]?
     private let authority: PEM?
 
-    /// The time limit of one HTTP request. A SIP request waits only 2 s, but the daemon remembers a later answer.
+    /// The time limit of one HTTP request. A SIP request waits only two seconds for the HTTP server, but the daemon
+    /// remembers a later answer.
     private static let timeout: Duration = .seconds(8)
     private static let longestAnswer = 16 << 10
 
@@ -93,10 +94,10 @@ final class HTTPUserSource: @unchecked Sendable {
 
     // MARK: The answer
 
-    /// The answer that a failed HTTP request means.
+    /// The answer about a user that a failed HTTP request means.
     ///
-    /// If the user's name may have caused the error, the answer is `unusable` and not `away`. Otherwise, a stranger
-    /// with an odd name could make the source away for all users.
+    /// If the user's name may have caused the error, the answer is `unusable` and not `away`: if it were `away`, a
+    /// stranger with an odd name could stop the source for all users.
     static func answer(_ error: HTTPClientError) -> UserAnswer {
         switch error.code {
         case .bodyTooLarge: .unusable(.tooLong)

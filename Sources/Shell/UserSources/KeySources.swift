@@ -9,12 +9,12 @@ import Settings
 
 /// Reads the public keys of the issuers of bearer tokens, from files or over HTTP.
 ///
-/// - The type is `@unchecked Sendable`, because it is used only on its event loop.
+/// - The type is `@unchecked Sendable`, because only its event loop uses it.
 package final class KeySources: @unchecked Sendable {
     private let issuers: [BearerIssuerSettings]
     private let http: HTTPSession
 
-    /// The time limit for reading keys over HTTP. No SIP request waits for the keys.
+    /// The time limit for reading an issuer's keys over HTTP. No SIP request waits while keys are read over HTTP.
     private static let timeout: Duration = .seconds(8)
 
     package init(_ settings: BearerSettings, on loop: EventLoop) {
@@ -22,8 +22,8 @@ package final class KeySources: @unchecked Sendable {
         http = HTTPSession(on: loop, over: [HTTP1Transport.self])
     }
 
-    /// Reads the keys of the issuer with this index. The closure `done` is called once, on the event loop, perhaps
-    /// before this method returns.
+    /// Reads the keys of the issuer with the given index. The closure `done` is called once, on the event loop, perhaps
+    /// before ``read(_:_:)`` returns.
     package func read(_ issuer: Int, _ done: @escaping (Result<[BearerKey], UserFault>) -> Void) {
         guard issuers.indices.contains(issuer) else { return }
         let settings = issuers[issuer]
@@ -38,7 +38,7 @@ package final class KeySources: @unchecked Sendable {
         http.send(request) { result in
             switch result {
             case .success(let response) where response.status == 200: done(Self.keys(in: response.body))
-            // A redirect is not followed, because only the settings decide where the keys come from.
+            // A redirect is not followed, because only the settings decide from where the keys come.
             case .success(let response):
                 done(.failure(UserFault("the server answers \(response.status)", cure: Self.cure)))
             case .failure(let error): done(.failure(UserFault(error.sentence, cure: Self.cure)))
@@ -67,12 +67,11 @@ package final class KeySources: @unchecked Sendable {
     private static let cure = "Check jwks-url, whether the server runs, and its certificate."
 }
 
-/// The keys of one issuer as `sippushd doctor` could read them, or why it could not.
+/// The keys of one issuer as `sippushd doctor` has read them, or why the doctor could not read them.
 package struct KeyFact: Hashable, Sendable {
-    /// The name of the issuer in the settings.
+    /// The name of the issuer of bearer tokens in the settings.
     package let name: String
-    /// The keys in words, or why they cannot be read; `nil` if systemd has not passed the file with them to this
-    /// process.
+    /// The keys in words, or why they cannot be read; `nil` if systemd has not passed the key file to this process.
     package let keys: Result<[String], UserFault>?
 
     package init(name: String, keys: Result<[String], UserFault>?) {
@@ -97,7 +96,8 @@ extension KeySources {
         if names.isEmpty { done([]) }
     }
 
-    /// Collects the results of all issuers, and calls `done` when none is missing. Used only on the event loop.
+    /// Collects the results of all issuers, and calls `done` when the results are complete. Only the event loop uses
+    /// ``Facts``.
     private final class Facts {
         private var found: [Int: KeyFact] = [:]
         private let missing: Int
@@ -124,7 +124,7 @@ extension KeySources {
             found = facts
             loop.stop()
         }
-        // If all keys come from files, the results are here already, and nothing would stop the loop.
+        // If all keys come from files, the results are already complete, and nothing would stop the event loop.
         if found == nil { loop.run() }
         sources.close()
         return found ?? []

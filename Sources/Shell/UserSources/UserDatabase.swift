@@ -13,7 +13,7 @@ protocol UserDatabase: AnyObject {
 /// The failure of a connection or query, and the answer that the failure means for the user.
 struct UserDatabaseError: Error {
     let answer: UserAnswer
-    /// Whether the connection must be closed, and a new one opened for the next question.
+    /// Whether the connection must be closed, so that the next query needs a new connection.
     let isConnectionLost: Bool
 
     init(_ answer: UserAnswer, isConnectionLost: Bool) {
@@ -21,13 +21,13 @@ struct UserDatabaseError: Error {
         self.isConnectionLost = isConnectionLost
     }
 
-    /// An error that makes the source away: there is no connection, or the query cannot work for any user.
+    /// An error that makes the source away: no connection is possible, or the query cannot work for any user.
     static func away(_ words: String, _ cure: String, isConnectionLost: Bool = true) -> UserDatabaseError {
         UserDatabaseError(.away(UserFault(words, cure: cure)), isConnectionLost: isConnectionLost)
     }
 
-    /// An error that concerns one user only. The source does not count as away, because strangers choose the names and
-    /// could otherwise block all users.
+    /// An error in the query for one user, which concerns this user only. If one user's query fails, the source does
+    /// not count as away, because strangers choose the names and could otherwise block all users.
     static func user(_ words: String) -> UserDatabaseError {
         UserDatabaseError(.unusable(UserFault(words, cure: queryCure)), isConnectionLost: false)
     }
@@ -39,7 +39,8 @@ struct UserDatabaseError: Error {
     static let queryCure = "Correct the setting query, or grant SELECT on its tables to the database user."
 }
 
-/// The time limits of a database. A SIP request waits only 2 s, but the daemon remembers a later answer.
+/// The time limits of a database. A SIP request waits only two seconds for a database, but the daemon remembers a later
+/// answer.
 struct DatabaseTimes: Hashable, Sendable {
     var connect: Duration = .seconds(3)
     var query: Duration = .seconds(4)
@@ -78,11 +79,12 @@ final class PostgreSQLUsers: UserDatabase {
             case .timeout: throw UserDatabaseError(.away(.silent), isConnectionLost: true)
             case .tooManyRows: throw .several
             case .tooLong: throw .long
-            // SQLSTATE class 22: the name cannot be a value of the column, such as `bob` in a column of numbers, so no
-            // user has this name.
+            // SQLSTATE class 22: no user has the name, because the name cannot be a value of the column, such as `bob`
+            // in a column of numbers.
             case .query(let code) where code.hasPrefix("22"):
                 throw UserDatabaseError(.unknown, isConnectionLost: false)
-            // These SQLSTATE classes mean a wrong query, missing rights or resources, or a server that shuts down.
+            // The classes 42, 3D, 28, 53, 57 and 58 of SQLSTATE mean a wrong query, missing rights or resources, or a
+            // server that shuts down.
             case .query(let code) where ["42", "3D", "28", "53", "57", "58"].contains(code.prefix(2)):
                 throw .away(error.message, UserDatabaseError.queryCure, isConnectionLost: false)
             case .query: throw .user(error.message)
@@ -159,7 +161,7 @@ final class SQLiteUsers: UserDatabase {
         for (index, value) in values.enumerated() { statement.bind(index + 1, text: value.span) }
         do throws(SQLError) {
             var found = UserRows(columns: statement.columns, rows: [])
-            // The loop reads at most two rows, because a second row for one user is already an error.
+            // The loop over the answer reads at most two rows, because a second row for one user is already an error.
             while found.rows.count < 2, try statement.step() {
                 found.rows.append(
                     found.columns.indices.map { column in

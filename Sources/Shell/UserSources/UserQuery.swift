@@ -9,11 +9,11 @@ package struct UserQuery: Hashable, Sendable {
 
     /// The syntax of a database for the placeholders in a query.
     package enum Dialect: Hashable, Sendable {
-        /// Placeholders are `$1`, `$2` and so on.
+        /// In PostgreSQL, placeholders are `$1`, `$2` and so on.
         case postgreSQL
-        /// Each placeholder is `?`, so a value that occurs twice is passed twice.
+        /// In MariaDB, each placeholder is `?`, so a value that occurs twice is passed twice.
         case mariaDB
-        /// Placeholders are `?1`, `?2` and so on.
+        /// In SQLite, placeholders are `?1`, `?2` and so on.
         case sqlite
     }
 
@@ -79,7 +79,7 @@ package struct UserQuery: Hashable, Sendable {
 
     // MARK: Reading
 
-    /// Divides SQL at its placeholders. Quoted texts and SQL comments are copied unchanged.
+    /// Divides an SQL query at its placeholders, such as `:user`. Quoted texts and SQL comments are copied unchanged.
     private static func parts(of source: String) throws(SettingComplaint) -> [Part] {
         var parts: [Part] = []
         var text = ""
@@ -92,7 +92,7 @@ package struct UserQuery: Hashable, Sendable {
             } else if rest.hasPrefix("/*") {
                 text += take(through: "*/", of: &rest)
             } else if rest.hasPrefix("::") {
-                // Two colons are a type cast in PostgreSQL, so no placeholder begins here.
+                // In PostgreSQL, two colons are a type cast, so no placeholder begins at the second colon.
                 text += rest.prefix(2)
                 rest = rest.dropFirst(2)
             } else if first == ":", let name = fieldName(rest.dropFirst()) {
@@ -118,8 +118,8 @@ package struct UserQuery: Hashable, Sendable {
         return name.isEmpty ? nil : String(name)
     }
 
-    /// Removes everything up to and including the next `end` from `rest`, and returns it. The search for `end` begins
-    /// at the second character.
+    /// Removes everything from `rest` up to and including the next `end`, and returns the removed text. The search for
+    /// `end` begins at the second character.
     private static func take(through end: String, of rest: inout Substring) -> Substring {
         let from = rest.index(after: rest.startIndex)
         let stop = rest[from...].firstRange(of: end)?.upperBound ?? rest.endIndex

@@ -6,9 +6,9 @@ struct UserRows: Hashable, Sendable {
     var columns: [String]
     var rows: [[[UInt8]?]]
 
-    /// The maximum size of one value in bytes.
+    /// The maximum size in bytes of one value in a database's answer.
     static let longestValue = 2048
-    /// The maximum size of a whole answer in bytes.
+    /// The maximum size of a database's whole answer in bytes.
     static let longestAnswer = 64 << 10
 
     /// The answer about the user that the rows contain.
@@ -27,8 +27,8 @@ struct UserRows: Hashable, Sendable {
         return .found(secrets)
     }
 
-    /// The error for the operator that the query returns no column with a secret. The text names all columns that the
-    /// query returns.
+    /// The error for the operator that the query returns no column with a secret. The text of the error names all
+    /// columns that the query returns.
     private var missingColumns: UserFault {
         let found = columns.isEmpty ? "none" : columns.joined(separator: ", ")
         return UserFault(
@@ -42,7 +42,7 @@ struct UserRows: Hashable, Sendable {
 }
 
 extension UserSecrets {
-    /// Sets the field for a database column or a JSON member of this name, and ignores unknown names.
+    /// Sets the field for a database column or a JSON member of the given name, and ignores unknown names.
     mutating func set(_ name: String, _ value: ByteString) {
         switch name {
         case "password": password = value

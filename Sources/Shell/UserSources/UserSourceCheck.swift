@@ -3,9 +3,9 @@ package import Reactor
 package import Registration
 import Telemetry
 
-/// The answer of one source of users to the test question for a user that should not exist.
+/// The answer of one source of users to the test query about a user who should not exist.
 package struct UserSourceFact: Hashable, Sendable {
-    /// The name of the source in the settings.
+    /// The name of the source of users in the settings.
     package let name: String
     /// The answer; `nil` if this process cannot ask the source, because systemd has not passed the source's credential.
     package let answer: UserAnswer?
@@ -17,15 +17,15 @@ package struct UserSourceFact: Hashable, Sendable {
 }
 
 extension UserSources {
-    /// The user name in the test question; no database should contain this name.
+    /// The user name in the test query; no database should contain this name.
     private static let nobody = ByteString("sippushd-doctor")
 
-    /// Asks each source for a user that should not exist, and calls `done` once with all answers, on the loop.
+    /// Asks each source about a user who should not exist, and calls `done` once with all answers, on the loop.
     ///
     /// - Parameters:
-    ///   - settings: the settings of these sources.
-    ///   - domain: the domain in the question to sources that have the users of all domains.
-    ///   - realm: returns the realm in which the daemon challenges phones of a domain.
+    ///   - settings: the settings of the sources.
+    ///   - domain: the domain in the query to sources that have the users of all domains.
+    ///   - realm: returns the realm for which the daemon challenges phones of a domain.
     ///   - done: gets one fact for each source, in the order of the sources.
     package func check(
         _ settings: UserSettings, domain: String, realm: (String) -> String,
@@ -47,7 +47,7 @@ extension UserSources {
         if names.isEmpty { done([]) }
     }
 
-    /// Collects the answers of the sources on the loop, and passes them on when the last answer has arrived.
+    /// Collects the answers of the sources on the loop, and passes the answers on when the last answer has arrived.
     private final class Facts {
         private var found: [Int: UserSourceFact] = [:]
         private let missing: Int

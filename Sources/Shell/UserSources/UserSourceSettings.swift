@@ -16,19 +16,19 @@ package struct UserSettings: SettingsGroup, Equatable {
     package static let schema: [Setting<UserSettings>] = [
         .list(
             "order", \.order, example: "[pbx]",
-            "The names of the sources, in the order in which the daemon asks them for a user. The daemon always looks for the user in its own store first. If the list is empty, all users are in the store. See docs/Users.md."
+            "The names of the sources of users, in the order in which the daemon queries them for a user. The daemon always looks for the user in its own store first. If the list is empty, all users are in the store. See docs/Users.md."
         ),
         .named(
             "sources", \.sources, exampleName: "pbx",
-            "The sources of users by name. Each source is a database or an HTTP server. The daemon asks a source only after the phone has sent credentials, so strangers cannot learn which users exist."
+            "The sources of users by name. Each source is a database or an HTTP server. The daemon queries a source of users only after the phone has sent credentials, so strangers cannot learn which users exist."
         ),
         .duration(
             "known-for", in: .seconds(1)...(.seconds(86_400)), \.knownFor,
-            "How long the daemon accepts a user's right password without asking the source again. With a longer time, the daemon asks the source less often. With a shorter time, the daemon refuses removed users and old passwords sooner."
+            "How long the daemon accepts a user's right password without a new query to the source of users. With a longer time, the daemon queries the source of users less often. With a shorter time, the daemon refuses removed users and old passwords sooner."
         ),
         .duration(
             "refused-for", in: .seconds(1)...(.seconds(300)), \.refusedFor,
-            "How long the daemon refuses a wrong password or an unknown user without asking the source again. If wrong passwords cause too many questions to the source, raise this time. The daemon accepts a new user or a new password after this time at the latest."
+            "How long the daemon refuses a wrong password or an unknown user without a new query to the source of users. If wrong passwords cause too many queries to the source of users, raise refused-for. The daemon accepts a new user or a new password at the latest when refused-for has passed."
         ),
         .duration(
             "keep-for", in: .seconds(0)...(.seconds(2_592_000)), \.keepFor,
@@ -36,7 +36,7 @@ package struct UserSettings: SettingsGroup, Equatable {
         ),
         .integer(
             "remember", in: 100...10_000_000, \.remembered,
-            "How many users of the sources the daemon remembers, at about 1 kB each. If this number is lower than the number of your users, the daemon asks the sources more often."
+            "How many users from databases and HTTP servers the daemon remembers, at about 1 kB each. If users.remember is lower than the number of your users, the daemon asks the sources more often."
         ),
     ]
 
@@ -53,7 +53,7 @@ package struct UserSettings: SettingsGroup, Equatable {
         return found
     }
 
-    /// The settings in the form that the engine uses.
+    /// The settings of sources of users in the form that the engine uses.
     package var rules: UserRules {
         var rules = UserRules()
         rules.sources = order.compactMap { name in
@@ -104,18 +104,18 @@ package struct UserSourceSettings: SettingsGroup, Equatable {
         ),
         .value(
             "query", \.query, queryType, example: "kamailio-subscriber",
-            "The query for one user: the name of a ready query (\(UserQuery.ready.keys.sorted().joined(separator: ", "))), or a SELECT with :user, :domain and :realm. The query must return a column password, ha1 (MD5), ha1_sha256 or ha1_sha512_256. The columns username and realm are optional; the daemon compares their values with its own. The daemon never writes values into the text of the query."
+            "The query for one user: the name of a ready query (\(UserQuery.ready.keys.sorted().joined(separator: ", "))), or a SELECT with :user, :domain and :realm. The SQL query must return a column password, ha1 (MD5), ha1_sha256 or ha1_sha512_256. The columns username and realm are optional; the daemon compares their values with its own. The daemon never writes values into the text of the query."
         ),
         .path(
             "password-file", \.passwordFile, example: "credential:users-db",
             "The file with the password of the database user."),
         .value(
             "url", \.url, urlType, example: "\"https://users.example.net/sip\"",
-            "The URL of the HTTP server that has the users. The server answers 200 with a JSON object that has password, ha1, ha1_sha256 or ha1_sha512_256, or 404 for an unknown user. After any other answer, the phone gets 503 unless the daemon remembers the user. See docs/Users.md."
+            "The URL of the HTTP server that has the users. The HTTP server of users answers 200 with a JSON object that has password, ha1, ha1_sha256 or ha1_sha512_256, or 404 for an unknown user. After an HTTP answer other than 200 and 404, the phone gets 503 unless the daemon remembers the user. See docs/Users.md."
         ),
         .choice(
             "method", \.method,
-            "The HTTP method of the daemon's requests. POST sends user, domain and realm as a JSON object. GET sends user, domain and realm in the query of the URL. Servers often write such queries into their logs."
+            "The HTTP method of the daemon's requests. POST sends user, domain and realm as a JSON object. GET sends user, domain and realm in the query of the URL. Web servers often write the query of a URL into their logs."
         ),
         .path(
             "secret-file", \.secretFile, example: "credential:users-hook",
@@ -123,18 +123,19 @@ package struct UserSourceSettings: SettingsGroup, Equatable {
         ),
         .path(
             "ca-file", \.caFile, example: "/etc/sippushd/ca.pem",
-            "The PEM file with the certificate authorities that the daemon trusts for the server. If this file is set, a database connection uses TLS, and the daemon checks the server's name."
+            "The PEM file with the certificate authorities that the daemon trusts for the source of users (database or HTTP server). If ca-file is set, a database connection uses TLS, and the daemon checks the server's name."
         ),
         .list(
             "domains", \.domains, example: "[example.net]",
-            "The domains whose users this source has. If the list is empty, the source has users of all domains."),
+            "The domains whose users are in the source (database or HTTP server). If the list is empty, the source of users is for all domains."
+        ),
         .list(
             "algorithms", of: .choice, \.algorithms,
-            "The hash functions for which the source has a hash of every user: MD5, SHA-256 or SHA-512-256. List all three hash functions for a source with passwords, and only MD5 for a source with ha1. The daemon offers phones only hash functions that all sources have."
+            "The hash functions for which the source has a hash of every user: MD5, SHA-256 or SHA-512-256. List all three hash functions for a source with passwords, and only MD5 for a source with ha1. The daemon offers phones only hash functions that all sources of users have."
         ),
         .integer(
             "parallel", in: 1...64, \.parallel,
-            "How many users the daemon looks up in the source at the same time. For a database, parallel is also the maximum number of connections."
+            "The maximum number of queries to the source of users at the same time. For a database, parallel is also the maximum number of connections."
         ),
     ]
 

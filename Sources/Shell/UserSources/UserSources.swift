@@ -6,9 +6,9 @@ package import Registration
 import Settings
 import Telemetry
 
-/// Passes each question for a user to the right database or HTTP server, and the answer back to the engine's loop.
+/// Passes each query for a user to the right database or HTTP server, and the answer back to the engine's loop.
 ///
-/// - `@unchecked Sendable` because the object is used only on its loop.
+/// - The type is `@unchecked Sendable`, because only its event loop uses the object.
 package final class UserSources: @unchecked Sendable {
     private enum Source {
         case database(DatabaseSource, [UserQuery.Field])
@@ -32,7 +32,7 @@ package final class UserSources: @unchecked Sendable {
         self.sources = sources
     }
 
-    /// Asks one source for a user, and calls `done` once on the loop, possibly before `ask` returns.
+    /// Asks one source about a user, and calls `done` once on the loop, possibly before `ask` returns.
     package func ask(_ question: UserQuestion, _ done: @escaping (UserAnswer) -> Void) {
         guard sources.indices.contains(question.source) else { return done(.unknown) }
         switch sources[question.source] {
@@ -56,9 +56,10 @@ package final class UserSources: @unchecked Sendable {
         }
     }
 
-    /// The completion handler of a question. The thread of the database passes it back to the loop, where it is called.
+    /// The completion handler of a query for a user. The thread of the database passes the completion handler back to
+    /// the loop, which calls it.
     ///
-    /// - `@unchecked Sendable` because only the loop calls the handler.
+    /// - The type is `@unchecked Sendable`, because only the event loop calls the completion handler.
     private final class Back: @unchecked Sendable {
         let done: (UserAnswer) -> Void
         init(_ done: @escaping (UserAnswer) -> Void) { self.done = done }
@@ -102,12 +103,13 @@ extension UserSourceSettings {
     package static var longestSecret: Int { 4096 }
 
     /// The source's first file that this process cannot read, because systemd passes the file only to the service;
-    /// `nil` if there is no such file.
+    /// `nil` if the process can read all files.
     var unseenCredential: String? {
         [passwordFile, secretFile, caFile].compactMap(\.self).first { Credential.isMissing($0) && !Credential.isPassed }
     }
 
-    /// The content of the file with the password or the secret, without the line end; `nil` without such a file.
+    /// The content of the file with the password or the secret, without the line end; `nil` if the settings name no
+    /// such file.
     func secretText() throws(SettingsError) -> String? {
         guard let file = passwordFile ?? secretFile else { return nil }
         let bytes = try SettingsFile.bytes(at: file, limit: Self.longestSecret)
@@ -115,7 +117,8 @@ extension UserSourceSettings {
         return String(decoding: bytes[...end], as: UTF8.self)
     }
 
-    /// The function that connects to the database, and the fields whose values the query takes; `nil` for HTTP.
+    /// The function that connects to the database, and the fields whose values the query takes; `nil` for a source over
+    /// HTTP.
     func opener(password: String?, _ times: DatabaseTimes) -> (DatabaseSource.Open, [UserQuery.Field])? {
         guard let database, let query else { return nil }
         let authorityFile = caFile

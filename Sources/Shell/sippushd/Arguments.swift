@@ -1,10 +1,9 @@
 import Bytes
-import FoundationEssentials
+import Control
 import ProxyDaemon
 
 func timeText(_ seconds: Int64) -> String {
-    let style = Date.ISO8601FormatStyle()
-    return Date(timeIntervalSince1970: TimeInterval(seconds)).formatted(style)
+    Words.second(seconds)
 }
 
 func pathSegment(_ text: String) -> String {

@@ -29,8 +29,8 @@ let backupCommand = Command(
     say("wrote \(report.bytes) bytes to \(report.file)")
 }
 
-/// Writes a backup that root orders. The daemon is allowed to write only to the store's folder, so this command moves
-/// the copy from that folder to the path that root named.
+/// Writes a backup of the store that root orders. The daemon may write only to the store's folder, so `sippushd backup`
+/// moves the copy from this folder to the path that root named.
 private struct BackupDetour {
     let temporary: String
     private let target: String
@@ -53,7 +53,7 @@ private struct BackupDetour {
         temporary = "\(home)/.backup.\(getpid()).partial"
     }
 
-    /// Moves the copy of the store to the path that root named. The function follows no link, because the daemon owns
+    /// Moves the copy of the store to the path that root named. ``publish()`` follows no link, because the daemon owns
     /// the folder and could have placed a link.
     func publish() throws(Command.Failure) {
         let source = unsafe open(temporary, O_RDONLY | O_NOFOLLOW | O_CLOEXEC)

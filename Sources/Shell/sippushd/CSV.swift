@@ -17,7 +17,7 @@ enum CSV {
         }
     }
 
-    /// Returns the fields of a line, without the line's end.
+    /// Splits a CSV line into its fields, without the line end.
     static func fields(of line: [UInt8]) throws(Fault) -> [[UInt8]] {
         var fields: [[UInt8]] = []
         var rest = line[...]
@@ -69,7 +69,8 @@ enum CSV {
 
 /// Finds and changes texts that a spreadsheet would run as formulas when it opens a CSV file.
 enum SpreadsheetFormula {
-    /// Whether the text begins like a formula. A number with its sign, such as a telephone number, is no formula.
+    /// Whether a spreadsheet would take the text for a formula. A number with its sign, such as a telephone number, is
+    /// no formula.
     static func isFormula(_ text: String) -> Bool {
         switch text.utf8.first {
         case UInt8(ascii: "="), UInt8(ascii: "@"), UInt8(ascii: "\t"), UInt8(ascii: "\r"): true
@@ -79,16 +80,16 @@ enum SpreadsheetFormula {
         }
     }
 
-    /// Returns the text, with an apostrophe before it if a spreadsheet would change or run the text.
+    /// Returns the text, with an apostrophe before the text if a spreadsheet would change or run it.
     static func neutralised(_ text: String) -> String { beginsWithSign(text) ? "'" + text : text }
 
-    /// Returns the original text, before ``neutralised(_:)`` changed it.
+    /// Returns the original text from before ``neutralised(_:)`` changed it.
     static func restored(_ text: String) -> String {
         text.hasPrefix("'") && beginsWithSign(text) ? String(text.dropFirst()) : text
     }
 
-    /// Whether the text begins with a sign, or with apostrophes and then a sign. The apostrophes count too, so that
-    /// ``restored(_:)`` returns each original text.
+    /// Whether the text begins with a sign, or with apostrophes and then a sign. The apostrophes at the beginning count
+    /// too, so that ``restored(_:)`` returns each original text.
     private static func beginsWithSign(_ text: String) -> Bool {
         guard let first = text.utf8.first(where: { $0 != UInt8(ascii: "'") }) else { return false }
         return "=+-@\t\r".utf8.contains(first)

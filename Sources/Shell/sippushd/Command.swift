@@ -1,7 +1,8 @@
+import Control
 import JSON
 import Settings
 
-/// One subcommand: its name, its arguments and options, its help, and its function.
+/// One subcommand of the program: its name, its arguments and options, its help, and its function.
 struct Command: Sendable {
     /// The first one or two words of the command line after `sippushd`, such as `user add`.
     let name: String
@@ -18,7 +19,7 @@ struct Command: Sendable {
         /// The placeholder for the option's value in the help; `nil` for an option without a value.
         let value: String?
         let help: String
-        /// The allowed values of the option, if the help can list them; otherwise empty.
+        /// The allowed values of the option, if the help can list them; empty for any other option.
         var choices: [String] = []
     }
 
@@ -33,11 +34,12 @@ struct Command: Sendable {
 
     /// The reason why the program ends with a status other than 0.
     enum Failure: Error {
-        /// The command line is wrong. The exit status is 64, and the output refers to `--help`.
+        /// The command line is wrong. For a wrong command line, the exit status is 64, and the output refers to
+        /// `--help`.
         case usage(String)
-        /// The command failed although its command line is right. The exit status is 1.
+        /// The command failed although its command line is right. For a command that failed, the exit status is 1.
         case failed(lines: [String])
-        /// The command has already printed its output, and ends with this exit status.
+        /// The command has already printed its output, and ends with the given exit status.
         case ended(Int32)
 
         static func failed(_ sentence: String) -> Failure { .failed(lines: [sentence]) }
@@ -120,11 +122,5 @@ extension Command.Invocation {
         }
         say(json: String(decoding: json.lines, as: UTF8.self))
         return true
-    }
-}
-
-extension String {
-    func padded(to width: Int) -> String {
-        count < width ? self + String(repeating: " ", count: width - count) : self + " "
     }
 }

@@ -6,7 +6,7 @@ let commands: [Command] = [
     pushTestCommand, heldListCommand, heldEndCommand,
     drainCommand, upstreamListCommand, upstreamShowCommand, upstreamRetryCommand,
     bucketShowCommand, bucketEmptyCommand, messageListCommand, messageRemoveCommand, deviceShowCommand,
-    deviceRemoveCommand, explainCommand, traceCommand, topCommand,
+    deviceRemoveCommand, explainCommand, reportCommand, traceCommand, topCommand,
     feedbackPullCommand, metricsCommand, backupCommand, keyAddCommand, keyListCommand, keyRemoveCommand, appAddCommand,
     appListCommand, appRemoveCommand, completionCommand, manPageCommand,
 ]

@@ -30,7 +30,7 @@ enum Completion: String, CaseIterable {
     }
 
     /// The options of all commands that have a value, without duplicates. If several commands have an option of one
-    /// name, the option has the same meaning in all of them.
+    /// name, the option has the same meaning in all these commands.
     private static var valued: [Command.Option] {
         var seen: Set<String> = []
         return commands.flatMap(\.options).filter { $0.value != nil && seen.insert($0.name).inserted }
@@ -129,7 +129,7 @@ enum Completion: String, CaseIterable {
 
     private static func zshItem(_ word: String, _ text: String) -> String { shellQuoted("\(word):\(text)") }
 
-    /// Escapes the characters of a description that would end it, such as brackets and colons.
+    /// Escapes the characters that would end a description, such as brackets and colons.
     private static func zshText(_ text: String) -> String {
         text.reduce(into: "") { out, character in
             if "[]:\\".contains(character) { out += "\\" }
@@ -195,8 +195,8 @@ extension Command {
 
     fileprivate var secondWord: String? { name.split(separator: " ").dropFirst().first.map(String.init) }
 
-    /// The words among which the user can choose, if the argument is a choice of words in lower case. Arguments that
-    /// need other values, such as names, have no list of choices.
+    /// The words among which the user can choose, if the argument is a choice of words in lower case. Arguments with
+    /// other values, such as names, have no list of choices.
     fileprivate var choices: [String] {
         let words = arguments.split(separator: "|").map(String.init)
         return words.count > 1 && words.allSatisfy { $0 == $0.lowercased() } ? words : []

@@ -35,16 +35,16 @@ struct ControlConnection {
 
     func post(_ resource: String) async throws(Command.Failure) { _ = try exchange("POST", resource, body: []) }
 
-    /// Sends an order. The timeout is longer than for other requests, because the daemon can need much time for an
-    /// order.
+    /// Sends an order. The timeout for an order is longer than for other requests, because the daemon can need much
+    /// time for an order.
     func post<Value: Decodable>(
         _ resource: String, timeout: Duration
     ) async throws(Command.Failure) -> Value {
         try decode(exchange("POST", resource, body: [], timeout: timeout))
     }
 
-    /// Sends an order with a body. The timeout is longer than for other requests, because the daemon can need much time
-    /// for an order.
+    /// Sends an operator's order with a body to the daemon. The timeout for an order with a body is longer than for
+    /// other requests, because the daemon can need much time for an order.
     func post<Value: Decodable>(
         _ resource: String, _ value: some Encodable, timeout: Duration
     ) async throws(Command.Failure) -> Value {
@@ -91,7 +91,7 @@ struct ControlConnection {
     }
 
     /// Creates the failure of a request without an answer. The HTTP client does not report why it could not connect, so
-    /// this function asks the system.
+    /// ``noAnswer(_:)`` asks the system.
     private func noAnswer(_ error: HTTPClientError) -> Command.Failure {
         do throws(SystemError) {
             guard try UnixSocket.isListening(at: path) else {

@@ -33,8 +33,8 @@ extension Command.Invocation {
         }
     }
 
-    /// The number of tries while a daemon starts, and the pause between two tries in microseconds. All tries together
-    /// take 10 seconds.
+    /// How often a command tries to reach a daemon that is starting, and the pause between two tries in microseconds.
+    /// All tries to reach a starting daemon together take ten seconds.
     private static let patience = 200
     private static let pause: UInt32 = 50_000
 
@@ -56,13 +56,13 @@ extension Command {
     /// Creates a command that removes the object that its argument names.
     ///
     /// - Parameters:
-    ///   - name: the name of the command.
+    ///   - name: the name of the `sippushd` command.
     ///   - summary: the sentence in the command's help.
     ///   - argument: the placeholder for the object's name in the help.
     ///   - resource: the path in the daemon's API, to which the object's name is appended.
     ///   - isUser: whether the object is a user, whose domain can be omitted.
     ///   - example: a name for the example in the help.
-    ///   - remove: removes the object from the store.
+    ///   - remove: the closure that removes the object from the store.
     /// - Returns: the command.
     static func removing(
         _ name: String, _ summary: String, argument: String = "NAME", from resource: String,

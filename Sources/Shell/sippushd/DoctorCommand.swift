@@ -55,8 +55,7 @@ extension Command.Invocation {
         let detail: String?
     }
 
-    /// Returns the state that the daemon reports; `nil` if no daemon runs, or this user is not allowed to ask the
-    /// daemon.
+    /// Returns the state that the daemon reports; `nil` if no daemon runs, or the present user may not ask the daemon.
     private func state(_ settings: DaemonSettings) async -> DaemonState? {
         let control = ControlConnection(path: settings.control)
         guard (try? control.isAlive) == true else { return nil }
@@ -68,7 +67,7 @@ extension Command.Invocation {
         }
     }
 
-    /// The PBXs at which the daemon keeps users registered; `nil` if no daemon runs, or this user is not allowed to ask
+    /// The PBXs at which the daemon keeps users registered; `nil` if no daemon runs, or the present user may not ask
     /// the daemon.
     private func pbxs(_ settings: DaemonSettings) async -> [UpstreamDomainReport]? {
         guard !settings.registerUpstream.isEmpty else { return nil }

@@ -15,11 +15,13 @@ let heldListCommand = Command(
         next = page.next
     }
     if try invocation.printJSON(calls) { return }
-    let table = Table(("CALL", 18), ("AOR", 32), ("SINCE", 22), ("SLEEPING", 14), ("RINGING", 14), ("CALL-ID", 0))
+    let table = Table(
+        ("CALL", 18), ("AOR", 32), ("CALLER", 32), ("SINCE", 22), ("SLEEPING", 14), ("RINGING", 14), ("CALL-ID", 0))
     func names(_ devices: [String]) -> String { devices.isEmpty ? "-" : devices.joined(separator: ",") }
     for call in calls {
         table.row(
-            call.callRef, call.aor, timeText(call.receivedAt), names(call.sleepingDevices), names(call.ringingDevices),
+            call.callRef, call.aor, call.caller, timeText(call.receivedAt), names(call.sleepingDevices),
+            names(call.ringingDevices),
             call.callID)
     }
 }

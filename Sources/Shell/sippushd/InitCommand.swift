@@ -68,7 +68,7 @@ let initCommand = Command(
     }
     let file = try NewFile(path: path, mode: 0o640, replaces: old != nil)
     try file.write(text)
-    // Only the owner of the configuration file and the daemon's group can read it.
+    // Only the owner of the configuration file and the daemon's group can read the file.
     if geteuid() == 0, let group = unsafe getgrnam("sippushd") { try file.give(toGroup: unsafe group.pointee.gr_gid) }
     if old == .other { try keep(path) }
     try file.finish()
@@ -77,14 +77,14 @@ let initCommand = Command(
 
 /// The kind of configuration file that already exists.
 private enum OldConfiguration {
-    /// The file is the sample that the package installs. The sample can be replaced, because it contains no choices of
-    /// an operator.
+    /// The configuration file is the sample that the package installs. The sample configuration file can be replaced,
+    /// because it contains no choices of an operator.
     case sample
     case other
 }
 
 extension Command.Invocation {
-    /// - Throws: an error if the existing file must not be replaced.
+    /// - Throws: an error if the existing configuration file must not be replaced.
     fileprivate func oldConfiguration(at path: String) throws(Command.Failure) -> OldConfiguration? {
         guard unsafe access(path, F_OK) == 0 else { return nil }
         let bytes = try? SettingsFile.bytes(at: path, limit: 1 << 20)
@@ -127,7 +127,8 @@ extension Command.Invocation {
 
 /// Asks for the most important settings on a terminal.
 enum InitQuestions {
-    /// Asks all questions. `ask` returns the answer to a question; if it returns `nil`, the command ends.
+    /// Asks all questions of `sippushd init`. The closure `ask` returns the answer to a question; if it returns `nil`,
+    /// the command ends.
     static func answers(by ask: (String) -> String?) throws(Command.Failure) -> NewSettings {
         func answer(_ question: String) throws(Command.Failure) -> String {
             guard let text = ask(question) else { throw .failed("a question got no answer, so no file is written") }
@@ -180,7 +181,7 @@ enum InitQuestions {
     }
 }
 
-/// Gives the old file a second name, before the new file takes its name.
+/// Gives the old configuration file a second name, before the new file takes its name.
 private func keep(_ path: String) throws(Command.Failure) {
     let copy = path + ".old"
     _ = unsafe unlink(copy)

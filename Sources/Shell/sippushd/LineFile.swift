@@ -7,7 +7,7 @@ func systemReason() -> String { unsafe String(cString: strerror(errno)) }
 struct LineFile: ~Copyable {
     enum Line: Hashable {
         case bytes([UInt8])
-        /// The line was longer than ``limit``, and was skipped.
+        /// A line was longer than ``limit`` bytes, and was skipped.
         case tooLong
     }
 
@@ -34,7 +34,7 @@ struct LineFile: ~Copyable {
         while try fill() {
             let rest = chunk[place...]
             let end = rest.firstIndex(of: UInt8(ascii: "\n"))
-            // The limit has one byte more than a line may have, for a carriage return.
+            // The maximum length of a line includes one byte more, for a carriage return.
             if line.count + (end ?? rest.endIndex) - place > Self.limit + 1 { isTooLong = true }
             if !isTooLong { line += rest[..<(end ?? rest.endIndex)] }
             place = end.map { $0 + 1 } ?? chunk.endIndex
@@ -51,7 +51,7 @@ struct LineFile: ~Copyable {
 
     /// Reads the next bytes of the file when the previous bytes are used up.
     ///
-    /// - Returns: whether the file has more bytes.
+    /// - Returns: whether more bytes of the file follow.
     private mutating func fill() throws(Command.Failure) -> Bool {
         guard place == chunk.count, !isAtEnd else { return place < chunk.count }
         var bytes = [UInt8](repeating: 0, count: 65_536)

@@ -11,7 +11,7 @@ enum ManPage: String, CaseIterable {
     /// Returns the manual page in the language of man(7).
     ///
     /// - Parameter date: the date of the page, such as `2026-11-26`.
-    /// - Returns: the lines of the page.
+    /// - Returns: the lines of the manual page.
     func text(date: String) -> String {
         let source = "sippushd \(Version.current)"
         switch self {
@@ -26,8 +26,8 @@ enum ManPage: String, CaseIterable {
         }
     }
 
-    /// The date of the build (`SOURCE_DATE_EPOCH`) if this variable is set, otherwise today. With this variable, two
-    /// builds of one commit create the same page.
+    /// The date of the build (`SOURCE_DATE_EPOCH`) if the variable is set; if it is not set, today. If
+    /// `SOURCE_DATE_EPOCH` is set, two builds of one commit create the same page.
     static var date: String {
         let epoch = ProcessInfo.processInfo.environment["SOURCE_DATE_EPOCH"].flatMap(Double.init)
         let date = epoch.map { Date(timeIntervalSince1970: $0) } ?? Date()

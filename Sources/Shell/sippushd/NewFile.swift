@@ -1,13 +1,13 @@
 import Glibc
 import Reactor
 
-/// A file that this program creates and that only its owner can read. The file gets its name when it is complete and on
-/// the disk.
+/// A file that the program creates and that only its owner can read. The new file gets its name only when the file is
+/// complete and on the disk.
 ///
-/// An incomplete file has no name, so a killed program leaves no file. On file systems without unnamed files, the
-/// incomplete file is called `.NAME.PID.partial`.
+/// An incomplete file has no name, so a killed program leaves no file behind. On file systems without unnamed files,
+/// the incomplete file is called `.NAME.PID.partial`.
 ///
-/// Another user who can write to the folder cannot make the program write to another place, because the file is new and
+/// Another user who can write to the folder cannot redirect the program to another place, because the file is new and
 /// no link is followed.
 final class NewFile {
     private let path: String
@@ -21,9 +21,9 @@ final class NewFile {
     /// - Parameters:
     ///   - path: the path of the file, at which no file may exist unless `replaces` is true.
     ///   - mode: the file's access rights.
-    ///   - replaces: whether an existing file at this path is replaced at the end.
+    ///   - replaces: whether an existing file at the path is replaced at the end.
     ///   - hasName: whether the file has a name from the beginning, as on file systems without unnamed files.
-    /// - Throws: a sentence that names the file.
+    /// - Throws: an error that names the file, if the file cannot be written.
     init(
         path: String, mode: mode_t = 0o600, replaces: Bool = false, hasName: Bool = false
     ) throws(Command.Failure) {
@@ -58,7 +58,7 @@ final class NewFile {
         if waiting.count >= 65_536 { try flush() }
     }
 
-    /// Gives the file to a group. The group can read the file if the file's mode allows it.
+    /// Sets the group that owns the file. If the file's mode allows it, the group can read the file.
     func give(toGroup group: gid_t) throws(Command.Failure) {
         guard fchown(descriptor, uid_t.max, group) == 0 else { throw failure() }
     }

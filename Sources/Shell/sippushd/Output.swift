@@ -1,8 +1,9 @@
+import Control
 import Glibc
 import Telemetry
 
-// The functions of this file escape all output, because outputs have values from callers, phones and providers, and a
-// terminal obeys control characters. No other file prints; `etc/rule-gate` checks this.
+// The functions of `Output` escape all output, because outputs have values from callers, phones and providers, and a
+// terminal obeys control characters. No file except `Output` prints; `etc/rule-gate` checks that no other file prints.
 
 /// Prints one line.
 func say(_ line: String) { print(TerminalText.escaped(line)) }
@@ -14,16 +15,16 @@ func say(text: String) { print(TerminalText.escapedLines(text), terminator: "") 
 
 func say(json: String) { print(TerminalText.escapedJSON(json)) }
 
-/// Writes waiting output, so that a pipe gets each line at once.
+/// Writes waiting output immediately, so that a pipe gets each line without delay.
 func flushOutput() { fflush(nil) }
 
-/// Clears the terminal; a file or a terminal without control sequences gets an empty line instead.
+/// Clears the terminal; a file, or a terminal without control sequences, gets an empty line instead.
 func clearScreen() {
     let kind = unsafe getenv("TERM").map { unsafe String(cString: $0) } ?? "dumb"
     print(isatty(STDOUT_FILENO) == 1 && kind != "dumb" ? "\u{1B}[H\u{1B}[J" : "\n", terminator: "")
 }
 
-/// Asks a question on the terminal.
+/// Prints a question on the terminal, and reads the answer.
 ///
 /// - Returns: the answer without blanks at both ends; `nil` at the end of the input.
 func ask(_ question: String) -> String? {
@@ -51,11 +52,11 @@ func complain(_ lines: [String]) {
     }
 }
 
-/// Prints rows under column heads. All columns except the last have a fixed width.
+/// Prints a table: rows under column heads. All columns except the last have a fixed width.
 struct Table {
     private let columns: [(head: String, width: Int)]
 
-    /// Prints the column heads.
+    /// Prints the heads of the table's columns.
     init(_ columns: (head: String, width: Int)...) {
         self.columns = columns
         row(columns.map(\.head))

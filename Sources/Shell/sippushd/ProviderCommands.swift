@@ -34,7 +34,7 @@ let providerListCommand = Command(
 }
 
 extension CredentialReport {
-    /// The state of the credentials in words; `nil` before the first trial.
+    /// The state of an app's credentials in words; `nil` before the first trial.
     fileprivate var words: String? {
         let time = since.map { " since \(timeText($0))" } ?? ""
         let because = reason.map { ": \($0)" } ?? ""
@@ -50,7 +50,7 @@ extension CredentialReport {
 }
 
 extension ProviderReport {
-    /// The state that an operator has set; `nil` while the provider is enabled.
+    /// The state of a provider that an operator has set; `nil` while the provider is enabled.
     fileprivate var state: String? { !isEnabled ? "off" : isPaused ? "paused" : nil }
 }
 

@@ -79,7 +79,7 @@ let checkConfigCommand = Command(
             text: DaemonSettings.manual(
                 title: "Settings",
                 introduction:
-                    "This page describes every key of the configuration file. The daemon's program generates this page. The column *Taken at* says when a change takes effect. Instead of a file name, a setting can have the value `credential:NAME`, which stands for a file that systemd passes (LoadCredential=)."
+                    "This page describes every key of the configuration file. The daemon's program generates this page. The column *Taken at* says whether a change takes effect at SIGHUP or only at a restart. Instead of a file name, a setting can have the value `credential:NAME`, which stands for a file that systemd passes to the service (LoadCredential=)."
             ))
         return
     }

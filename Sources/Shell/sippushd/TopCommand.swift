@@ -31,7 +31,7 @@ enum TopText {
         var samples: [String: Double]
         var held: [HeldCallReport]
         var slowest: [SlowPush]
-        /// The time of the monotonic clock in seconds.
+        /// The time of the samples by the monotonic clock, in seconds.
         var time: Double
     }
 

@@ -34,9 +34,9 @@ let traceCommand = Command(
     }
 }
 
-/// The lines of a trace: one for each message or push, as rungs of a ladder between the other side and the daemon.
+/// The lines of a trace: one for each message or push, as rungs of a ladder between the peer and the daemon.
 enum TraceText {
-    /// The time between two looks, in microseconds.
+    /// The time after which the command fetches the events of a trace again, in microseconds.
     static let pause: UInt32 = 200_000
 
     static func lines(of event: TraceEvent) -> [String] {

@@ -52,7 +52,7 @@ extension Table {
 }
 
 extension UpstreamUserReport {
-    /// The state of the user at the PBX in words, with the reason and the advice if there is a problem.
+    /// The state of the user at the PBX in words; if there is a problem, with the reason and the advice.
     var meaning: String {
         let time = timeText(since)
         guard let reason else { return "known at the PBX since \(time)" }

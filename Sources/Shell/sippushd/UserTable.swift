@@ -3,7 +3,7 @@ import Control
 import ProxyRuntime
 import Registration
 
-/// The rows of a CSV file of users. Each row is checked alone, except that no user may occur in two rows.
+/// The rows of a CSV file of users. Each row of the file is checked alone, except that no user may occur in two rows.
 struct UserTable {
     /// The reason why a row is refused, as a sentence without passwords and hashes.
     struct Refusal: Error, Hashable {
@@ -53,7 +53,8 @@ struct UserTable {
         for name in try Self.texts(head.starts(with: mark) ? Array(head.dropFirst(mark.count)) : head) {
             guard let column = Column(named: name) else {
                 let hint = name.contains(";") || name.contains("\t") ? "; fields are separated by commas" : ""
-                // The error does not show a first line without column names, because it may be a user with a password.
+                // The error text does not show a first line without column names, because the line may be a user with a
+                // password.
                 throw Refusal(
                     "the first line must name the columns, such as user,domain,password: column \(columns.count + 1) is unknown\(hint)"
                 )
@@ -70,7 +71,7 @@ struct UserTable {
         (self.columns, self.realms, self.takesMD5) = (columns, realms, takesMD5)
     }
 
-    /// Reads the user of a row. `line` is the row's number in the file.
+    /// Reads the user in one row of the user file. The parameter `line` is the row's number in the file.
     mutating func user(_ row: [UInt8], line: Int) throws(Refusal) -> UserCredentials {
         guard lines.count < Self.rowLimit else {
             throw Refusal("a file may have at most \(Self.rowLimit) users; divide the file")
@@ -119,7 +120,7 @@ struct UserTable {
         return (name, known.lowercased())
     }
 
-    /// Returns the daemon's domain with this name, without regard to upper and lower case.
+    /// Returns the daemon's domain with the given name, regardless of upper and lower case.
     private func known(_ domain: String) -> String? {
         realms.domains.first { $0.lowercased() == domain.lowercased() }
     }
@@ -169,7 +170,7 @@ struct UserTable {
         return text.lowercased()
     }
 
-    /// Returns the fields of a line as texts.
+    /// Returns the fields of a line of the user file as texts.
     private static func texts(_ line: [UInt8]) throws(Refusal) -> [String] {
         let fields: [[UInt8]]
         do throws(CSV.Fault) { fields = try CSV.fields(of: line) } catch { throw Refusal(error.sentence) }

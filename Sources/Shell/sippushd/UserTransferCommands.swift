@@ -29,7 +29,7 @@ private final class UserImport {
     private let isDryRun: Bool
     private var file: LineFile
     private var table: UserTable
-    /// The number of the last line that was read.
+    /// The number of the last line of the user file that was read.
     private var line = 1
     private var batch: [UserCredentials] = []
     private var stored = 0
@@ -89,7 +89,8 @@ private final class UserImport {
         }
     }
 
-    /// Stores the batch. Each batch looks for the daemon again, because a daemon may start or stop during the import.
+    /// Stores the batch of users. Before each batch, the command looks for the daemon again, because a daemon may start
+    /// or stop during the import.
     private func store() async throws(Command.Failure) {
         let full = UserBatch(users: batch)
         guard !full.users.isEmpty else { return }

@@ -1,20 +1,20 @@
 import JSON
 
-/// A plan by which the sandbox makes the pushes to a token fail.
+/// A failure plan, by which the push sandbox makes pushes to a push token fail.
 struct FailurePlan {
-    /// The HTTP status of the answer. If the status is 200 and there is no reason, the sandbox checks the push as
-    /// usual.
+    /// The HTTP status of the sandbox's answer. If the status is 200 and the failure plan has no reason, the sandbox
+    /// checks the push as usual.
     var status: Int?
-    /// The provider's reason for the refusal. If the plan has no reason, the sandbox uses the usual reason for the
-    /// status.
+    /// The provider's reason for the refusal. If the failure plan has no reason, the sandbox uses the usual reason for
+    /// the status.
     var reason: String?
     /// The timestamp in APNs' answer with status 410, in milliseconds.
     var timestamp: Int64?
-    /// The number of pushes to which the plan applies; `nil` for all pushes to the token.
+    /// The number of pushes to which the failure plan applies; `nil` for all pushes to the token.
     var times: Int64?
     var delay: Duration = .zero
     var fault: SandboxAnswer.Fault?
-    /// The value of the header field Retry-After, in seconds.
+    /// The value in seconds of the header field Retry-After in the sandbox's answer.
     var retryAfter: Int64?
     /// The token that replaces the token of the push, as FCM's legacy interface returns it.
     var registrationID: String?
@@ -24,7 +24,8 @@ struct FailurePlan {
         self.reason = reason
     }
 
-    /// Reads a plan from the body of a `PUT`. If a member is unknown or out of range, the error contains its name.
+    /// Reads a failure plan from the body of a `PUT`. If a member of the failure plan is unknown or out of range, the
+    /// error contains the member's name.
     init(json bytes: [UInt8]) throws(Fault) {
         guard let members = JSONValue.object(in: bytes)?.members else { throw Fault(member: "no object") }
         for member in members {
@@ -61,6 +62,6 @@ struct FailurePlan {
         return text.isEmpty ? nil : text
     }
 
-    /// Whether the sandbox refuses the push, even if it is correct.
+    /// Whether the failure plan makes the sandbox refuse the push, even if the push is correct.
     var isRefusal: Bool { status.map { $0 != 200 || reason != nil } ?? (reason != nil) }
 }

@@ -10,7 +10,7 @@ package struct FeedbackList {
         var token: [UInt8]
 
         /// The record in the format of Apple's feedback service: 4 bytes of time, 2 bytes for the token's length, and
-        /// the token. Integers are big-endian.
+        /// the token. In a record of Apple's feedback service, integers are big-endian.
         var bytes: [UInt8] {
             [24, 16, 8, 0].map { UInt8(truncatingIfNeeded: time >> $0) }
                 + [UInt8(truncatingIfNeeded: token.count >> 8), UInt8(truncatingIfNeeded: token.count)] + token
@@ -18,9 +18,9 @@ package struct FeedbackList {
     }
 
     private var entries: [Entry] = []
-    /// How many bytes the imitated service sends at a time; `nil` if it sends all bytes together.
+    /// How many bytes the imitated feedback service sends at a time; `nil` if it sends all bytes together.
     package private(set) var slice: Int?
-    /// How many bytes of an incomplete record the service sends after the complete records.
+    /// How many bytes of an incomplete record the imitated feedback service sends after the complete records.
     private var partial = 0
 
     private static let entryLimit = 10_000
@@ -28,7 +28,7 @@ package struct FeedbackList {
 
     package init() {}
 
-    /// All bytes that the next client gets.
+    /// All bytes that the next client of the feedback service gets.
     package var bytes: [UInt8] {
         let whole = entries.flatMap(\.bytes)
         let more = Entry(time: entries.last?.time ?? 0, token: [UInt8](repeating: 0xFF, count: 32))
@@ -36,8 +36,8 @@ package struct FeedbackList {
     }
 
     /// Adds the records of a JSON object in the form
-    /// `{"records":[{"token":HEX,"time":SECONDS}],"slice":BYTES,"partial":BYTES}`. If a member is unknown or out of
-    /// range, the error contains its name.
+    /// `{"records":[{"token":HEX,"time":SECONDS}],"slice":BYTES,"partial":BYTES}`. If a member of the JSON object is
+    /// unknown or out of range, the error contains the member's name.
     mutating func add(json bytes: [UInt8]) throws(FailurePlan.Fault) {
         guard let members = JSONValue.object(in: bytes)?.members else { throw FailurePlan.Fault(member: "no object") }
         for member in members {

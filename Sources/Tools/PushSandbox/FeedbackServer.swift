@@ -6,7 +6,7 @@ import Timekeeping
 /// Imitates Apple's feedback service, which existed until 2021. A client with the app's certificate gets all records,
 /// and the server then empties its list.
 ///
-/// The server is used on its event loop only.
+/// Only its event loop uses the feedback server.
 package final class FeedbackServer {
     private let loop: EventLoop
     private let semantics: ProviderSemantics
@@ -21,7 +21,8 @@ package final class FeedbackServer {
     }
 
     private static let connectionLimit = 100
-    /// The pause between two slices of the list. Because of the pause, each slice is sent in a TLS record of its own.
+    /// The pause between two slices of the feedback list. Because of the pause, each slice is sent in a TLS record of
+    /// its own.
     private static let pause: Duration = .milliseconds(1)
     private static let outputLimit = 8 << 20
 
@@ -36,7 +37,7 @@ package final class FeedbackServer {
         for peer in peers.values { peer.connection.close() }
     }
 
-    /// Starts to listen on an address. `context` must ask clients for a certificate.
+    /// Starts to listen on an address. The TLS context `context` must ask clients for a certificate.
     ///
     /// - Returns: the address; for port 0, with the port that the kernel has chosen.
     package func listen(_ endpoint: Endpoint, _ context: TLSContext) throws(SystemError) -> Endpoint {

@@ -1,23 +1,25 @@
 import HTTP2
 import Reactor
 
-/// The HTTP/2 session of one connection. The session is used on the event loop of its connection only.
+/// The HTTP/2 session of one connection to the push sandbox. Only the event loop of its connection uses the session.
 final class HTTP2Session {
     private let server: HTTP2Server
     let connection: StreamConnection
     private let received: (SandboxRequest, Int32) -> Void
     /// The maximum number of streams that applies after the first accepted push; `nil` if it applies already.
     private var laterLimit: Int?
-    /// The id of the first stream that a GOAWAY refused. Requests on this stream and on later streams are not
-    /// processed.
+    /// The id of the first HTTP/2 stream that a GOAWAY refused. Requests on the refused stream and on later streams are
+    /// not processed.
     private var firstRefused = Int32.max
-    /// Whether a GOAWAY was sent. After a GOAWAY, the client closes the connection when it has read all answers. If the
-    /// sandbox closed the connection, answers could get lost.
+    /// Whether the sandbox has sent a GOAWAY. After a GOAWAY, the client closes the connection when it has read all
+    /// answers. The push sandbox waits until the client closes the connection, because otherwise answers could get
+    /// lost.
     private var isLeaving = false
-    /// Whether requests are being passed to `received` now. Answers to these requests are sent together afterwards.
+    /// Whether the session passes requests to `received` now. Answers to the passed requests are collected, and are
+    /// then sent together.
     private var isTaking = false
 
-    /// Starts an HTTP/2 session. `received` gets each complete request and the id of its stream.
+    /// Starts an HTTP/2 session. The closure `received` gets each complete request and the id of its stream.
     init?(
         _ connection: StreamConnection, streams: StreamLimits = StreamLimits(),
         received: @escaping (SandboxRequest, Int32) -> Void
@@ -36,8 +38,8 @@ final class HTTP2Session {
 
     /// Processes bytes that the client has sent.
     ///
-    /// - Returns: whether the connection may continue. If the result is false, the connection must be closed after all
-    ///   output was sent.
+    /// - Returns: whether the connection may continue; if false, the connection must be closed after all output was
+    ///   sent.
     func take(_ bytes: Span<UInt8>) -> Bool {
         let goesOn = server.received(bytes)
         isTaking = true
@@ -61,8 +63,8 @@ final class HTTP2Session {
         if !isTaking { flush() }
     }
 
-    /// Sends a GOAWAY, so that the client sends no more requests on this connection. If `number` is given, the request
-    /// on this stream was not processed.
+    /// Sends a GOAWAY, so that the client sends no more requests on the connection. If `number` is given, the request
+    /// on the stream `number` was not processed.
     func goAway(refusing number: Int32?) {
         isLeaving = true
         if let number { firstRefused = min(firstRefused, number) }
@@ -80,7 +82,7 @@ final class HTTP2Session {
 
 extension SandboxRequest {
     fileprivate init(_ request: HTTP2Server.Request, connection: UInt64) {
-        // `fields` does not contain the pseudo-header field `:authority`, so the host is added here.
+        // The array `fields` does not contain the pseudo-header field `:authority`, so the host is added separately.
         self.init(
             method: request.method, target: request.path, fields: [(":authority", request.authority)] + request.fields,
             body: request.body, version: "h2", connection: connection)

@@ -76,7 +76,8 @@ extension ProviderSemantics {
         if let collapse = headers["apns-collapse-id"], collapse.utf8.count > 64 { return "BadCollapseId" }
         guard let topic = headers["apns-topic"], !topic.isEmpty else { return "MissingTopic" }
         guard topic.utf8.count <= 255, topic.utf8.allSatisfy({ (0x21...0x7E).contains($0) }) else { return "BadTopic" }
-        // Apple requires `apns-push-type` since iOS 13. A push without this header field counts as an alert.
+        // Apple requires `apns-push-type` since iOS 13. The push sandbox treats an APNs push without the header field
+        // `apns-push-type` as an alert.
         let kind = headers["apns-push-type"] ?? "alert"
         guard Self.pushTypes.contains(kind) else { return "InvalidPushType" }
         if let topics {
@@ -88,8 +89,8 @@ extension ProviderSemantics {
         return nil
     }
 
-    /// Why the credential is refused; `nil` if it is valid. A valid credential is the word `bearer` and a JSON web
-    /// token that is at most an hour old and signed by the known key.
+    /// Why the credential for APNs is refused; `nil` if the credential is valid. A valid APNs credential is the word
+    /// `bearer` and a JSON web token that is at most an hour old and signed by the known key.
     private func apnsCredentialComplaint(_ authorization: String?) -> String? {
         guard let authorization else { return "MissingProviderToken" }
         let words = authorization.split(separator: " ")

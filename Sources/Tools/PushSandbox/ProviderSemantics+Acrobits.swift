@@ -39,7 +39,7 @@ extension ProviderSemantics {
         return answer
     }
 
-    /// Why the request is not a valid push request; `nil` if it is valid.
+    /// Why the request is not a valid push request; `nil` if the request is valid.
     private static func requestComplaint(
         _ request: SandboxRequest, _ push: MediatorPush?, isForm: Bool
     ) -> String? {
@@ -66,7 +66,7 @@ extension ProviderSemantics {
         if verb == genericVerb {
             return push.texts["Message"]?.isEmpty == false ? nil : "Message is missing"
         }
-        // The older form requires a selector only for text messages.
+        // The older HTML form requires a selector only for text messages.
         guard !push.isForm || verb == "NotifyTextMessage" else { return nil }
         return push.texts["Selector"]?.isEmpty == false ? nil : "Selector is missing"
     }
@@ -87,7 +87,8 @@ extension ProviderSemantics {
     /// The values of a push request, read from JSON or from an HTML form.
     private struct MediatorPush {
         var texts: [String: String] = [:]
-        /// The first member whose value has a wrong type. All values are texts, but `Badge` may be a whole number.
+        /// The first member whose value has a wrong type. All members of a push request are texts, but `Badge` may be a
+        /// whole number.
         var wrongMember: String?
         let isForm: Bool
 

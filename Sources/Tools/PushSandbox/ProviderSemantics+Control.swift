@@ -45,7 +45,7 @@ extension ProviderSemantics {
         }
     }
 
-    /// Changes the feedback list: a PUT replaces the list, and a POST adds records to it.
+    /// Changes the feedback list: a PUT replaces the list, and a POST adds records to the list.
     private func putFeedback(_ request: SandboxRequest) -> SandboxAnswer {
         do throws(FailurePlan.Fault) {
             var list = request.method == "POST" ? feedback : FeedbackList()

@@ -29,7 +29,7 @@ extension ProviderSemantics {
             answer = SandboxAnswer(
                 status: 200, json: .members([("name", .string("projects/\(project)/messages/\(id)"))]))
         case .refused(let refusal):
-            // A failure plan has Apple's status 410 for a dead token, and Google answers 404 for a dead token.
+            // A failure plan of the sandbox has Apple's status 410 for a dead token, but Google's server answers 404.
             let status = refusal.status == 410 ? 404 : refusal.status
             let word =
                 refusal.reason.isEmpty || refusal.status == 410 ? Self.usualReason(for: status) : refusal.reason
@@ -91,9 +91,9 @@ extension ProviderSemantics {
         return nil
     }
 
-    /// Why the data of a message are refused; `nil` if they are accepted. Keys and values of the data must be strings
-    /// with at most 4096 bytes together. Keys that Google reserves are refused.
-    private static func dataComplaint(_ data: JSONValue?, _ name: String) -> String? {
+    /// Why the data of a message are refused; `nil` if the data are accepted. Keys and values of the data must be
+    /// strings with at most 4096 bytes together. Keys in the data of a message that Google reserves are refused.
+    static func dataComplaint(_ data: JSONValue?, _ name: String) -> String? {
         guard let data else { return nil }
         guard let members = data.members else { return "\(name): an object is expected" }
         var count = 0
@@ -112,7 +112,7 @@ extension ProviderSemantics {
     }
 
     /// Whether the value is a duration such as `28s` or `3.5s`, of at most four weeks and with at most nine decimals.
-    private static func isDuration(_ value: JSONValue) -> Bool {
+    static func isDuration(_ value: JSONValue) -> Bool {
         guard let text = value.string, text.utf8.last == UInt8(ascii: "s") else { return false }
         let parts = text.dropLast().split(separator: ".", omittingEmptySubsequences: false)
         guard (1...2).contains(parts.count), let whole = parts.first.flatMap({ Int64($0) }),
@@ -194,8 +194,8 @@ extension ProviderSemantics {
         guard claims["scope"]?.string?.split(separator: " ").contains(Self.scope[...]) == true else {
             return "scope does not have \(Self.scope)"
         }
-        // The sandbox checks only the path of the audience, and not the scheme and host, because it has several
-        // addresses.
+        // The sandbox checks only the path of the token's audience, and not scheme and host, because the sandbox has
+        // several addresses.
         guard claims["aud"]?.string?.hasSuffix("/token") == true else { return "aud is not this token service" }
         let now = clock() / 1000
         guard let made = claims["iat"]?.integer, let end = claims["exp"]?.integer, made <= now + 300, end > now,

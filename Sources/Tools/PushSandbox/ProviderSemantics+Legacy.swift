@@ -3,7 +3,8 @@ import JSON
 /// Imitates FCM's legacy interface, `POST /fcm/send`, which answers with status 200 even if a push failed.
 extension ProviderSemantics {
     private static let recipientLimit = 1000
-    /// The push token to which the daemon sends trial pushes to test its server key. No device has this token.
+    /// The push token to which the daemon sends trial pushes to test its server key. No device has the push token for
+    /// trial pushes.
     private static let nobody = "sippushd-trial"
 
     func legacy(_ request: SandboxRequest) -> SandboxAnswer {
@@ -19,7 +20,8 @@ extension ProviderSemantics {
         }
         let complaint = message.flatMap(Self.complaint)
         var effects = Effects()
-        // If a failure plan has a status that does not concern a single token, the whole answer gets this status.
+        // If a failure plan has a status that does not concern a single token, the whole answer gets the status of the
+        // failure plan.
         var status = 200
         var renewed: Int64 = 0
         let results = Self.recipients(of: message).map { token -> (token: String, error: String?, result: JSONValue) in
@@ -69,7 +71,8 @@ extension ProviderSemantics {
         return nil
     }
 
-    /// The push tokens to which a message is sent. If the message has no recipient, the list has one empty token.
+    /// The push tokens to which a message is sent. If the message has no recipient, the list of tokens has one empty
+    /// token.
     private static func recipients(of message: JSONValue?) -> [String] {
         if let several = message?["registration_ids"]?.array, !several.isEmpty {
             return several.map { $0.string ?? "" }
@@ -77,8 +80,8 @@ extension ProviderSemantics {
         return [message?["to"]?.string ?? message?["condition"]?.string ?? ""]
     }
 
-    /// Why the parameters of the message are refused; `nil` if they are accepted. The number 10 is accepted as
-    /// priority, because ECSS-10 sends it.
+    /// Why the parameters of the message are refused; `nil` if the parameters are accepted. The number 10 is accepted
+    /// as a priority, because ECSS-10 sends this number.
     private static func complaint(about message: JSONValue) -> String? {
         if let ttl = message["time_to_live"] {
             guard let seconds = ttl.integer, (0...ttlLimit).contains(seconds) else { return "InvalidTtl" }
@@ -98,8 +101,8 @@ extension ProviderSemantics {
     /// The legacy interface's error code for one recipient; empty if the whole answer has an error status.
     private static func word(for refusal: Refusal) -> String {
         switch refusal.status {
-        // A failure plan can have Apple's status (410) or Google's status (404) for a dead token. In both cases, the
-        // legacy interface reports `NotRegistered`.
+        // A failure plan can have Apple's status (410) or Google's status (404) for a dead token. For both statuses of
+        // a dead token, the legacy interface reports `NotRegistered`.
         case 404, 410: "NotRegistered"
         case 200: refusal.reason
         default: ""

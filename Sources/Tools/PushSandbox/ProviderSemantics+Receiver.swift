@@ -2,8 +2,8 @@ import Crypto
 import JSON
 import Timekeeping
 
-/// Imitates an application server that gets webhooks, and an operator's own push server. `/hook/NAME` accepts any HTTP
-/// method.
+/// Imitates an application server that gets webhooks, and an operator's own push server. The path `/hook/NAME` accepts
+/// any HTTP method.
 extension ProviderSemantics {
     private static let signatureHeader = "sippushd-signature"
 

@@ -61,8 +61,8 @@ extension ProviderSemantics {
 
     // MARK: Checking
 
-    /// Why the push is refused; `nil` if it is accepted. If the push is accepted, the function stores its decrypted
-    /// body in `text`.
+    /// Why the web push is refused; `nil` if the push is accepted. If the web push is accepted, the function stores its
+    /// decrypted body in `text`.
     private func webPushRefusal(_ request: SandboxRequest, _ id: String, _ text: inout [UInt8]) -> Refusal? {
         func refusal(_ status: Int, _ reason: String, _ message: String = "") -> Refusal {
             Refusal(status: status, reason: reason, message: message)
@@ -127,8 +127,8 @@ extension ProviderSemantics {
         case forbidden(String)
     }
 
-    /// Why the credential `vapid t=TOKEN, k=KEY` is refused; `nil` if it is valid. A valid token is signed by the key
-    /// `k` for this service, and expires within a day.
+    /// Why the credential `vapid t=TOKEN, k=KEY` is refused; `nil` if the credential is valid. A valid VAPID token is
+    /// signed by the key `k` for the imitated service, and expires within a day.
     private func senderComplaint(
         _ request: SandboxRequest, _ subscription: WebPushSubscription?
     ) -> SenderComplaint? {
@@ -158,7 +158,7 @@ extension ProviderSemantics {
     // MARK: Subscribing
 
     /// Answers `PUT /sandbox/subscriptions/ID`, which creates a subscription. If the body is `{"vapid":KEY}`, the
-    /// subscription accepts only pushes that are signed with this key.
+    /// subscription accepts only pushes that are signed with the key.
     func putSubscription(_ request: SandboxRequest, id: String) -> SandboxAnswer {
         func refusal(_ status: Int, _ error: JSONValue) -> SandboxAnswer {
             SandboxAnswer(status: status, json: .members([("error", error)]))

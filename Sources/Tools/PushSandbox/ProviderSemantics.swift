@@ -5,22 +5,22 @@ import JSON
 /// Imitates push providers and receivers of webhooks. The imitation checks requests like the real providers, records
 /// pushes, and makes pushes fail as tests demand.
 ///
-/// This type performs no input or output: it takes a request and returns an answer. Only one thread uses an object of
-/// this class.
+/// ``ProviderSemantics`` performs no input or output: it takes a request and returns an answer. Only one thread uses a
+/// ``ProviderSemantics``.
 package final class ProviderSemantics {
     package internal(set) var records: [PushRecord] = []
     package var recorded: (PushRecord) -> Void = { _ in }
     /// The requests that only tested credentials and reached no device.
     package internal(set) var trials: [PushRecord] = []
-    /// The topics for which the APNs key is valid; `nil` if it is valid for all topics.
+    /// The topics for which the APNs key is valid; `nil` if the key is valid for all topics.
     package var topics: Set<String>?
-    /// The Firebase projects for which the service account is valid; `nil` if it is valid for all projects.
+    /// The Firebase projects for which the service account is valid; `nil` if the account is valid for all projects.
     package var projects: Set<String>?
     /// The origin in the URLs of web push subscriptions, `https://HOST:PORT`. If the origin is `nil`, the URL has the
     /// address at which the subscription was requested.
     package var webPushOrigin: String?
-    /// The secrets with which webhooks must be signed: each webhook with one of them. If the list is empty, signatures
-    /// are not checked.
+    /// The secrets with which webhooks must be signed: each webhook with one of these secrets. If the list of secrets
+    /// is empty, signatures are not checked.
     package var webhookSecrets: [[UInt8]] = []
 
     var plans: [String: FailurePlan] = [:]
@@ -40,13 +40,13 @@ package final class ProviderSemantics {
     static let accessTokenLimit = 10_000
     static let subscriptionLimit = 10_000
 
-    /// Creates an imitation of all providers.
+    /// Creates an imitation of all push providers.
     ///
     /// - Parameters:
-    ///   - apnsKey: the key that must have signed the tokens for APNs; if it is `nil`, only the form of the tokens is
-    ///     checked.
-    ///   - accountKey: the key that must have signed the assertions for Google's token service; if it is `nil`, only
-    ///     the form of the assertions is checked.
+    ///   - apnsKey: the key that must have signed the tokens for APNs; if the key is `nil`, only the form of the tokens
+    ///     is checked.
+    ///   - accountKey: the key that must have signed the assertions for Google's token service; if the key is `nil`,
+    ///     only the form of the assertions is checked.
     ///   - clock: returns the present time in Unix milliseconds.
     package init(apnsKey: ProviderKey? = nil, accountKey: ProviderKey? = nil, clock: @escaping () -> Int64) {
         self.apnsKey = apnsKey
@@ -61,7 +61,8 @@ package final class ProviderSemantics {
             return apns(request, token: path.count == 3 ? path[2] : "")
         }
         if path.count == 4, path.starts(with: ["v1", "projects"]), path[3] == "messages:send" {
-            return fcm(request, project: path[2])
+            return Self.isForRuStore(request)
+                ? ruStore(request, project: path[2]) : fcm(request, project: path[2])
         }
         if path == ["fcm", "send"] { return legacy(request) }
         if path == ["token"] { return grant(request) }
@@ -81,14 +82,14 @@ package final class ProviderSemantics {
         var message = ""
         var timestamp: Int64?
 
-        /// Whether the failure plan of the push answers it with success, for example with the status 201.
+        /// Whether the failure plan of the push answers the push with success, for example with the status 201.
         var isSuccess: Bool { (200..<300).contains(status) && reason.isEmpty }
     }
 
     /// The sandbox's decision about one push.
     enum Verdict {
         /// The push was accepted, and its answer contains `id`. The value `registrationID` is a new token for later
-        /// pushes; `nil` if the plan sets none.
+        /// pushes; `nil` if the failure plan sets none.
         case accepted(id: String, registrationID: String? = nil)
         case refused(Refusal)
     }
@@ -110,8 +111,8 @@ package final class ProviderSemantics {
             return answer
         }
 
-        /// Adds the effects of another push in the same request. If two plans have different effects, the worse effect
-        /// applies.
+        /// Adds the effects of another push in the same request. If the plans of two pushes have different effects, the
+        /// worse effect applies.
         mutating func add(_ other: Effects) {
             fault = fault ?? other.fault
             delay = max(delay, other.delay)
@@ -121,13 +122,13 @@ package final class ProviderSemantics {
     }
 
     /// Decides whether the sandbox accepts a push. An incorrect push is always refused, and does not count among the
-    /// pushes to which a plan applies. For a correct push, the plan for its token decides.
+    /// pushes to which a failure plan applies. For a correct push, the failure plan for its token decides.
     func judge(_ token: String, _ refusal: Refusal?, _ effects: inout Effects) -> Verdict {
         judge([token], refusal, &effects)
     }
 
-    /// Decides whether a push is accepted that has several names, for example a token and a user. The failure plan of
-    /// the first name that has a plan decides.
+    /// Decides whether the sandbox accepts a push that has several names, for example a token and a user. If several
+    /// names of the push have failure plans, the failure plan of the first such name decides.
     func judge(_ names: [String], _ refusal: Refusal?, _ effects: inout Effects) -> Verdict {
         sent += 1
         if let refusal { return .refused(refusal) }
@@ -139,11 +140,11 @@ package final class ProviderSemantics {
         return .refused(Refusal(status: plan.status ?? 400, reason: plan.reason ?? "", timestamp: plan.timestamp))
     }
 
-    /// Returns the plan of the first name that has a plan, and counts that the plan was used. A control request has set
-    /// the plan, or the name itself is a plan, such as `fail-503-...`.
+    /// Returns the failure plan of the first name that has a failure plan, and counts that the failure plan was used. A
+    /// control request has set the failure plan, or the name itself is a failure plan, such as `fail-503-...`.
     private func takePlan(for names: [String]) -> FailurePlan? {
-        // The plan is looked up under the name as written and in lower case, because APNs tokens can be written in
-        // upper or lower case.
+        // The failure plan is looked up under the name as written and in lower case, because APNs tokens can be written
+        // in upper or lower case.
         for key in names.flatMap({ [$0, $0.lowercased()] }) {
             guard var plan = plans[key] else { continue }
             guard let times = plan.times else { return plan }
@@ -172,10 +173,10 @@ package final class ProviderSemantics {
     ///   - token: the token to which the push was sent.
     ///   - type: the kind of push.
     ///   - status: the status of the answer.
-    ///   - reason: why the push was refused; `nil` if it was accepted.
-    ///   - headers: the names of the header fields to record. A name that ends with a hyphen stands for all names that
+    ///   - reason: why the push was refused; `nil` if the push was accepted.
+    ///   - headers: the names of the header fields to record; a name that ends with a hyphen stands for all names that
     ///     begin with it.
-    ///   - body: the text to record instead of the request's body.
+    ///   - body: the text that is recorded instead of the request's body.
     ///   - line: the method and the target of the request, if they can vary.
     ///   - isTrial: whether the request only tests credentials.
     func record(

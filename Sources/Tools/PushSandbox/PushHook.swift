@@ -6,7 +6,7 @@ import Timekeeping
 /// Runs a shell command for each accepted push. The command gets the push in environment variables, so that the shell
 /// executes no part of the push.
 ///
-/// The hook is used on its event loop only. A command that still runs when the program ends is not stopped.
+/// Only its event loop uses the hook. A command that still runs when the program ends is not stopped.
 package final class PushHook {
     private let command: String
     private let loop: EventLoop
@@ -28,7 +28,7 @@ package final class PushHook {
         timer = try LoopTimer(on: loop) { [weak self] in self?.reap() }
     }
 
-    /// Runs the command for a push, either now or, if too many commands are running, later.
+    /// Runs the command for a push: now or, if too many commands are running, later.
     package func pushAccepted(_ record: PushRecord) {
         guard waiting.count < Self.waitingLimit else {
             droppedCount += 1
@@ -55,8 +55,8 @@ package final class PushHook {
         startWaiting()
     }
 
-    /// Starts the command for a push. The command's standard output goes to this program's standard error, because this
-    /// program can write the record of pushes to its standard output.
+    /// Starts the sandbox's command (`--on-push`) for a push. The command's standard output goes to the sandbox's
+    /// standard error, because the sandbox can write the record of pushes to its standard output.
     private func spawn(_ record: PushRecord) -> pid_t? {
         var environment = ProcessInfo.processInfo.environment
         environment["PUSH_SERVICE"] = record.service

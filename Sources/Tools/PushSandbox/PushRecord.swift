@@ -4,7 +4,7 @@ import JSON
 package struct PushRecord: Sendable {
     /// The time at which the push arrived, in Unix milliseconds.
     package var time: Int64
-    /// The name of the imitated service: `apns`, `fcm`, `webpush`, `acrobits` or `http`.
+    /// The name of the imitated service: `apns`, `fcm`, `webpush`, `acrobits`, `rustore` or `http`.
     package var service: String
     /// The interface of the service: `apns`; `v1` or `legacy`; `webpush`; `json` or `form`; `hook`.
     package var interface: String
@@ -12,12 +12,12 @@ package struct PushRecord: Sendable {
     /// token is the name in the path.
     package var token: String
     /// The kind of push: `data.type` or `acme.type` in the payload, Acrobits' verb, or `type` or `event` in a webhook.
-    /// If the push does not contain its kind, the value is `other`.
+    /// If the push does not contain its kind, the value of `type` is `other`.
     package var type: String
     /// The header fields that control the push; for a webhook, selected header fields.
     package var headers: [String: String]
-    /// The first characters of a digest of the credential. If two records have equal characters, their pushes had the
-    /// same credential, so tests can see when the credential changes.
+    /// The first characters of a digest of the push's credential. If two records have equal characters, their pushes
+    /// had the same credential, so tests can see when the credential changes.
     package var credential: String
     /// The body of the push; for web push, the decrypted body.
     package var body: String

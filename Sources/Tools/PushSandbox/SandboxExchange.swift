@@ -5,7 +5,7 @@ import JSON
 /// An HTTP request to the sandbox, over HTTP/1.1 or HTTP/2.
 package struct SandboxRequest: Sendable {
     package let method: String
-    /// The path and query of the request, unchanged.
+    /// The path and query of the request to the sandbox, unchanged.
     package let target: String
     /// The header fields, with names in lower case. For a repeated header field, only the first value is in the
     /// dictionary.
@@ -16,14 +16,15 @@ package struct SandboxRequest: Sendable {
     package let connection: UInt64
     /// The names of the header fields that occur more than once.
     package var repeatedHeaders: Set<String> = []
-    /// Whether the body was longer than ``bodyLimit``, so that its end is missing.
+    /// Whether the body of the request was longer than ``bodyLimit``, so that its end is missing.
     package var isBodyCut = false
-    /// Whether the request is allowed to use the control resources; false for a request to the TLS port.
+    /// Whether the request may use the control resources; false for a request to the TLS port.
     package var mayControl = true
-    /// Whether the request came over TLS.
+    /// Whether the request to the sandbox came over TLS.
     package var isSecure = false
 
-    /// The maximum number of bytes of a body that are kept. No provider accepts a longer body.
+    /// The maximum number of bytes of a request's body that are kept. The sandbox's limit of body sizes; no push
+    /// provider accepts a longer body.
     package static let bodyLimit = 64 << 10
     /// The maximum size in bytes of all header fields together.
     package static let headLimit = 16 << 10
@@ -58,7 +59,7 @@ package struct SandboxRequest: Sendable {
     var path: String { String(target.prefix { $0 != "?" }) }
 
     /// The origin to which the request was sent, such as `https://HOST:PORT`, without the port if it is the default
-    /// port. The result is `nil` if the request contains no host.
+    /// port. If the request contains no host, ``origin`` is `nil`.
     var origin: String? {
         guard let authority = headers[":authority"] ?? headers["host"], !authority.isEmpty else { return nil }
         let usualPort = isSecure ? ":443" : ":80"
@@ -75,7 +76,8 @@ package struct SandboxRequest: Sendable {
     /// The names and values in the query, percent-decoded.
     var query: [String: String] { Self.formValues(Array(target.utf8.drop { $0 != UInt8(ascii: "?") }.dropFirst())) }
 
-    /// The names and values in a query or an HTML form. For a repeated name, only the first value is used.
+    /// The names and values in a query or an HTML form. For a repeated name in a query or form, only the first value is
+    /// used.
     static func formValues(_ text: [UInt8]) -> [String: String] {
         Dictionary(FormText.items(text[...]).map { ($0.name, $0.value) }, uniquingKeysWith: { first, _ in first })
     }
@@ -93,7 +95,7 @@ package struct SandboxAnswer: Sendable {
     package var delay: Duration = .zero
 
     package enum Fault: String, Sendable {
-        /// The server sends a GOAWAY and ends the connection after the answer. If there is no answer, the GOAWAY says
+        /// After the answer, the server sends a GOAWAY and ends the connection. If there is no answer, the GOAWAY says
         /// that the request was not processed.
         case goaway
         /// The server resets the connection and sends no answer.

@@ -19,9 +19,9 @@ package struct StreamLimits: Hashable, Sendable {
 }
 
 /// Listens for pushes on two ports. The TLS port serves HTTP/2, and HTTP/1.1 for clients that do not offer `h2`. The
-/// plain port serves HTTP/1.1 and the control resources.
+/// sandbox's port without TLS serves HTTP/1.1 and the control resources.
 ///
-/// The server is used on its event loop only.
+/// Only its event loop uses the sandbox server.
 package final class SandboxServer {
     private let loop: EventLoop
     private let semantics: ProviderSemantics
@@ -40,8 +40,8 @@ package final class SandboxServer {
     package var connectionCount: Int { listeners.reduce(sessions.count) { $0 + $1.connectionCount } }
 
     private static let sessionLimit = 1000
-    /// How long a connection without requests stays open. The time is long, because clients keep their connections to
-    /// push providers open.
+    /// How long a connection without requests to the sandbox stays open. Connections without requests stay open for a
+    /// long time, because clients keep their connections to push providers open.
     private static let idleTimeout: Duration = .seconds(3600)
     private static let delayLimit = 10_000
 
@@ -150,8 +150,8 @@ package final class SandboxServer {
 }
 
 extension HTTPReply {
-    /// Sends an answer over HTTP/1.1. If the answer has the status 0, the connection is closed instead. For the fault
-    /// `goaway`, the connection ends after the answer.
+    /// Sends an answer of the push sandbox over HTTP/1.1. If the status of an answer is 0, the connection is closed
+    /// instead. If the fault of an answer is `goaway`, the connection ends after the answer.
     fileprivate func give(_ answer: SandboxAnswer) {
         guard answer.fault != .reset, answer.status != 0 else { return hangUp() }
         let fields = answer.headers.sorted { $0.key < $1.key }.map { HTTPField($0.key, $0.value) }

@@ -49,7 +49,7 @@ final class Child {
         }
     }
 
-    /// Whether a program with this name is in a folder of `PATH` or in `/usr/sbin`.
+    /// Whether a program with the given name is in a folder of `PATH` or in `/usr/sbin`.
     static func isInstalled(_ name: String, path: String? = ProcessInfo.processInfo.environment["PATH"]) -> Bool {
         let folders = (path ?? "").split(separator: ":").map { String($0) } + ["/usr/sbin"]
         return folders.contains { folder in
@@ -57,7 +57,7 @@ final class Child {
         }
     }
 
-    /// The exit code: `nil` while the process runs, and 128 plus the signal's number if a signal has ended it.
+    /// The exit code of the process: `nil` while it runs, and 128 plus the signal's number if a signal has ended it.
     var exit: Int? {
         guard !process.isRunning else { return nil }
         let status = Int(process.terminationStatus)
@@ -74,7 +74,7 @@ final class Child {
     /// Waits until `condition` is true.
     ///
     /// - Parameters:
-    ///   - what: the name of the condition for the error message.
+    ///   - what: the name of the condition, for the error message.
     ///   - seconds: the time limit in seconds.
     ///   - condition: the condition, which is evaluated every few milliseconds.
     /// - Throws: ``ReplayError`` if the time limit has passed, or if the process has ended.
@@ -92,12 +92,12 @@ final class Child {
         if process.isRunning { _ = Glibc.kill(process.processIdentifier, SIGKILL) }
     }
 
-    /// Asks the process to end, with SIGTERM.
+    /// Ends the process by SIGTERM.
     func terminate() {
         if process.isRunning { process.terminate() }
     }
 
-    /// Asks the process to end, and kills it if it still runs after three seconds.
+    /// Asks the process to end, and kills the process if it still runs after three seconds.
     func stop() {
         guard process.isRunning else { return }
         terminate()

@@ -2,7 +2,7 @@
 /// of time.
 package struct Ladder: Sendable {
     package struct Event: Hashable, Sendable {
-        /// The time of the event in milliseconds since 1970.
+        /// The time of the ladder diagram's event in milliseconds since 1970.
         package let time: Double
         package let from: String
         /// The participant that receives the message; `nil` for an event that concerns only `from`.
@@ -18,7 +18,7 @@ package struct Ladder: Sendable {
     }
 
     package let columns: [String]
-    /// The width of each column in characters.
+    /// The width of each column of the diagram in characters.
     package let width: Int
 
     package init(columns: [String], width: Int = 27) {
@@ -26,16 +26,21 @@ package struct Ladder: Sendable {
         self.width = width
     }
 
-    /// Draws the events in the order of their times. The times are shown relative to the first event.
+    /// Draws the events in the order of their times. The diagram shows times relative to the first event.
     ///
-    /// - Parameter events: the events. An event is omitted if a participant of it has no column.
-    /// - Returns: the lines, without spaces at their ends.
+    /// - Parameter events: the events; an event is omitted if one of its participants has no column.
+    /// - Returns: the lines of the diagram, without spaces at their ends.
     package func draw(_ events: [Event]) -> [String] {
-        let sorted = events.enumerated()
-            .sorted { ($0.element.time, $0.offset) < ($1.element.time, $1.offset) }
-            .map(\.element)
+        let sorted = Self.inOrder(events, \.time)
         let start = sorted.first?.time ?? 0
         return [heading()] + sorted.compactMap { row($0, since: start) }
+    }
+
+    /// The events in the order of their times. Events of the same time keep their order.
+    static func inOrder<Event>(_ events: [Event], _ time: (Event) -> Double) -> [Event] {
+        events.enumerated()
+            .sorted { (time($0.element), $0.offset) < (time($1.element), $1.offset) }
+            .map(\.element)
     }
 
     private func heading() -> String {
@@ -52,7 +57,7 @@ package struct Ladder: Sendable {
             let right = max(from, to) * width
             for index in (left + 1)..<right { cells[index] = "─" }
             cells[to > from ? right - 1 : left + 1] = to > from ? "▶" : "◀"
-            // The label is next to the sender's column, and is shortened if it is too long.
+            // The label of an event is next to the sender's column, and is shortened if it is too long.
             let room = right - left - 5
             let text = event.label.count > room ? event.label.prefix(room - 1) + "…" : event.label[...]
             let label = " " + text + " "

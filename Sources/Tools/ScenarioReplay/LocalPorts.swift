@@ -8,7 +8,7 @@ package struct Place: Hashable, Sendable, CustomStringConvertible {
     package var description: String { "\(address):\(port)" }
 }
 
-/// Reserves local ports for the programs of a scenario, until this value is released.
+/// Reserves local ports for the programs of a scenario, until the ``LocalPorts`` is released.
 struct LocalPorts {
     private var kept: [ReservedPort] = []
 
@@ -23,24 +23,24 @@ struct LocalPorts {
     /// byte first.
     private static let keeper = String(ReservedPort.keeper.byteSwapped, radix: 16, uppercase: true)[...]
 
-    /// Whether a program accepts both datagrams and connections on this port.
+    /// Whether a program accepts both datagrams and connections on the given port.
     static func isServed(_ port: Int) -> Bool { used(by: "udp").contains(port) && used(by: "tcp").contains(port) }
 
-    /// Whether a program accepts connections on this port.
+    /// Whether a program accepts connections on the given port.
     static func isListening(_ port: Int) -> Bool { used(by: "tcp").contains(port) }
 
     /// The local ports in one of the kernel's tables in `/proc/net`, without ports that only a ``ReservedPort`` uses.
     static func used(by table: String) -> Set<Int> {
         guard let file = FileHandle(forReadingAtPath: "/proc/net/" + table) else { return [] }
-        // The table is read in pieces, because the kernel returns a long table in several pieces even if one large
-        // piece is requested.
+        // The kernel's table of sockets is read in pieces, because the kernel returns a long table in several pieces
+        // even if one large piece is requested.
         var text = Data()
         while let more = try? file.read(upToCount: 1 << 16), !more.isEmpty { text += more }
         return Set(ports(in: String(decoding: text, as: UTF8.self)))
     }
 
-    /// The local ports in the text of a kernel table such as `/proc/net/udp`. The second word of each line is an
-    /// address and a port in hexadecimal.
+    /// The local ports in the text of a kernel table such as `/proc/net/udp`. In a kernel table, the second word of
+    /// each line is an address and a port in hexadecimal.
     static func ports(in table: String) -> [Int] {
         table.split(separator: "\n").dropFirst().compactMap { line in
             let words = line.split(separator: " ", maxSplits: 2)

@@ -2,26 +2,28 @@ import Timekeeping
 
 /// A SIP message that a SIPp process (an actor of a scenario) sent or received.
 package struct TracedMessage: Hashable, Sendable {
-    /// The time in milliseconds since 1970.
+    /// The time of the message in milliseconds since 1970.
     package var time: Double
-    /// Whether the actor sent the message; otherwise it received the message.
+    /// Whether the actor sent the message; if false, the actor received the message.
     package let isSent: Bool
     /// The label of the message in the ladder diagram, such as `INVITE` or `180 Ringing`. The label of a 2xx also
     /// contains the method in CSeq: `200 OK (INVITE)`.
     package let label: String
     package let callID: String
+    package let text: String
 
-    package init(time: Double, isSent: Bool, label: String, callID: String = "") {
+    package init(time: Double, isSent: Bool, label: String, callID: String = "", text: String = "") {
         self.time = time
         self.isSent = isSent
         self.label = label
         self.callID = callID
+        self.text = text
     }
 }
 
 extension [[TracedMessage]] {
     /// The traces with corrected times: the time of a sent message is before the time at which another actor received
-    /// it. The correction is needed, because SIPp records the time of a sent message too late.
+    /// it. The times of the messages are corrected, because SIPp records the time of a sent message too late.
     package var straightened: [[TracedMessage]] {
         var arrivals: [String: Double] = [:]
         for message in joined() where !message.isSent {
@@ -49,8 +51,9 @@ extension Double {
 
 /// Reads SIP messages from the output of SIPp's option `-trace_msg`. SIPp must run in the time zone UTC.
 ///
-/// Each message is a line of dashes and the time, a line such as `UDP message sent (346 bytes):`, an empty line, and
-/// the text of the message. Other lines are skipped, so that an incomplete trace can be read too.
+/// Each message of the trace is a line of dashes and the time, a line such as `UDP message sent (346 bytes):`, an empty
+/// line, and the text of the message. Other lines of the trace are skipped, so that an incomplete trace can be read
+/// too.
 package enum MessageTrace {
     package static func messages(in trace: String) -> [TracedMessage] {
         var found: [TracedMessage] = []
@@ -58,13 +61,20 @@ package enum MessageTrace {
         var first: Substring?
         var method: Substring?
         var callID: Substring?
+        /// The first line that follows the message.
+        var end = trace.startIndex
         func finish() {
             guard let time = head?.time, let isSent = head?.isSent, let first else { return }
             let label = label(first, method)
-            found.append(TracedMessage(time: time, isSent: isSent, label: label, callID: String(callID ?? "")))
+            var text = trace[first.startIndex..<end]
+            while text.last?.isNewline == true { text.removeLast() }
+            found.append(
+                TracedMessage(
+                    time: time, isSent: isSent, label: label, callID: String(callID ?? ""), text: String(text)))
         }
         for rawLine in trace.split(omittingEmptySubsequences: false, whereSeparator: \.isNewline) {
             if rawLine.hasPrefix("-----------"), let time = time(in: rawLine) {
+                end = rawLine.startIndex
                 finish()
                 head = (time, nil)
                 first = nil
@@ -81,11 +91,13 @@ package enum MessageTrace {
                 callID = rawLine.split(separator: " ").last
             }
         }
+        end = trace.endIndex
         finish()
         return found
     }
 
-    /// The label of a message in the ladder diagram. `first` is the request line or status line of the message.
+    /// The label of a message in the ladder diagram. The parameter `first` is the request line or status line of the
+    /// SIP message.
     private static func label(_ first: Substring, _ method: Substring?) -> String {
         let words = first.split(separator: " ", maxSplits: 1)
         guard words.first == "SIP/2.0" else { return String(words.first ?? "") }

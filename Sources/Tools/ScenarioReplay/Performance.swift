@@ -23,10 +23,11 @@ final class Performance {
 
     /// The time limit for a scenario in seconds, which is longer than the time limit of each SIPp process (`-timeout`).
     private static let limit: TimeInterval = 25
-    /// The maximum number of seconds without a running program while steps still wait for their start.
+    /// The maximum number of seconds for which no program runs although steps of the scenario still wait for their
+    /// start.
     private static let patience: TimeInterval = 5
 
-    /// Prepares to play a scenario.
+    /// Prepares to play one scenario.
     ///
     /// - Parameters:
     ///   - scenario: the scenario to play.
@@ -43,16 +44,12 @@ final class Performance {
         recordStart = stage.record.map { Self.text($0).utf8.count } ?? 0
     }
 
-    /// The result of playing a scenario: the errors, and the lines of the ladder diagram.
-    struct Outcome {
-        var complaints: [String] = []
-        var ladder: [String] = []
-    }
+    static let usualToken = "bob-token"
 
     /// Plays the scenario to its end, and returns the result.
-    func play() throws(ReplayError) -> Outcome {
+    func play() throws(ReplayError) -> PlayedScenario {
         defer { for child in running.values { child.stop() } }
-        var outcome = Outcome()
+        var differences: [Difference] = []
         while ended.count < scenario.steps.count {
             for (name, child) in running {
                 guard let exit = child.exit else { continue }
@@ -65,32 +62,44 @@ final class Performance {
             endPrograms()
             if let reason = reasonToStop() {
                 let missing = scenario.steps.filter { ended[$0.name] == nil }
-                let names = missing.map(\.name).joined(separator: ", ")
-                outcome.complaints.append("\(reason): \(names)" + missing.map { why($0) }.joined())
+                differences.append(unfinished(missing, reason))
                 break
             }
             Thread.sleep(forTimeInterval: 0.004)
         }
-        if outcome.complaints.isEmpty { Thread.sleep(forTimeInterval: scenario.quiet / .seconds(1)) }
+        if differences.isEmpty { Thread.sleep(forTimeInterval: scenario.quiet / .seconds(1)) }
         for step in scenario.steps {
             guard let exit = ended[step.name], exit != step.exit else { continue }
-            outcome.complaints.append("\(step.name) ended with \(exit), expected \(step.exit)" + why(step))
+            let reason = why(step)
+            differences.append(
+                Difference(
+                    sentence: "\(step.name) ended with \(exit), expected \(step.exit)" + reason, subject: step.name,
+                    name: "exit code", expected: "\(step.exit)", seen: "\(exit)" + reason, places: [.step(step.name)]))
         }
         for step in scenario.steps {
             guard let request = step.request, ended[step.name] == 0,
-                let difference = request.difference(status: status(of: step), answer: Self.text(file(step, "answer")))
+                let mismatch = request.difference(status: status(of: step), answer: Self.text(file(step, "answer")))
             else { continue }
-            outcome.complaints.append("\(step.name) \(difference)")
+            differences.append(
+                Difference(
+                    sentence: "\(step.name) \(mismatch)", subject: step.name, name: mismatch.name,
+                    expected: mismatch.expected, seen: mismatch.seen, places: [.step(step.name)]))
         }
-        if stage.record != nil {
-            outcome.complaints += PushCheck.complaints(about: pushes(), expected: scenario.pushes)
-        }
-        outcome.ladder = ladder()
-        return outcome
+        let pushes = pushes()
+        if stage.record != nil { differences += PushCheck.differences(of: pushes, expected: scenario.pushes) }
+        return played(pushes, differences)
+    }
+
+    private func unfinished(_ steps: [ScenarioStep], _ reason: String) -> Difference {
+        let names = steps.map(\.name).joined(separator: ", ")
+        let reasons = steps.map { why($0) }.joined()
+        return Difference(
+            sentence: "\(reason): \(names)" + reasons, subject: names, name: "end", expected: "each step ends",
+            seen: reason + reasons, places: steps.map { .step($0.name) })
     }
 
     private func reasonToStop() -> String? {
-        // The time limit is extended by the longest delay after which a step starts.
+        // The longest delay after which a step starts extends the time limit of the scenario.
         let delay = (scenario.steps.map(\.start.delay).max() ?? .zero) / .seconds(1)
         let limit = Self.limit + delay
         if Date.now.timeIntervalSince(begin) > limit { return "not finished in \(Int(limit)) s" }
@@ -171,12 +180,12 @@ final class Performance {
         return Dictionary(uniqueKeysWithValues: all.map { (prefix + $0.key.uppercased(), $0.value) })
     }
 
-    /// The keys for a SIPp file or script: the usual keys of all steps. The step's own keys replace usual keys with the
-    /// same names.
+    /// The keys for a SIPp file or script: the usual keys of all steps, with the step's own keys. If a step's own key
+    /// has the name of a usual key, the step's key replaces the usual key.
     private func keys(_ own: [String: String]) -> [String: String] {
         let usual = [
             "user": stage.user, "domain": stage.domain, "caller": "103", "provider": "fcm", "param": "proj",
-            "token": "bob-token", "expires": "3600",
+            "token": Self.usualToken, "expires": "3600",
         ]
         return usual.merging(own) { $1 }
     }
@@ -210,53 +219,73 @@ extension Performance {
         return MessageTrace.messages(in: Self.text(file(step, "messages")))
     }
 
-    private func ladder() -> [String] {
+    /// The scenario with its events, in columns for phones, daemon, PBXs, and the push provider.
+    private func played(_ pushes: [PushRecord], _ differences: [Difference]) -> PlayedScenario {
+        func places(_ role: Actor.Role) -> [String] {
+            scenario.steps.filter { $0.role == role }.compactMap(\.place).reduce(into: []) { places, place in
+                if !places.contains(place) { places.append(place) }
+            }
+        }
+        var played = PlayedScenario(
+            name: scenario.name, about: scenario.about, result: differences.isEmpty ? .passed : .failed)
+        played.columns = places(.phone) + ["sippushd"] + places(.pbx) + (pushes.isEmpty ? [] : ["push"])
+        played.events = events(pushes)
+        played.differences = differences
+        played.tokens = scenario.tokens(of: pushes)
+        played.secrets = scenario.secrets + stage.secrets
+        return played
+    }
+
+    private func events(_ pushes: [PushRecord]) -> [PlayedEvent] {
         let actors = scenario.steps.compactMap { step in step.actor.map { (name: step.name, actor: $0) } }
         let traces = actors.map { trace(of: $0.name) }.straightened
-        var events: [Ladder.Event] = []
-        for (actor, trace) in zip(actors.map(\.actor), traces) {
+        var events: [PlayedEvent] = []
+        for ((name, actor), trace) in zip(actors, traces) {
             let (place, peer) = (actor.place, actor.peer ?? "sippushd")
             events += trace.map { message in
                 let (from, to) = message.isSent ? (place, peer) : (peer, place)
-                return Ladder.Event(time: message.time, from: from, to: to, label: message.label)
+                return PlayedEvent(
+                    line: Ladder.Event(time: message.time, from: from, to: to, label: message.label),
+                    content: .message(message.text), place: .step(name))
             }
         }
         for step in scenario.steps {
             switch step.work {
             case .play: break
             case .command(let words):
-                events += remark(words.joined(separator: " "), of: "sippushd", at: started[step.name])
+                events += remark(words.joined(separator: " "), of: "sippushd", at: started[step.name], step)
             case .request(let request):
                 events += remark(
                     "\(request.method) \(request.target.prefix { $0 != "?" }): \(status(of: step))", of: "sippushd",
-                    at: started[step.name])
+                    at: started[step.name], step,
+                    .request(request, sent: stage.sent(request), answer: Self.text(file(step, "answer"))))
             case .run(let program):
-                events += remark("\(program.needs ?? program.script) starts", of: program.place, at: started[step.name])
+                events += remark(
+                    "\(program.needs ?? program.script) starts", of: program.place, at: started[step.name], step)
                 let end = program.end == .kill ? "is killed" : "is stopped"
-                events += remark(end, of: program.place, at: killed[step.name])
+                events += remark(end, of: program.place, at: killed[step.name], step)
             }
         }
-        let pushes = pushes()
-        events += pushes.map { push in
-            let refused = push.status == 0 || (200..<300).contains(push.status) ? "" : ": \(push.status)"
-            // One millisecond is added, because the sandbox rounds times down to milliseconds.
-            return Ladder.Event(
-                time: push.time + 1, from: "sippushd", to: "push", label: "\(push.type) to \(push.token)\(refused)")
+        events += pushes.enumerated().map { index, push in
+            // One millisecond is added to the time of a push, because the sandbox rounds times down to milliseconds.
+            PlayedEvent(
+                line: Ladder.Event(
+                    time: push.time + 1, from: "sippushd", to: "push", label: push.label(token: push.token)),
+                content: .push(push), place: .push(index))
         }
-        func places(_ role: Actor.Role) -> [String] {
-            scenario.steps.filter { $0.role == role }.compactMap(\.place).reduce(into: []) { places, place in
-                if !places.contains(place) { places.append(place) }
-            }
-        }
-        let columns = places(.phone) + ["sippushd"] + places(.pbx) + (pushes.isEmpty ? [] : ["push"])
-        return Ladder(columns: columns).draw(events)
+        return events
     }
 
     /// The HTTP status of the answer to a request step; 0 if no answer came.
     private func status(of request: ScenarioStep) -> Int { Int(Self.text(file(request, "log")).suffix(3)) ?? 0 }
 
-    private func remark(_ label: String, of place: String, at time: Date?) -> [Ladder.Event] {
-        time.map { [Ladder.Event(time: $0.timeIntervalSince1970 * 1000, from: place, to: nil, label: label)] } ?? []
+    private func remark(
+        _ label: String, of place: String, at time: Date?, _ step: ScenarioStep,
+        _ content: PlayedEvent.Content = .remark
+    ) -> [PlayedEvent] {
+        guard let time else { return [] }
+        let line = Ladder.Event(time: time.timeIntervalSince1970 * 1000, from: place, to: nil, label: label)
+        return [PlayedEvent(line: line, content: content, place: .step(step.name))]
     }
 
     /// A text that shows why a step failed: the first errors of a SIPp process, or the last lines of a program's

@@ -1,7 +1,7 @@
 package import JSON
 
 /// A push to the sandbox, read from one line of the sandbox's record.
-package struct PushRecord: Equatable, Sendable {
+package struct PushRecord: Hashable, Sendable {
     /// The imitated service with its interface, such as `fcm-v1`, `fcm-legacy` or `apns`.
     package let service: String
     package let token: String
@@ -12,12 +12,15 @@ package struct PushRecord: Equatable, Sendable {
     /// The time of the push in milliseconds since 1970.
     package let time: Double
     package let body: JSONValue
+    /// The whole line of the record.
+    package let record: JSONValue
 
-    /// Reads a push from one line of the record; `nil` if the line contains no push.
+    /// Reads a push from one line of the sandbox's record; `nil` if the line contains no push.
     package init?(line: some StringProtocol) {
         guard let record = JSONValue(text: line), let token = record.text(at: "token") else { return nil }
+        self.record = record
         let body = record["body"] ?? ""
-        // Some records have the body as a string that contains JSON.
+        // Some records have the body of the push as a string that contains JSON.
         self.body = body.string.flatMap { JSONValue(text: $0) } ?? body
         self.token = token
         service = record.text(at: "service") ?? ""
@@ -26,18 +29,28 @@ package struct PushRecord: Equatable, Sendable {
         time = record.text(at: "time").flatMap { Double($0) } ?? 0
     }
 
-    /// The first difference between this push and the expected push; `nil` if there is none.
-    package func difference(from expected: ExpectedPush) -> String? {
-        if type != expected.type { return "type is \(type), expected \(expected.type)" }
-        if let wanted = expected.status, wanted != status { return "status is \(status), expected \(wanted)" }
-        if let wanted = expected.service, wanted != service { return "service is \(service), expected \(wanted)" }
+    /// The label of the push in the ladder diagram, with a name for its token.
+    func label(token: String) -> String {
+        let refused = status == 0 || (200..<300).contains(status) ? "" : ": \(status)"
+        return "\(type) to \(token)\(refused)"
+    }
+
+    /// The first difference between this push and the expected push; `nil` if there is no difference.
+    package func difference(from expected: ExpectedPush) -> Mismatch? {
+        if type != expected.type { return Self.mismatch("type", type, expected.type) }
+        if let wanted = expected.status, wanted != status { return Self.mismatch("status", "\(status)", "\(wanted)") }
+        if let wanted = expected.service, wanted != service { return Self.mismatch("service", service, wanted) }
         for (path, wanted) in expected.fields.sorted(by: { $0.key < $1.key }) {
-            // In FCM's HTTP v1 format, the values are inside `message`. In the legacy format, the values are at the top
-            // level.
+            // In FCM's HTTP v1 format, the values of a push are inside `message`. In FCM's legacy format, the values of
+            // a push are at the top level.
             let found = body.text(at: path) ?? body.text(at: "message." + path)
-            if found != wanted { return "\(path) is \(found ?? "not there"), expected \(wanted)" }
+            if found != wanted { return Self.mismatch(path, found ?? "not there", wanted) }
         }
         return nil
+    }
+
+    private static func mismatch(_ name: String, _ seen: String, _ expected: String) -> Mismatch {
+        Mismatch(name: name, phrase: "\(name) is", seen: seen, expected: expected)
     }
 }
 
@@ -49,13 +62,13 @@ extension JSONValue {
 
     /// The value at a path such as `data.calls.0.remote_uri`, as text.
     ///
-    /// - Parameter path: the names of members and the indexes of list elements (from 0), joined by dots. A final `#`
+    /// - Parameter path: the names of members and the indexes of list elements (from 0), joined by dots; a final `#`
     ///   stands for the number of elements in the list.
     /// - Returns: a string without its quotes, or any other value as JSON text; `nil` if the path leads to no value.
     func text(at path: String) -> String? {
         var value = self
         for key in path.split(separator: ".") {
-            // Some payloads contain a list as a string; this string is parsed here.
+            // Some payloads contain a list as a string, so the string is parsed too.
             if let inner = value.string, let parsed = JSONValue(text: inner) { value = parsed }
             if key == "#" { return value.array.map { String($0.count) } }
             let list = value.array ?? []

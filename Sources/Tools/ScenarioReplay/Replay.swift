@@ -10,43 +10,50 @@ package struct Replay {
     /// Prepares to play scenarios.
     ///
     /// - Parameters:
-    ///   - options: the scenarios to play, and the daemon to use.
-    ///   - program: the path of this program. If the options name no folder, `sippushd` and `push-sandbox` are in the
-    ///     folder of this program.
+    ///   - options: the scenarios to play, and the daemon with which they are played.
+    ///   - program: the path of `scenario-replay`; if the options name no folder, `sippushd` and `push-sandbox` are in
+    ///     the same folder.
     package init(_ options: ReplayOptions, program: String) {
         self.options = options
         scenarios = URL(filePath: options.scenarios)
         programs = options.programs.map { URL(filePath: $0) } ?? URL(filePath: program).deletingLastPathComponent()
     }
 
-    /// Plays the selected scenarios, and prints a ladder diagram for each.
+    /// Plays the selected scenarios, and prints a ladder diagram for each. With the option `--html`, the ladder
+    /// diagrams of all scenarios are also written as one page.
     ///
     /// - Returns: whether all scenarios have passed.
-    /// - Throws: ``ReplayError`` if a scenario does not exist or cannot be read.
+    /// - Throws: ``ReplayError`` if a scenario does not exist or cannot be read, or the page cannot be written.
     package func run() throws(ReplayError) -> Bool {
-        let played = try readScenarios()
+        let scenarios = try readScenarios()
         if options.isListOnly {
-            for scenario in played { say("\(scenario.name): \(scenario.about)") }
+            for scenario in scenarios { say("\(scenario.name): \(scenario.about)") }
             return true
         }
-        var failures: [String] = []
-        var skipped = 0
-        for scenario in played {
+        if let page = options.page { try ReplayPage.check(page) }
+        var played: [PlayedScenario] = []
+        for scenario in scenarios {
             say("\n\(scenario.name): \(scenario.about)")
             if let reason = reasonToSkip(scenario) {
                 say("  skipped: \(reason)")
-                skipped += 1
-                continue
+                played.append(
+                    PlayedScenario(name: scenario.name, about: scenario.about, result: .skipped(reason)))
+            } else {
+                played.append(play(scenario))
             }
-            if !play(scenario) { failures.append(scenario.name) }
         }
-        if !failures.isEmpty { say("\nfailed: \(failures.joined(separator: ", "))") }
-        let note = skipped > 0 ? ", \(skipped) skipped" : ""
-        say("\n\(played.count - failures.count - skipped) passed, \(failures.count) failed\(note)")
-        return failures.isEmpty
+        let summary = ReplaySummary(played)
+        if !summary.failed.isEmpty { say("\nfailed: \(summary.failed.joined(separator: ", "))") }
+        if let page = options.page {
+            try ReplayPage(played).write(to: page)
+            say("\npage: \(page)")
+        }
+        say("\n\(summary)")
+        return summary.failed.isEmpty
     }
 
-    private func play(_ scenario: Scenario) -> Bool {
+    private func play(_ scenario: Scenario) -> PlayedScenario {
+        var played = PlayedScenario(name: scenario.name, about: scenario.about, result: .failed)
         let folder = FileManager.default.temporaryDirectory
             .appending(path: "scenario-\(scenario.name)-\(UUID().uuidString.prefix(8))")
         do throws(ReplayError) {
@@ -62,27 +69,35 @@ package struct Replay {
                 }
             defer { stage.stop() }
             let scenarioFolder = scenarios.appending(path: scenario.name)
-            let outcome = try Performance(
+            played = try Performance(
                 scenario, on: stage, scenarioFolder: scenarioFolder, folder: folder, places: places
             )
             .play()
-            for line in outcome.ladder { say("  " + line) }
-            if outcome.complaints.isEmpty {
+            let ladder = Ladder(columns: played.columns).draw(played.events.map(\.line))
+            for line in ladder { say("  " + line) }
+            if played.differences.isEmpty {
                 say("  passed")
                 try? FileManager.default.removeItem(at: folder)
-                return true
+                return played
             }
-            for complaint in outcome.complaints { say("    - " + complaint) }
-            for words in stage.lastWords { say(words) }
+            for difference in played.differences { say("    - " + difference.sentence) }
+            played.lastWords = stage.lastWords
+            for words in played.lastWords { say(words) }
         } catch {
             say("    - \(error)")
+            played.secrets += scenario.secrets + (options.target?.apiKey.map { [$0] } ?? [])
+            played.tokens = scenario.tokens(of: [])
+            played.differences.append(
+                Difference(
+                    sentence: "\(error)", subject: scenario.name, name: "start", expected: "the scenario is played",
+                    seen: "\(error)"))
         }
         say("  FAILED, see \(folder.path)")
-        return false
+        return played
     }
 
-    /// The address of each participant. If a step sets the IP address of its participant, the address applies to the
-    /// whole scenario.
+    /// The address of each participant of the scenario. If a step sets the IP address of its participant, the address
+    /// applies to the whole scenario.
     private func places(
         of scenario: Scenario, _ ports: inout LocalPorts
     ) throws(ReplayError) -> [String: Place] {
@@ -104,8 +119,8 @@ package struct Replay {
         return places
     }
 
-    /// The reason why the scenario cannot be played on this machine or with the running daemon; `nil` if it can be
-    /// played.
+    /// The reason why the scenario cannot be played on this machine or with the running daemon; `nil` if the scenario
+    /// can be played.
     func reasonToSkip(_ scenario: Scenario) -> String? {
         let missing = scenario.steps.compactMap(\.program?.needs).first { !Child.isInstalled($0) }
         if let missing { return "\(missing) is not installed" }
@@ -155,5 +170,26 @@ package struct Replay {
         do {
             try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         } catch { throw ReplayError("cannot make \(folder.path): \(error.localizedDescription)") }
+    }
+}
+
+/// The numbers of scenarios that passed, failed and were skipped, as the last line of the output has them.
+struct ReplaySummary: CustomStringConvertible {
+    private(set) var passed = 0
+    private(set) var failed: [String] = []
+    private(set) var skipped = 0
+
+    init(_ played: [PlayedScenario]) {
+        for scenario in played {
+            switch scenario.result {
+            case .passed: passed += 1
+            case .failed: failed.append(scenario.name)
+            case .skipped: skipped += 1
+            }
+        }
+    }
+
+    var description: String {
+        "\(passed) passed, \(failed.count) failed" + (skipped > 0 ? ", \(skipped) skipped" : "")
     }
 }

@@ -6,7 +6,7 @@ package struct Scenario: Equatable, Sendable {
     /// The name of the scenario, which is the name of its folder.
     package let name: String
     package let about: String
-    /// The settings that the scenario adds to the daemon's usual configuration; a null node if it adds none.
+    /// The settings that the scenario adds to the daemon's usual configuration; a null node if the scenario adds none.
     package let daemon: YAMLNode
     package let users: [ScenarioUser]
     package let tokens: [TokenFault]
@@ -50,8 +50,8 @@ package struct ScenarioStep: Hashable, Sendable {
     package enum Work: Hashable, Sendable {
         case play(Actor)
         case run(Program)
-        /// The step runs a `sippushd` control command with these arguments. The option `--config` is added to the
-        /// arguments.
+        /// The step runs a `sippushd` control command with the given arguments. The option `--config` is added to the
+        /// arguments of the control command.
         case command([String])
         case request(APIRequest)
     }
@@ -76,11 +76,11 @@ package struct ScenarioStep: Hashable, Sendable {
         return request
     }
 
-    /// The role of the phone, PBX or SIPp process in this step; `nil` for a command or a request.
+    /// The role of the phone, PBX or SIPp process in the step; `nil` for a command or a request.
     var role: Actor.Role? { program?.role ?? actor?.role }
     /// The participant whose column in the ladder diagram shows the step; `nil` for a command or a request.
     package var place: String? { program?.place ?? actor?.place }
-    /// The IP address that the step sets for its participant; `nil` if it sets none.
+    /// The IP address that the step sets for its participant; `nil` if the step sets none.
     var address: String? { program?.address ?? actor?.address }
 
     package var program: Program? {
@@ -89,11 +89,11 @@ package struct ScenarioStep: Hashable, Sendable {
     }
 }
 
-/// A request to the daemon's HTTP API, as an app or an application server sends it. curl sends the request.
+/// A request to the daemon's HTTP API, as an app or an application server sends it; curl sends the request.
 package struct APIRequest: Hashable, Sendable {
     package let method: String
-    /// The path and the query. In `target` and `body`, `%user%` and `%domain%` stand for the user and the domain of the
-    /// scenario.
+    /// The path and the query of the scenario's HTTP request. In `target` and `body`, `%user%` and `%domain%` stand for
+    /// the user and the domain of the scenario.
     package let target: String
     package let fields: [String: String]
     /// The scopes of the API key in the request, separated by commas; `nil` if the request has no API key.
@@ -101,16 +101,20 @@ package struct APIRequest: Hashable, Sendable {
     package let body: String?
     /// The HTTP status that the answer must have.
     package let status: Int
-    /// The values that the JSON in the answer must have, by their paths, see ``JSONValue/text(at:)``.
+    /// The values that the JSON in the answer must have, by their paths: see ``JSONValue/text(at:)``.
     package let answer: [String: String]
 
-    /// The first difference between an answer and the expected answer; `nil` if there is none.
-    package func difference(status: Int, answer text: String) -> String? {
-        guard status == self.status else { return "was answered with \(status), expected \(self.status)" }
+    /// The first difference between an answer and the expected answer; `nil` if there is no difference.
+    package func difference(status: Int, answer text: String) -> Mismatch? {
+        guard status == self.status else {
+            return Mismatch(name: "status", phrase: "was answered with", seen: "\(status)", expected: "\(self.status)")
+        }
         let value = JSONValue(text: text)
         for (path, wanted) in answer.sorted(by: { $0.key < $1.key }) {
             let found = value?.text(at: path)
-            if found != wanted { return "\(path) in the answer is \(found ?? "not there"), expected \(wanted)" }
+            guard found != wanted else { continue }
+            return Mismatch(
+                name: path, phrase: "\(path) in the answer is", seen: found ?? "not there", expected: wanted)
         }
         return nil
     }
@@ -119,14 +123,14 @@ package struct APIRequest: Hashable, Sendable {
 /// The program of a real phone or PBX. A script starts the program, and the replay ends the program during the
 /// scenario.
 ///
-/// The script gets its parameters in environment variables:
+/// The script of a phone or PBX gets its parameters in environment variables:
 ///
 /// - `PHONE_TARGET`: the daemon's `host:port`. `PHONE_SECURE` is the daemon's TLS address, and `PHONE_WEB` its address
 ///   for WebSocket over TLS.
 /// - `PHONE_AUTHORITY`: the file of the authority that has issued the daemon's certificates.
 /// - `PHONE_SANDBOX`: the address of the push sandbox's control resources.
 /// - `PHONE_HOME`: a folder for all programs of one participant.
-/// - `PHONE_USER`, `PHONE_TOKEN` and so on: the keys of the scenario.
+/// - The keys of the scenario, such as `PHONE_USER` and `PHONE_TOKEN`.
 ///
 /// For a PBX, the names begin with `PBX_`, and `PBX_ADDRESS` is the address to which the daemon sends calls.
 package struct Program: Hashable, Sendable {
@@ -136,13 +140,13 @@ package struct Program: Hashable, Sendable {
     package enum End: Hashable, Sendable {
         /// The replay ends the program by SIGKILL, as a phone's operating system ends an app.
         case kill
-        /// The replay ends the program by SIGTERM, as an operator stops a server.
+        /// At the end of the step, the replay ends the step's program by SIGTERM, as an operator stops a server.
         case stop
     }
 
     /// The path of the script in the scenario's folder.
     package let script: String
-    /// The name of a program that must be installed. If it is not in `PATH`, the scenario is skipped.
+    /// The name of a program that must be installed. If the needed program is not in `PATH`, the scenario is skipped.
     package let needs: String?
     package let role: Actor.Role
     package let place: String
@@ -196,7 +200,7 @@ package struct Actor: Hashable, Sendable {
 package struct StartCondition: Hashable, Sendable {
     package struct Push: Hashable, Sendable {
         package let token: String
-        /// The position of the push among the pushes to this token; the first push has the number 1.
+        /// The position of the push among the pushes to the given token; the first push has the number 1.
         package let nth: Int
     }
 
@@ -219,6 +223,6 @@ package struct ExpectedPush: Hashable, Sendable {
     /// The status that the sandbox's answer must have; `nil` if any status is allowed.
     package let status: Int?
     package let service: String?
-    /// The values that the body of the push must have, by their paths, see ``JSONValue/text(at:)``.
+    /// The values that the body of the push must have, by their paths: see ``JSONValue/text(at:)``.
     package let fields: [String: String]
 }

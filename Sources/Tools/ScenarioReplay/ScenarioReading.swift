@@ -4,10 +4,10 @@ extension Scenario {
     /// Reads a scenario from its file `flow.yaml`.
     ///
     /// - Parameters:
-    ///   - bytes: the content of the file.
+    ///   - bytes: the content of the file `flow.yaml`.
     ///   - name: the name of the scenario.
     ///   - file: the name of the file for error messages.
-    /// - Returns: the scenario, in which every step that another step waits for exists.
+    /// - Returns: the scenario; every step for which another step waits exists in the scenario.
     /// - Throws: all errors in the file, each with its line.
     package static func read(_ bytes: [UInt8], name: String, file: String) throws(SettingsError) -> Scenario {
         let root = try YAMLNode.read(bytes, file: file)
@@ -36,8 +36,8 @@ private struct ScenarioReader {
             quiet: duration(entries["quiet"]) ?? .milliseconds(300))
     }
 
-    /// A step with its position in the file. The position is needed for errors that are found after all steps were
-    /// read.
+    /// A step with its position in the file. The position of a step is needed for errors that are found after all steps
+    /// were read.
     typealias PlacedStep = (step: ScenarioStep, position: YAMLPosition)
 
     private mutating func actor(_ node: YAMLNode) -> PlacedStep? {
@@ -122,7 +122,7 @@ private struct ScenarioReader {
         return start
     }
 
-    /// Reads one entry for expected pushes. If the entry has a `count`, the push is expected that many times.
+    /// Reads one entry of a scenario's expected pushes. If the entry has a `count`, the push is expected `count` times.
     private mutating func pushes(_ node: YAMLNode) -> [ExpectedPush] {
         let entries = known(["token", "type", "count", "status", "service", "fields"], in: node, "a push")
         guard let token = required("token", entries, node), let type = required("type", entries, node) else {

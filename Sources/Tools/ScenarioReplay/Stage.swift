@@ -10,8 +10,8 @@ final class Stage {
     /// (`authority`); `nil` if unknown.
     let secureTarget: String?
     let authority: String?
-    /// The daemon's address for WebSocket over TLS; `nil` if unknown. The daemon uses the certificate of `secureTarget`
-    /// for it.
+    /// The daemon's address for WebSocket over TLS; `nil` if unknown. For WebSocket over TLS, the daemon uses the
+    /// certificate of `secureTarget`.
     let webTarget: String?
     /// The address of the sandbox's control resources; `nil` if unknown.
     private(set) var sandbox: String?
@@ -21,8 +21,8 @@ final class Stage {
     /// The callee in scenarios that name no callee. If the daemon was already running, each run uses a new name,
     /// because the daemon has kept the contacts of earlier runs.
     let user: String
-    /// The file to which the sandbox's hook writes the token of each push, one on each line; `nil` if the sandbox was
-    /// not started here.
+    /// The file to which the sandbox's hook writes the token of each push, one token on each line; `nil` if the replay
+    /// has not started the sandbox.
     let hooked: URL?
     /// The daemon's configuration file, for control commands; `nil` if unknown.
     let configuration: String?
@@ -59,7 +59,7 @@ final class Stage {
     ///   - programs: the folder that contains `sippushd` and `push-sandbox`.
     ///   - folder: an empty folder for all files of the scenario.
     ///   - places: the address of each participant of the scenario.
-    ///   - ports: assigns the daemon's ports.
+    ///   - ports: the closure that assigns the daemon's ports.
     /// - Throws: ``ReplayError`` if the daemon or the sandbox does not start; neither of the two is left running.
     init(
         for scenario: Scenario, programs: URL, folder: URL, places: [String: Place], ports: inout LocalPorts
@@ -122,7 +122,7 @@ final class Stage {
         return try Child(words.joined(separator: " "), sippushd, arguments, log: log, input: input)
     }
 
-    /// Starts curl with a request to the HTTP API. curl prints the status of the answer, and writes the body of the
+    /// Starts curl with a request to the HTTP API; curl prints the status of the answer, and writes the body of the
     /// answer to the file `answer`.
     func request(_ request: APIRequest, _ name: String, log: URL, answer: URL) throws(ReplayError) -> Child {
         guard let api else { throw ReplayError("requests need --api") }
@@ -141,6 +141,14 @@ final class Stage {
         return try Child(name, "curl", words + ["http://\(api)\(filled(request.target))"], log: log)
     }
 
+    /// The target and the body of a request, as curl sends them.
+    func sent(_ request: APIRequest) -> String {
+        "\(request.method) \(filled(request.target))" + (request.body.map { "\n\n" + filled($0) } ?? "")
+    }
+
+    /// The API keys of the scenario.
+    var secrets: [String] { keys.values + (anyKey.map { [$0] } ?? []) }
+
     private func filled(_ text: String) -> String {
         text.replacing("%user%", with: user).replacing("%domain%", with: domain)
     }
@@ -150,7 +158,7 @@ final class Stage {
         children = []
     }
 
-    /// The last output of the daemon and of the sandbox, and the exit code of each that has ended.
+    /// The last output of the daemon and of the sandbox, and the exit code of each program that has ended.
     var lastWords: [String] {
         children.filter { !$0.lastWords.isEmpty }.map { child in
             child.exit.map { "      \(child.name) ended with \($0)\n" + child.lastWords } ?? child.lastWords
@@ -265,6 +273,10 @@ extension Stage {
                 vapid-contact: "mailto:push@example.net"
               acrobits:
                 endpoint: "http://\(plain)"
+              rustore:
+                endpoint: "http://\(plain)"
+                project-id: shop
+                service-token: rustore-service
             """
         do throws(SettingsError) {
             let text = try YAMLNode.read(Array(usual.utf8), file: "usual.yaml").overlaid(with: scenario.daemon).yaml

@@ -1,4 +1,4 @@
-/// A daemon that was already running before the replay, with the known facts about it.
+/// A daemon that was already running before the replay, with its addresses, settings and record.
 package struct Target: Hashable, Sendable {
     /// The daemon's SIP address, as `host:port`.
     package let address: String
@@ -9,8 +9,8 @@ package struct Target: Hashable, Sendable {
     /// The local port of the PBX that the daemon trusts; `nil` if unknown.
     package var pbxPort: Int?
     package var domain = Target.usualDomain
-    /// The address of the daemon's HTTP API, as `host:port`; `nil` if unknown. The key in `apiKey` must have all scopes
-    /// that the scenarios use.
+    /// The address of the daemon's HTTP API, as `host:port`; `nil` if unknown. The API key in `apiKey` must have all
+    /// scopes that the scenarios use.
     package var api: String?
     package var apiKey: String?
 
@@ -24,20 +24,22 @@ package struct ReplayOptions: Hashable, Sendable {
     package var names: [String] = []
     /// The folder in which each scenario has a folder.
     package var scenarios = "sip-scenarios"
-    /// The folder that contains `sippushd` and `push-sandbox`; `nil` for the folder of this program.
+    /// The folder that contains `sippushd` and `push-sandbox`; `nil` for the folder of `scenario-replay`.
     package var programs: String?
     package var target: Target?
     package var isListOnly = false
+    /// The file to which the ladder diagrams are written as a page; `nil` for no page.
+    package var page: String?
 
     package static let usage = """
-        usage: scenario-replay [NAME ...] [--scenarios FOLDER] [--programs FOLDER] [--list]
+        usage: scenario-replay [NAME ...] [--scenarios FOLDER] [--programs FOLDER] [--list | --html FILE]
                                [--target HOST:PORT [--record FILE] [--config FILE] [--pbx-port PORT]
                                 [--domain NAME] [--api HOST:PORT [--api-key KEY]]]
         """
 
     /// Parses the arguments of the command line.
     ///
-    /// - Throws: ``ReplayError`` with a sentence about the error and the usage.
+    /// - Throws: ``ReplayError`` with the error and the usage, if an argument is wrong.
     package init(_ words: [String]) throws(ReplayError) {
         var values: [String: String] = [:]
         var rest = words[...]
@@ -45,7 +47,7 @@ package struct ReplayOptions: Hashable, Sendable {
             switch word {
             case "--list": isListOnly = true
             case "--scenarios", "--programs", "--target", "--record", "--config", "--pbx-port", "--domain",
-                "--api", "--api-key":
+                "--api", "--api-key", "--html":
                 guard let value = rest.popFirst() else { throw ReplayError("\(word) needs a value\n\(Self.usage)") }
                 values[word] = value
             default:
@@ -55,6 +57,8 @@ package struct ReplayOptions: Hashable, Sendable {
         }
         scenarios = values["--scenarios"] ?? scenarios
         programs = values["--programs"]
+        page = values["--html"]
+        if page != nil, isListOnly { throw ReplayError("--html needs played scenarios, not --list\n\(Self.usage)") }
         let port = values["--pbx-port"].map { Int($0) ?? 0 }
         if let port, !(1...65_535).contains(port) { throw ReplayError("--pbx-port needs a port\n\(Self.usage)") }
         if let address = values["--target"] {

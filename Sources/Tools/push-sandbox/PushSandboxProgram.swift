@@ -12,7 +12,7 @@ struct PushSandboxProgram {
         Usage: push-sandbox [options]
 
         Imitates APNs (HTTP/2 over TLS) with its old feedback service, FCM v1 with its token service, FCM legacy, a web push
-        service, Acrobits' mediator, and receivers of webhooks. It records every push as a line of JSON, and fails on
+        service, Acrobits' mediator, RuStore, and receivers of webhooks. It records every push as a line of JSON, and fails on
         request.
 
         Options:
@@ -36,6 +36,7 @@ struct PushSandboxProgram {
         Services, on both ports:
           POST /3/device/TOKEN                         APNs
           POST /v1/projects/PROJECT/messages:send      FCM v1, with access tokens of POST /token
+                                                       RuStore, with a service token that begins with rustore-
           POST /fcm/send                               FCM legacy
           POST /webpush/ID                             a web push subscription; a payload needs one that was created
           POST /pnm2/send, POST /pnm2                  Acrobits' mediator, in JSON and as a form
@@ -114,7 +115,7 @@ struct PushSandboxProgram {
         withExtendedLifetime((signals, server, feedback)) {}
     }
 
-    /// Starts to listen on an address. If listening fails, the error names the address.
+    /// Makes the push sandbox listen on an address. If listening fails, the error names the address.
     private static func listening(on endpoint: Endpoint, _ listen: () throws -> Endpoint) throws -> Endpoint {
         do {
             return try listen()
@@ -124,7 +125,7 @@ struct PushSandboxProgram {
     }
 
     /// The address by which clients on this machine reach a listener. For a listener that is bound to all addresses,
-    /// the result is a loopback address.
+    /// the returned address is a loopback address.
     private static func reachable(_ endpoint: Endpoint) -> Endpoint {
         endpoint.address.isUnspecified ? Endpoint(.loopbackV4, endpoint.port) : endpoint
     }

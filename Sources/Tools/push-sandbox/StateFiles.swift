@@ -2,7 +2,8 @@ import Crypto
 import Foundation
 import JSON
 
-/// The sandbox's files with certificates and keys. Each file is created once, and kept for later runs.
+/// The sandbox's files with certificates and keys. Each file with a certificate or key is created once, and kept for
+/// later runs.
 struct StateFiles {
     let certificate, certificateKey, apnsKey, accountKey: String
     /// The file with the certificate and key of an app; a client of Apple's feedback service must show this
@@ -33,7 +34,8 @@ struct StateFiles {
         }
     }
 
-    /// Writes a service account file in Google's format. The file names this sandbox as the token service.
+    /// Writes a service account file in Google's format. The service account file names the sandbox as the token
+    /// service.
     func writeServiceAccount(tokenEndpoint: String) throws {
         let key = try String(contentsOfFile: accountKey, encoding: .utf8)
         let fields: JSONValue = [
@@ -47,8 +49,8 @@ struct StateFiles {
     private func exists(_ path: String) -> Bool { FileManager.default.fileExists(atPath: path) }
 
     private func write(_ bytes: [UInt8], to path: String) throws {
-        // The content is first written to a second file, which is then renamed. In this way, readers never see an
-        // incomplete file, and other users can never read a key.
+        // The content of a file is first written to a second file, which is then renamed. Because of the renaming,
+        // readers never see an incomplete file, and other users can never read a key.
         let part = path + ".part"
         guard
             FileManager.default.createFile(atPath: part, contents: Data(bytes), attributes: [.posixPermissions: 0o600])

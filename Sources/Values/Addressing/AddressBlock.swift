@@ -6,7 +6,8 @@ package struct AddressBlock: Hashable, Sendable, CustomStringConvertible {
     /// prefix of an IPv4 `/8` is 104 bits, because IPv4 addresses are stored in the IPv4-mapped form.
     package let prefix: Int
 
-    /// Reads a block from text in the form `address[/length]`; the result is `nil` if the text has another form.
+    /// Reads an address block from text in the form `address[/length]`; the result is `nil` if the text has another
+    /// form.
     package init?(_ text: some StringProtocol) {
         let parts = text.split(separator: "/", maxSplits: 1, omittingEmptySubsequences: false)
         guard let first = parts.first, let address = IPAddress(first) else { return nil }
@@ -29,7 +30,7 @@ package struct AddressBlock: Hashable, Sendable, CustomStringConvertible {
         return Self.agree(base.high, address.high, bits: highBits) && Self.agree(base.low, address.low, bits: lowBits)
     }
 
-    /// The block in CIDR notation. The length is left out if the block has only one address.
+    /// The block of addresses in CIDR notation. If the block has only one address, the length is left out.
     package var description: String {
         let width = base.isV4 ? 32 : 128
         let length = prefix - (128 - width)

@@ -12,8 +12,7 @@ package struct DeviceID: SerialID, Absentable, Comparable, Sendable, CustomStrin
 
     package init(rawValue: UInt64) { self.rawValue = rawValue }
 
-    /// Compares two ids without the `==` that the compiler generates, because the generated `==` is slower when other
-    /// modules use it.
+    /// Compares two device ids without the compiler's own `==`, because this `==` is slower when other modules use it.
     @inlinable
     package static func == (left: DeviceID, right: DeviceID) -> Bool { left.rawValue == right.rawValue }
 

@@ -3,8 +3,7 @@ package struct Endpoint: Hashable, Sendable, CustomStringConvertible {
     package let address: IPAddress
     package let port: UInt16
 
-    /// Compares two endpoints without the `==` that the compiler generates, because the generated `==` is slower when
-    /// other modules use it.
+    /// Compares two endpoints without the compiler's own `==`, because this `==` is slower when other modules use it.
     @inlinable
     package static func == (left: Endpoint, right: Endpoint) -> Bool {
         left.port == right.port && left.address == right.address
@@ -40,9 +39,9 @@ package struct Endpoint: Hashable, Sendable, CustomStringConvertible {
 
     package var description: String { "\(address.uriHost):\(port)" }
 
-    /// Whether a message from `source` can be a message of the server at this endpoint. The port of `source` can
-    /// differ, because a server can send from any port. `hasOnePort` is true if phones have the same address as the
-    /// server; in this case, the port of `source` must be the server's port.
+    /// Whether a message from `source` can be a message of the server at the endpoint. The port of `source` can differ,
+    /// because a server can send from any port. If phones have the same address as the server, `hasOnePort` is true,
+    /// and the port of `source` must be the server's port.
     package func speaks(as source: Endpoint, hasOnePort: @autoclosure () -> Bool) -> Bool {
         guard address == source.address else { return false }
         return self == source || !hasOnePort()

@@ -4,7 +4,7 @@ extension Flow {
     private enum Form {
         static let transport: UInt8 = 7
         static let isV6: UInt8 = 8
-        /// The bit of the first byte that is set if a connection number follows.
+        /// The bit in a packed flow's first byte that is set if a connection number follows.
         static let hasConnection: UInt8 = 16
     }
 
@@ -25,8 +25,8 @@ extension Flow {
         if connection != 0 { bytes.append(connection, bytes: 8) }
     }
 
-    /// Reads a flow that ``pack(into:)`` wrote at `index`, and moves `index` behind the flow. The result is `nil` if
-    /// the bytes are not a packed flow.
+    /// Reads a flow that ``pack(into:)`` wrote at `index`, and moves `index` behind the flow. Bytes that are not a
+    /// packed flow give `nil`.
     package init?(packed bytes: Span<UInt8>, from index: inout Int) {
         guard index < bytes.count else { return nil }
         let form = bytes[index]
@@ -53,7 +53,8 @@ extension Flow {
 }
 
 extension [UInt8] {
-    /// Appends the lowest `count` bytes of an integer. The lowest byte of the integer is written first (little-endian).
+    /// Appends the lowest `count` bytes of an integer to the packed flow. The lowest byte of the integer is written
+    /// first (little-endian).
     fileprivate mutating func append(_ number: UInt64, bytes count: Int) {
         for place in 0..<count { append(UInt8(truncatingIfNeeded: number >> UInt64(8 * place))) }
     }

@@ -2,8 +2,7 @@
 package enum Transport: UInt8, Hashable, Sendable, CaseIterable {
     case udp, tcp, tls, ws, wss
 
-    /// Compares two transports without the `==` that the compiler generates, because the generated `==` is slower when
-    /// other modules use it.
+    /// Compares two transports without the compiler's own `==`, because this `==` is slower when other modules use it.
     @inlinable
     package static func == (left: Transport, right: Transport) -> Bool { left.rawValue == right.rawValue }
 
@@ -14,8 +13,8 @@ package enum Transport: UInt8, Hashable, Sendable, CaseIterable {
     /// Whether the transport encrypts the bytes, so that nobody on the network can read or change them (RFC 5630).
     package var isSecure: Bool { self == .tls || self == .wss }
 
-    /// Whether the transport is a WebSocket. A WebSocket connection can only be opened by the phone, because a browser
-    /// accepts no connections (RFC 7118).
+    /// Whether the transport is a WebSocket (`ws` or `wss`). Only the phone can open a WebSocket connection, because a
+    /// browser accepts no connections (RFC 7118).
     package var isWebSocket: Bool { self == .ws || self == .wss }
 
     /// The transport's name in a Via header field.
@@ -53,7 +52,7 @@ package enum Transport: UInt8, Hashable, Sendable, CaseIterable {
 }
 
 /// A number that stands for the host name of a TLS server in a ``Flow``. The code that opens connections assigns the
-/// numbers, and they are valid only until the program ends.
+/// server numbers, which are valid only until the program ends.
 package struct ServerNumber: Hashable, Sendable {
     package let rawValue: UInt16
 
@@ -65,12 +64,13 @@ package struct ServerNumber: Hashable, Sendable {
 
 /// The network path of a message and its answer (RFC 5626): a connection, or over UDP a pair of addresses.
 package struct Flow: Hashable, Sendable {
-    // The transport of the flow. The small properties come first, so that they share one eight-byte word in memory.
+    // The transport of the flow. The small properties of ``Flow`` come first, so that they share one eight-byte word in
+    // memory.
     package let transport: Transport
-    /// The server whose name the certificate must contain when a connection is opened for this flow.
+    /// The server whose name the certificate must contain when a connection is opened for the flow.
     package let server: ServerNumber
-    /// The index of this daemon's listener, in the order of the settings. The listener determines the flow's local
-    /// address.
+    /// The index of this daemon's listener, in the order of the settings. The listener of a flow determines the flow's
+    /// local address.
     package let listener: UInt16
     /// The id of the stream connection, which is unique in the process; 0 for UDP.
     package let connection: UInt64
@@ -86,8 +86,8 @@ package struct Flow: Hashable, Sendable {
         self.remote = remote
     }
 
-    /// A flow to the same peer as this flow, but on the given connection. If `connection` is 0, the new flow stands for
-    /// any connection to the peer.
+    /// A flow to the same peer, but on the given connection. If `connection` is 0, the new flow stands for any
+    /// connection to the peer.
     package func on(connection: UInt64) -> Flow {
         Flow(transport: transport, listener: listener, connection: connection, remote: remote, server: server)
     }
@@ -100,19 +100,19 @@ package struct Flow: Hashable, Sendable {
 }
 
 extension Flow {
-    /// The reserved connection id of a flow whose connection is closed. No open connection ever has the id
+    /// The reserved connection id, which means that the flow's connection is closed. No open connection ever has the id
     /// `noConnection`.
     private static let noConnection = UInt64.max
 
-    /// This flow, marked as closed: it still names the peer, but no message can be sent on it.
+    /// Returns the flow marked as closed: a closed flow still names the peer, but no message can be sent on it.
     package var closed: Flow {
         guard transport.isReliable else { return self }
         return on(connection: Self.noConnection)
     }
 
-    /// Whether this flow stands for a stream connection that has been closed.
+    /// Whether the flow stands for a stream connection that has been closed.
     package var isClosed: Bool { transport.isReliable && connection == Self.noConnection }
 
-    /// Whether this flow stands for one specific open connection, and not for any connection to the peer.
+    /// Whether the flow stands for one specific open connection, and not for any connection to the peer.
     package var isConnection: Bool { transport.isReliable && connection != 0 && connection != Self.noConnection }
 }

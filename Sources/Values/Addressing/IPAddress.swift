@@ -23,8 +23,8 @@ package struct IPAddress: Hashable, Sendable {
 
     package var isV4: Bool { high == 0 && low >> 32 == 0xffff }
 
-    /// The four octets of an IPv4 address; the first octet is the most significant byte. For an IPv6 address, the
-    /// result has no meaning.
+    /// The four octets of an IPv4 address; the first octet is the most significant byte. For an IPv6 address,
+    /// ``v4Bits`` has no meaning.
     package var v4Bits: UInt32 { UInt32(truncatingIfNeeded: low) }
 
     package var isLoopback: Bool { isV4 ? v4Bits >> 24 == 127 : high == 0 && low == 1 }

@@ -1,4 +1,4 @@
-/// Base64 (RFC 4648), either with the standard alphabet and padding, or with the URL alphabet and no padding, as in
+/// Base64 (RFC 4648): either with the standard alphabet and padding, or with the URL alphabet and no padding, as in
 /// JSON web tokens.
 package enum Base64: Sendable {
     case standard, url
@@ -12,6 +12,8 @@ package enum Base64: Sendable {
 
     /// Appends the Base64 text of the bytes.
     package func encode(_ bytes: Span<UInt8>, into text: inout [UInt8]) {
+        // `append` with a capacity of 0 writes into the empty array that all threads share.
+        guard !bytes.isEmpty else { return }
         text.append(addingCapacity: (bytes.count + 2) / 3 * 4) { encode(bytes, into: &$0) }
     }
 
@@ -36,17 +38,17 @@ package enum Base64: Sendable {
 
     package func encode(_ bytes: [UInt8]) -> [UInt8] { encode(bytes.span) }
 
-    /// Decodes a text. The result is `nil` unless the text is exactly what ``encode(_:)`` would produce for the result.
+    /// Decodes a Base64 text. If ``encode(_:)`` would not produce exactly the given text, ``decode(_:)`` returns `nil`.
     package func decode(_ text: Span<UInt8>) -> [UInt8]? {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(text.count * 3 / 4)
         return decode(text, into: &bytes) ? bytes : nil
     }
 
-    /// Decodes a text and appends its bytes.
+    /// Decodes a Base64 text and appends its bytes.
     ///
     /// - Returns: whether the text is in the canonical form that ``encode(_:)`` produces. If the result is false, the
-    ///   bytes that were appended are meaningless.
+    ///   appended bytes are meaningless.
     package func decode(_ text: Span<UInt8>, into bytes: inout [UInt8]) -> Bool {
         var count = text.count
         if self == .standard {
@@ -54,6 +56,7 @@ package enum Base64: Sendable {
             for _ in 0..<2 where count > 0 && text[count - 1] == UInt8(ascii: "=") { count -= 1 }
         }
         guard count % 4 != 1 else { return false }
+        guard count > 0 else { return true }
         let values = self == .standard ? Self.standardValues : Self.urlValues
         var isText = true
         bytes.append(addingCapacity: (count + 3) / 4 * 3) { bytes in
@@ -74,7 +77,7 @@ package enum Base64: Sendable {
                 seen |= first | second | third
                 bytes.append(first << 2 | second >> 4)
                 if index + 2 < count { bytes.append(second << 4 | third >> 2) }
-                // The unused bits of the last character must be zero, because otherwise two different texts would
+                // The unused bits of the last character must be zero: if they were not, two different texts would
                 // decode to the same bytes.
                 isText = (index + 2 < count ? third << 6 : second << 4) == 0
             }
@@ -103,7 +106,7 @@ package enum Base64: Sendable {
         return value < Self.none ? value : nil
     }
 
-    /// The table value for a byte that is not in the alphabet.
+    /// The value in the decoding table for a byte that is not in the alphabet of Base64.
     private static let none: UInt8 = 64
     /// A table with the six-bit value of each byte; 64 for bytes outside the alphabet.
     private static let standardValues = values(of: .standard)

@@ -1,9 +1,9 @@
 extension Span<UInt8> {
-    /// The index of the first byte in `range` for which `matches` is true. If no byte matches, the result is the end of
-    /// the range.
+    /// The index of the first byte in `range` for which `matches` is true. If no byte matches, the search returns the
+    /// end of the range.
     ///
-    /// `matches` examines sixteen bytes at a time. The sixteen bytes can include bytes after the range, and zeros after
-    /// the last byte. The search ignores the results for bytes outside the range.
+    /// The closure `matches` examines sixteen bytes at a time. The sixteen bytes can include bytes after the range, and
+    /// zeros after the last byte. The search ignores the results for bytes outside the range.
     @inlinable @inline(__always)
     package func firstPlace(
         in range: Range<Int>, where matches: (SIMD16<UInt8>) -> SIMDMask<SIMD16<Int8>>
@@ -30,22 +30,22 @@ extension Span<UInt8> {
         }
     }
 
-    /// The index of the first byte in `range` that equals `byte`; `nil` if no byte equals it.
+    /// The index of the first byte in `range` that equals `byte`; `nil` if no byte of the range equals `byte`.
     package func firstIndex(of byte: UInt8, in range: Range<Int>) -> Int? {
         let wanted = SIMD16<UInt8>(repeating: byte)
         let place = firstPlace(in: range) { $0 .== wanted }
         return place < range.upperBound ? place : nil
     }
 
-    /// The index of the first byte in `range` that equals one of two bytes. If the range has no such byte, the result
-    /// is the end of the range.
+    /// The index of the first byte in `range` that equals one of two bytes. If the range has neither of the two bytes,
+    /// the search returns the end of the range.
     package func firstPlace(of first: UInt8, or second: UInt8, in range: Range<Int>) -> Int {
         let (first, second) = (SIMD16<UInt8>(repeating: first), SIMD16<UInt8>(repeating: second))
         return firstPlace(in: range) { ($0 .== first) .| ($0 .== second) }
     }
 
     /// The index of the first byte in `range` that equals one of three bytes. If the range has none of the three bytes,
-    /// the result is the end of the range.
+    /// the search returns the end of the range.
     package func firstPlace(of first: UInt8, _ second: UInt8, or third: UInt8, in range: Range<Int>) -> Int {
         let (first, second) = (SIMD16<UInt8>(repeating: first), SIMD16<UInt8>(repeating: second))
         let third = SIMD16<UInt8>(repeating: third)
@@ -94,7 +94,7 @@ extension Span<UInt8> {
 }
 
 extension SIMD16<UInt8> {
-    /// A mask of the bytes that equal this ASCII character.
+    /// A mask of the bytes that equal the ASCII character.
     @inlinable @inline(__always)
     package func marks(of character: Unicode.Scalar) -> SIMDMask<SIMD16<Int8>> {
         self .== SIMD16(repeating: UInt8(ascii: character))
@@ -107,7 +107,7 @@ extension SIMD16<UInt8> {
             .& (self .<= SIMD16(repeating: UInt8(truncatingIfNeeded: last.value)))
     }
 
-    /// A mask of the bytes that equal this ASCII character or are lower.
+    /// A mask of the bytes that are equal to the ASCII character or lower.
     @inlinable @inline(__always)
     package func marks(upTo character: Unicode.Scalar) -> SIMDMask<SIMD16<Int8>> {
         self .<= SIMD16(repeating: UInt8(ascii: character))
@@ -116,7 +116,8 @@ extension SIMD16<UInt8> {
 
 extension Span<UInt8> {
     /// The first eight bytes of the range as an integer, with letters in lower case. If the range has fewer than eight
-    /// bytes, the integer is padded with zeros. The first byte is the lowest byte of the integer.
+    /// bytes, zeros replace the missing bytes in the integer. The first byte of the range is the lowest byte of the
+    /// integer.
     @inlinable
     package func lowercasedWord(_ range: Range<Int>) -> UInt64 {
         precondition(range.lowerBound >= 0 && range.upperBound <= count, "word outside the bytes")
@@ -126,7 +127,8 @@ extension Span<UInt8> {
         }
     }
 
-    /// The eight bytes that begin at this index, as an integer. The first byte is the lowest byte of the integer.
+    /// The eight bytes that begin at the index, as an integer. The first of the eight bytes is the lowest byte of the
+    /// integer.
     @inlinable @inline(__always)
     package func word(at place: Int) -> UInt64 {
         precondition(place >= 0 && place <= count &- 8, "word outside the bytes")
@@ -137,8 +139,9 @@ extension Span<UInt8> {
 }
 
 extension Span<UInt8> {
-    /// Calls `body` for each eight bytes of the text, packed into an integer. The first byte is the lowest byte of the
-    /// integer. The last integer is padded with zeros if the text does not end at a multiple of eight bytes.
+    /// Calls `body` for each eight bytes of the text, packed into an integer. The first byte of the text is the lowest
+    /// byte of the integer. If the text does not end at a multiple of eight bytes, the last integer is padded with
+    /// zeros.
     @inlinable @inline(__always)
     package func forEachWord(_ body: (UInt64) -> Void) {
         unsafe withUnsafeBytes { raw in
@@ -154,13 +157,13 @@ extension Span<UInt8> {
 }
 
 extension StaticString {
-    /// The first eight bytes of the text as an integer. The compiler computes the integer, because the text is a
-    /// constant.
+    /// The first eight bytes of the text as an integer. The compiler computes the integer of the wanted text, because
+    /// the text is a constant.
     @inlinable @inline(__always)
     package var word: UInt64 { unsafe UnsafeRawPointer(utf8Start).word(Swift.min(utf8CodeUnitCount, 8)) }
 
-    /// The last eight bytes of the text as an integer, or all bytes if the text is shorter. The compiler computes the
-    /// integer, because the text is a constant.
+    /// The last eight bytes of the wanted text as an integer, or all bytes if the text is shorter. The compiler
+    /// computes the integer of the wanted text, because the text is a constant.
     @inlinable @inline(__always)
     package var lastWord: UInt64 {
         let count = Swift.min(utf8CodeUnitCount, 8)
@@ -169,7 +172,7 @@ extension StaticString {
 }
 
 /// The bytes from `start` to the end, padded with zeros to sixteen bytes. Precondition: fewer than sixteen bytes are
-/// left.
+/// left after `start`.
 @inline(never) @usableFromInline
 func lastBlock(_ raw: UnsafeRawBufferPointer, from start: Int) -> SIMD16<UInt8> {
     let missing = start &+ 16 &- raw.count
@@ -206,17 +209,17 @@ extension UnsafeRawPointer {
 }
 
 extension UInt64 {
-    /// The number of bytes before the first byte that equals `byte`; 8 if no byte equals it. The bytes of the integer
-    /// are counted from its lowest byte.
+    /// The number of bytes before the first byte that equals `byte`; 8 if no byte equals `byte`. The bytes of the
+    /// integer are counted from its lowest byte.
     @inlinable @inline(__always)
     package func count(before byte: UInt8) -> Int {
         let one: UInt64 = 0x0101_0101_0101_0101
         let found = self ^ (one &* UInt64(byte))
-        // The lowest set bit is the highest bit of the first byte that is zero.
+        // In the result of the subtraction, the lowest set bit is the highest bit of the first byte that is zero.
         return ((found &- one) & ~found & (one &* 0x80)).trailingZeroBitCount &>> 3
     }
 
-    /// The eight bytes of this integer, with ASCII letters in lower case.
+    /// The eight bytes of the integer, with ASCII letters in lower case.
     @inlinable
     package var asciiLowercased: UInt64 {
         let one: UInt64 = 0x0101_0101_0101_0101

@@ -1,8 +1,8 @@
 /// A buffer of fixed size into which a message is written, one piece after the other.
 ///
-/// A sink never grows. If a message does not fit, the sink counts the missing bytes, and the message must be written
-/// again into a larger sink. An array is not used, because each append to an array checks whether the array's memory is
-/// shared and must grow. The checks of an array would take four times as long as copying a header field.
+/// A ``ByteSink`` never grows. If a message does not fit, the sink counts the missing bytes, and the message must be
+/// written again into a larger sink. The sink is no array, because each append to an array checks whether the array's
+/// memory is shared and must grow. The checks of an array would take four times as long as copying a header field.
 @safe @usableFromInline
 package struct ByteSink: ~Copyable {
     @usableFromInline let base: UnsafeMutablePointer<UInt8>
@@ -10,7 +10,7 @@ package struct ByteSink: ~Copyable {
     /// The number of appended bytes, including bytes that did not fit.
     @usableFromInline package private(set) var count = 0
 
-    /// Writes into the memory at `base`.
+    /// Creates a sink that writes into the memory at `base`.
     ///
     /// - Precondition: the memory exists as long as the sink.
     @unsafe
@@ -29,7 +29,6 @@ package struct ByteSink: ~Copyable {
         count = end
     }
 
-    /// Appends an ASCII text that is part of the program.
     package mutating func append(_ text: StaticString) {
         let end = count + text.utf8CodeUnitCount
         if end <= capacity { unsafe (base + count).initialize(from: text.utf8Start, count: text.utf8CodeUnitCount) }
@@ -59,8 +58,8 @@ package struct ByteSink: ~Copyable {
         bytes.withSpan { append($0.extracting(range)) }
     }
 
-    /// Calls `body` with the appended bytes at the indices in `range`. The result is `nil` if the sink had no room for
-    /// these bytes.
+    /// Calls `body` with the appended bytes at the indices in `range`. If the sink had no room for the bytes,
+    /// ``withBytes(_:_:)`` returns `nil`.
     package func withBytes<Result>(_ range: Range<Int>, _ body: (Span<UInt8>) -> Result) -> Result? {
         guard range.lowerBound >= 0, range.upperBound <= min(count, capacity) else { return nil }
         return body(unsafe Span(_unsafeStart: base + range.lowerBound, count: range.count))
@@ -103,8 +102,8 @@ package struct ByteSink: ~Copyable {
 }
 
 extension [UInt8] {
-    /// Creates a byte string from the bytes that `write` appends. If the bytes exceed the capacity, `write` is called
-    /// again with a larger sink.
+    /// Creates a byte string from the bytes that the closure `write` appends. If the bytes exceed the capacity, `write`
+    /// is called again with a larger sink.
     package init(capacity: Int, _ write: (inout ByteSink) -> Void) {
         self = []
         append(capacity: capacity, write)

@@ -1,7 +1,8 @@
 /// Stores millions of small blocks of bytes, without one allocation for each block. Blocks of nearly the same length
 /// share large pieces of memory, called slabs.
 ///
-/// The owner keeps the ``Place`` of each block, and passes it to ``remove(_:)`` when the block is no longer used.
+/// The owner keeps the ``Place`` of each block, and passes the place to ``remove(_:)`` when the block is no longer
+/// used.
 @usableFromInline
 package struct ByteSlabs: Sendable {
     /// The position and the length of a stored block, by which the block is found.
@@ -18,8 +19,8 @@ package struct ByteSlabs: Sendable {
         /// The place of an empty block, which uses no memory.
         package static let none = Place(number: 0, count: 0)
 
-        /// The index of the block's size class. All blocks of one size class have the same size, which is this index
-        /// times ``ByteSlabs/step``.
+        /// The index of the size class to which the memory block belongs. All blocks of one size class have the same
+        /// size: the index of the class times ``ByteSlabs/step``.
         @inlinable var shelf: Int { (Int(count) + ByteSlabs.step - 1) / ByteSlabs.step }
         @inlinable var slab: Int { Int(number) / ByteSlabs.blocksPerSlab }
         @inlinable var range: Range<Int> {
@@ -41,7 +42,7 @@ package struct ByteSlabs: Sendable {
 
     package init() {}
 
-    /// Stores a block.
+    /// Stores a block of bytes.
     ///
     /// - Returns: the place of the block; `nil` if the block is too long.
     package mutating func add(_ bytes: Span<UInt8>) -> Place? {
@@ -64,7 +65,8 @@ package struct ByteSlabs: Sendable {
         shelves[shelf].count += 1
         if place.slab == shelves[shelf].slabs.count {
             var slab: [UInt8] = []
-            // Reserving much memory is cheap, because the system provides each page only when it is first written to.
+            // Reserving much memory is cheap, because the system provides each page only when the page is first written
+            // to.
             slab.reserveCapacity(Self.blocksPerSlab * shelf * Self.step)
             shelves[shelf].slabs.append(slab)
         }
@@ -73,7 +75,7 @@ package struct ByteSlabs: Sendable {
         return place
     }
 
-    /// Frees the memory of a block for other blocks. Call this function only once for each place.
+    /// Makes the memory of a block available to further blocks. ``remove(_:)`` must be called only once for each place.
     package mutating func remove(_ place: Place) {
         if place.count > 0 { shelves[place.shelf].vacant.append(place.number) }
     }

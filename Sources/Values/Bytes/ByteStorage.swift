@@ -1,8 +1,8 @@
 /// The block of memory that all slices of one message share. The message reader writes the storage while it reads the
-/// message, and nothing writes it afterwards.
+/// message, and nothing writes the storage afterwards.
 ///
-/// The storage is one allocation with a reference count. All unsafe code of the SIP grammar is in this type and in
-/// ``ByteString``. The functions of both types check all ranges.
+/// The storage is one allocation with a reference count. All unsafe code of the SIP grammar is in ``ByteStorage`` and
+/// in ``ByteString``. The functions of `ByteStorage` and `ByteString` check all ranges.
 ///
 /// - The storage is `@unchecked Sendable`, because nothing writes to it after the parser has published it.
 @safe @usableFromInline
@@ -14,11 +14,12 @@ package struct ByteStorage: @unchecked Sendable {
 
     package static let empty = ByteStorage(capacity: 0)
 
-    /// Allocates storage. The contents are undefined until they are written.
+    /// Allocates storage for the given number of bytes. The contents of new storage are undefined until they are
+    /// written.
     package static func make(capacity: Int) -> ByteStorage { ByteStorage(capacity: capacity) }
 
-    // The number of bytes, read through a pointer, because reading the property `header` would check for exclusive
-    // access each time.
+    // The number of bytes in the storage, read through a pointer, because reading the property `header` would check for
+    // exclusive access each time.
     @inlinable package var capacityInBytes: Int {
         unsafe buffer.withUnsafeMutablePointerToHeader { unsafe $0.pointee }
     }
@@ -38,13 +39,15 @@ package struct ByteStorage: @unchecked Sendable {
         unsafe UnsafeRawPointer(baseAddress + place).loadUnaligned(as: type)
     }
 
-    /// Stores a value among the bytes. Precondition: no byte string refers to the storage yet.
+    /// Stores a value of fixed size among the bytes of the storage. Precondition: no byte string refers to the storage
+    /// yet.
     package func store<Value: BitwiseCopyable>(_ value: Value, at place: Int) {
         precondition(place >= 0 && place <= capacityInBytes - MemoryLayout<Value>.size, "a value outside its storage")
         unsafe UnsafeMutableRawPointer(baseAddress + place).storeBytes(of: value, as: Value.self)
     }
 
-    /// The raw memory, for a C parser that allocates in it. The raw pointer is valid while the storage is retained.
+    /// The raw memory of the storage, for a C parser that allocates in this memory. The raw pointer is valid while the
+    /// storage is retained.
     @unsafe @inlinable
     package var baseAddress: UnsafeMutablePointer<UInt8> {
         unsafe buffer.withUnsafeMutablePointerToElements { unsafe $0 }
@@ -89,7 +92,7 @@ package struct ByteStringWriter: ~Copyable {
     /// Copies a string into the shared memory, and returns the copy.
     package mutating func string(_ text: ByteString) -> ByteString { text.withSpan { string($0) } }
 
-    /// Ends the unfinished string: returns all bytes that were appended since the last string as a string.
+    /// Ends the unfinished byte string: returns all bytes that were appended since the last finished byte string.
     package mutating func finish() -> ByteString {
         defer { start = end }
         return ByteString(storage: storage, start: start, count: end - start)

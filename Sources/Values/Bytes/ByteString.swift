@@ -43,14 +43,14 @@ package struct ByteString: Sendable {
     @inlinable package var count: Int { Int(length) }
     @inlinable package var isEmpty: Bool { length == 0 }
 
-    /// The byte at `index`, counted from the start of this slice.
+    /// The byte at `index`, counted from the start of the slice.
     @inlinable
     package subscript(index: Int) -> UInt8 {
         precondition(index >= 0 && index < count, "index outside the slice")
         return unsafe storage.byte(at: Int(start) + index)
     }
 
-    /// A part of this byte string, which uses the same storage.
+    /// A part of the byte string, which uses the same storage.
     @inlinable
     package subscript(range: Range<Int>) -> ByteString {
         precondition(range.lowerBound >= 0 && range.upperBound <= count, "range outside the slice")
@@ -62,7 +62,7 @@ package struct ByteString: Sendable {
         unsafe storage.withSpan(start: Int(start), count: count, body)
     }
 
-    /// A copy of this byte string with its own storage, for values that outlive their message.
+    /// A copy of the byte string with its own storage, for values that outlive their message.
     package func compacted() -> ByteString { withSpan { ByteString(copying: $0) } }
 
     package var array: [UInt8] {
@@ -71,8 +71,8 @@ package struct ByteString: Sendable {
         return bytes
     }
 
-    /// The bytes as text for logs and output. No decision may depend on this text, because different invalid bytes all
-    /// become U+FFFD.
+    /// The bytes as text for logs and output. No decision may depend on the text for logs, because different invalid
+    /// bytes all become U+FFFD.
     package var string: String { String(decoding: array, as: UTF8.self) }
 }
 
@@ -95,8 +95,8 @@ extension ByteString: CustomStringConvertible {
 }
 
 extension Span<UInt8> {
-    /// Compares two byte strings eight bytes at a time. The last step can compare some bytes a second time. The
-    /// comparison must be fast, because a contact of some 300 bytes is compared at every refresh.
+    /// Compares two byte strings eight bytes at a time. The last step of the comparison can compare some bytes a second
+    /// time. The comparison of byte strings must be fast, because each refresh compares a contact of some 300 bytes.
     @inlinable
     package func hasSameBytes(as other: Span<UInt8>) -> Bool {
         guard count == other.count else { return false }
@@ -119,10 +119,11 @@ extension Span<UInt8> {
     }
 }
 
-// MARK: Comparison and conversion
+// MARK: Comparison and conversion of byte strings
 
 extension ByteString {
-    /// Whether the bytes equal an ASCII text of the program. The function allocates no memory.
+    /// Whether the byte string equals an ASCII text of the program. The comparison with an ASCII text allocates no
+    /// memory.
     @inlinable
     package static func == (left: ByteString, right: StaticString) -> Bool {
         left.withSpan { span in
@@ -132,7 +133,7 @@ extension ByteString {
         }
     }
 
-    /// Whether the bytes equal a lower-case ASCII text, regardless of upper and lower case in these bytes.
+    /// Whether the byte string equals a lower-case ASCII text, regardless of upper and lower case in the byte string.
     package func equalsIgnoringCase(_ lowercase: StaticString) -> Bool {
         withSpan { $0.equalsIgnoringCase(0..<$0.count, lowercase) }
     }
@@ -148,7 +149,7 @@ extension ByteString {
         }
     }
 
-    /// Whether the bytes begin with this prefix, regardless of upper and lower case of ASCII letters.
+    /// Whether the bytes begin with the given prefix, regardless of upper and lower case of ASCII letters.
     package func hasPrefix(ignoringCase prefix: String) -> Bool {
         let prefix = prefix.utf8
         guard count >= prefix.count else { return false }
@@ -185,7 +186,7 @@ extension ByteString {
         }
     }
 
-    /// Splits the bytes at each separator. The result includes empty parts.
+    /// Splits the bytes at each separator. The result of the split includes empty parts.
     package func parts(separatedBy separator: UInt8) -> [ByteString] {
         var parts: [ByteString] = []
         var rest = self
@@ -197,8 +198,8 @@ extension ByteString {
         return parts
     }
 
-    /// The bytes with ASCII letters in lower case. If there are no upper-case letters, the result uses the same storage
-    /// as this byte string.
+    /// The bytes with ASCII letters in lower case. If the byte string has no upper-case letters, ``lowercased()``
+    /// returns the same storage.
     package func lowercased() -> ByteString {
         withSpan { $0.hasUppercase } ? ByteString(array.map(\.asciiLowercased)) : self
     }
@@ -226,7 +227,7 @@ extension ByteString {
     }
 
     /// The content of a quoted string (RFC 3261 section 25.1), without the quotes and with `\x` pairs decoded. If the
-    /// bytes have no quotes, they are returned unchanged.
+    /// byte string has no quotes, it is returned unchanged.
     package func unquoted() -> ByteString {
         guard count >= 2, self[0] == UInt8(ascii: "\""), self[count - 1] == UInt8(ascii: "\"") else { return self }
         let inner = self[1..<count - 1]

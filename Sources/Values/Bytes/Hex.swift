@@ -11,7 +11,8 @@ package enum Hex {
 
     /// Decodes hexadecimal digits.
     ///
-    /// - Returns: `nil` for an odd number of digits, or for characters that ``encode(_:)-([UInt8])`` does not write.
+    /// - Returns: the bytes; `nil` for an odd number of digits, or for characters that ``encode(_:)-([UInt8])`` does
+    ///   not write.
     package static func decode(_ text: Span<UInt8>) -> [UInt8]? {
         guard text.count % 2 == 0 else { return nil }
         var bytes: [UInt8] = []

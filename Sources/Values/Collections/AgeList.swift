@@ -1,14 +1,14 @@
 /// A list that keeps its elements in the order of their arrival. The oldest element is found, and any element is
 /// removed, in constant time.
 ///
-/// Each element is identified by its place, an index into the list's storage. The owner stores the places and limits
-/// the number of elements. After an element is removed, its place can be used for another element.
+/// Each element is identified by its place, an index into the list's storage. After an element is removed, its place
+/// can be used for another element.
 package struct AgeList<Element> {
     fileprivate struct Node {
-        /// The element; `nil` in a free node.
         var element: Element?
         var older: Int32
-        /// The index of the next younger node. In a free node, this is the index of the next free node.
+        /// The index of the next younger node in the list. In a free node, `younger` is the index of the next free
+        /// node.
         var younger: Int32
 
         init(_ element: Element, older: Int32) {
@@ -54,7 +54,7 @@ package struct AgeList<Element> {
         return Place(index: index)
     }
 
-    /// Removes the element at a place. Precondition: the place has an element.
+    /// Removes the list's element at a place. Precondition: the list has an element at the place.
     package mutating func remove(_ place: Place) {
         let index = Int(place.index)
         precondition(nodes[index].element != nil, "an element leaves once")
@@ -66,7 +66,7 @@ package struct AgeList<Element> {
         free = place.index
         count -= 1
         if count == 0 {
-            // The list has become empty, and releases its memory, because it may have been long before.
+            // If the list has become empty, it releases its memory, because it may have been long before.
             nodes = []
             free = -1
         }

@@ -1,7 +1,7 @@
-/// An optional value for structs that rarely have the value. The value is stored in an allocation of its own, so that a
-/// struct without the value needs only a pointer.
+/// An optional value for structs that rarely have the value. The optional value is stored in an allocation of its own,
+/// so that a struct without the value needs only a pointer.
 ///
-/// The type has value semantics: a copy of the struct has its own copy of the value.
+/// ``BoxedOptional`` has value semantics: a copy of the struct has its own copy of the value.
 @usableFromInline
 package struct BoxedOptional<Value> {
     /// An array with the value, or an empty array if there is no value.
@@ -12,7 +12,7 @@ package struct BoxedOptional<Value> {
 
     @inlinable package var value: Value? { values.first }
 
-    /// Changes the value in place. If the value is missing, `new` is stored first.
+    /// Changes the value in place. If no value is stored, the function first stores `new`.
     @inlinable
     package mutating func change(orNew new: @autoclosure () -> Value, _ body: (inout Value) -> Void) {
         if values.isEmpty { values.append(new()) }

@@ -4,8 +4,8 @@ package protocol Absentable: Equatable {
     static var absent: Self { get }
 }
 
-/// An optional value that needs no more memory than the value itself. This wrapper saves memory in structs of which the
-/// daemon stores hundreds of thousands.
+/// An optional that needs no more memory than the same value without the optional. The wrapper ``PackedOptional`` saves
+/// memory in structs of which the daemon stores hundreds of thousands.
 @usableFromInline @propertyWrapper
 package struct PackedOptional<Value: Absentable> {
     @usableFromInline var value: Value
@@ -23,6 +23,6 @@ extension PackedOptional: Equatable {}
 extension PackedOptional: Hashable where Value: Hashable {}
 extension PackedOptional: Sendable where Value: Sendable {}
 
-/// The smallest number means "absent" in these integer types.
+/// In the integer types, the smallest number means "absent".
 extension Int32: Absentable { @inlinable package static var absent: Int32 { .min } }
 extension Int: Absentable { @inlinable package static var absent: Int { .min } }

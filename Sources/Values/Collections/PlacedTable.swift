@@ -1,8 +1,8 @@
 /// A table that finds records by their keys. Each record needs about thirteen bytes of memory besides its own size. A
 /// dictionary is not used, because it would reserve up to three times the size of its records.
 ///
-/// A record stays at its index, called its place, until the record is removed. Code that has stored the place can
-/// access the record without the key.
+/// A record stays at its index, called its place, until the record is removed. Code that has stored a record's place
+/// can access the record without the key.
 @usableFromInline
 package struct PlacedTable<Key: Hashable, Value> {
     @usableFromInline package typealias Place = UInt32
@@ -27,7 +27,7 @@ package struct PlacedTable<Key: Hashable, Value> {
     @inlinable
     func place(of key: Key, hash: UInt32) -> Place? { index.find(hash: hash) { keys[Int($0)] == key } }
 
-    /// The record at this index. Precondition: the index has a record.
+    /// The table's record at the given index. Precondition: the index has a record.
     @inlinable
     package subscript(place: Place) -> Value {
         _read { yield values[Int(place)] }
@@ -40,7 +40,7 @@ package struct PlacedTable<Key: Hashable, Value> {
     @inlinable
     package func key(at place: Place) -> Key? { keys[Int(place)] }
 
-    /// The index of the record with this key. If there is no record with this key, an empty record is created.
+    /// The index of the record with the given key. If the table has no record with the key, an empty record is created.
     @inlinable
     package mutating func madePlace(of key: Key) -> Place {
         let hash = Self.hash(key)
@@ -73,8 +73,8 @@ package struct PlacedTable<Key: Hashable, Value> {
         zip(keys, values).lazy.compactMap { key, value in key.map { ($0, value) } }
     }
 
-    /// The 32-bit hash of a key. The hash has a random seed, unless the key is an id that this program assigned
-    /// (``SerialID``).
+    /// The 32-bit hash of a key of the table. The hash of a key has a random seed, unless the key is an id that this
+    /// program assigned (``SerialID``).
     @inlinable
     static func hash(_ key: Key) -> UInt32 { UInt32(truncatingIfNeeded: key._rawHashValue(seed: 0)) }
 }

@@ -43,7 +43,7 @@ package struct Queue<Element> {
         return element
     }
 
-    /// The number of elements for which the queue has memory.
+    /// The number of elements for which the queue has reserved memory.
     var capacity: Int { leaving.capacity + arrived.capacity }
 }
 

@@ -1,7 +1,7 @@
 /// One field of an HTTP request or response (RFC 9110 section 5).
 ///
-/// The HTTP server and the HTTP clients use this type. The initialiser accepts any characters, because the code that
-/// writes the message checks them.
+/// The HTTP server and the HTTP clients use ``HTTPField``. The initialiser of ``HTTPField`` accepts any characters,
+/// because the code that writes the message checks the characters.
 package struct HTTPField: Hashable, Sendable {
     package let name: String
     package let value: String

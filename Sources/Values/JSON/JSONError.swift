@@ -1,10 +1,10 @@
-/// The reason why a text is not accepted as JSON, and the index of the byte at which the error is.
+/// The reason why a text is not valid JSON, and the index of the first invalid byte.
 package struct JSONError: Error, Hashable, CustomStringConvertible {
     package enum Reason: Hashable, Sendable {
         case tooLong, tooDeep, tooManyValues
-        /// The text is not valid UTF-8 (RFC 8259 section 8.1).
+        /// The JSON text is not valid UTF-8 (RFC 8259 section 8.1).
         case encoding
-        /// The text ends in the middle of a value.
+        /// The JSON text ends in the middle of a value.
         case incomplete
         /// A byte is not allowed at its position, for example after the end of the value.
         case unexpectedByte

@@ -1,15 +1,16 @@
 import Bytes
 
-/// Reads a JSON text (RFC 8259) token by token. The reader is strict, does not recurse, and does not allocate memory
-/// for skipped values.
+/// Reads a JSON text (RFC 8259) token by token. The ``JSONReader`` is strict, does not recurse, and does not allocate
+/// memory for skipped values.
 ///
-/// Objects with duplicate names are refused.
+/// The reader refuses JSON objects with duplicate names.
 package struct JSONReader {
     package struct Limits: Sendable {
         package var bytes = 1 << 20
-        /// The maximum nesting depth of arrays and objects; 64 or less.
+        /// The maximum nesting depth of arrays and objects in a JSON text; 64 or less.
         package var depth = 32
-        /// The maximum number of values. Each member, each element, and each array and object counts as one value.
+        /// The maximum number of values in a JSON text. Each member, each element, and each array and object counts as
+        /// one value.
         package var values = 50_000
 
         package init() {}
@@ -23,11 +24,11 @@ package struct JSONReader {
         case number(Range<Int>)
         case bool(Bool)
         case null
-        /// The end of a complete text.
+        /// The end of a complete JSON text.
         case end
     }
 
-    /// The range of a string's characters, without the quotes.
+    /// The range of a string's characters in the input, without the quotes.
     package struct Text: Hashable, Sendable {
         let range: Range<Int>
         let hasEscapes: Bool
@@ -49,7 +50,7 @@ package struct JSONReader {
     private var expectation = Expectation.value
     package private(set) var depth = 0
     /// One bit for each open array or object: 1 for an object, and 0 for an array. The lowest bit is for the innermost
-    /// one.
+    /// array or object.
     private var objects: UInt64 = 0
     private var count = 0
     private var names = JSONNames()
@@ -63,7 +64,7 @@ package struct JSONReader {
 
     // MARK: Tokens
 
-    /// Reads the next token. After the end of the text, the result is always ``Token/end``.
+    /// Reads the next token of the JSON text. After the end of the text, the result is always ``Token/end``.
     package mutating func next() throws(JSONError) -> Token {
         skipBlanks()
         switch expectation {

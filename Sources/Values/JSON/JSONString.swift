@@ -1,9 +1,9 @@
 package import Bytes
 
 extension Array<UInt8> {
-    /// Appends a JSON string with its quotes. Any bytes are allowed as content; bytes that are not UTF-8 become U+FFFD.
-    /// The function escapes quotes, backslashes, control characters, and the two line separators that JavaScript reads
-    /// as line ends.
+    /// Appends a JSON string with its quotes. Any bytes are allowed as content of the string; bytes that are not UTF-8
+    /// become U+FFFD. The function escapes quotes, backslashes, control characters, and the two line separators that
+    /// JavaScript reads as line ends.
     ///
     /// - Parameters:
     ///   - bytes: the content of the string.
@@ -62,7 +62,8 @@ extension Span<UInt8> {
                 let word = unsafe bytes.loadUnaligned(fromByteOffset: index, as: UInt64.self)
                 let quotes = word ^ (one &* UInt64(UInt8(ascii: "\"")))
                 let backslashes = word ^ (one &* UInt64(UInt8(ascii: "\\")))
-                // If the top bit of a byte is set, this byte or an earlier byte of the word needs an escape.
+                // If the top bit of a byte in the result is set, the byte or an earlier byte of the word needs an
+                // escape.
                 let marks = word | (word &- one &* 0x20) | (quotes &- one) | (backslashes &- one)
                 guard marks & (one &* 0x80) == 0 else { break }
                 index += 8
@@ -78,7 +79,7 @@ extension Span<UInt8> {
     }
 }
 
-/// One character of the input, and its escaped form in JSON.
+/// One character of the input, with its escaped form in JSON.
 private struct EscapedCharacter {
     enum Form {
         case plain
@@ -128,7 +129,7 @@ private struct EscapedCharacter {
         }
     }
 
-    /// The number of bytes of the character that begins at this index, and whether the character is complete (Unicode
+    /// The number of bytes of the character that begins at `index`, and whether the character is complete (Unicode
     /// table 3-7). An incomplete character ends before the first byte that cannot belong to it, as in Swift's own
     /// decoder.
     private static func sequence(at index: Int, of bytes: Span<UInt8>) -> (length: Int, isComplete: Bool) {

@@ -1,7 +1,7 @@
 extension JSONValue {
     /// Encodes a Swift value as JSON. The JSON members have the order in which the type encodes them.
     ///
-    /// - Throws: an error of the type, and an error for a number that is not finite.
+    /// - Throws: an error if the type's own encoding throws, or if a number is not finite.
     package init(of value: some Encodable) throws {
         switch value {
         case let text as String: self = .string(text)
@@ -19,8 +19,8 @@ extension JSONValue {
     }
 }
 
-/// Collects the JSON values that a Swift type encodes. This encoder supports only types that encode members, elements,
-/// or one basic value, and that nest no containers themselves.
+/// Collects the JSON values that a Swift type encodes. The JSON encoder supports only types that encode members,
+/// elements, or one basic value, and that nest no containers themselves.
 private final class Draft: Encoder {
     private enum Kind {
         case members, elements, single

@@ -3,29 +3,29 @@ extension JSONValue: ExpressibleByStringLiteral, ExpressibleByArrayLiteral, Expr
     package init(arrayLiteral elements: JSONValue...) { self = .array(elements) }
     package init(dictionaryLiteral members: (String, JSONValue)...) { self = .members(members) }
 
-    /// An object with these members, in this order.
+    /// A JSON object with the given members, in their order.
     package static func members(_ members: [(String, JSONValue)]) -> JSONValue {
         .object(members.map { Member(key: $0.0, value: $0.1) })
     }
 
     package static func number(_ number: Int64) -> JSONValue { .number("\(number)") }
 
-    /// The value as JSON text without blanks. A number that was read from text is written with the same digits.
+    /// The JSON value as text without blanks. A number that was read from text is written with the same digits.
     package var bytes: [UInt8] {
         var out: [UInt8] = []
         append(to: &out)
         return out
     }
 
-    /// The value as JSON text for people, with each member and each element on its own line.
+    /// The JSON value as text for people, with each member and each element on its own line.
     package var lines: [UInt8] {
         var out: [UInt8] = []
         append(to: &out, depth: 0)
         return out
     }
 
-    /// Appends the value as JSON text. If `depth` is set, each member and each element is written on its own line. The
-    /// function is recursive; the JSON reader limits the nesting of values.
+    /// Appends the JSON value as text. If `depth` is set, each member and each element is written on its own line. The
+    /// function calls itself for nested values; the JSON reader limits the nesting.
     package func append(to out: inout [UInt8], depth: Int? = nil) {
         switch self {
         case .null: out += "null".utf8

@@ -1,5 +1,5 @@
-/// A whole JSON text as a Swift value, for texts that are small or rarely read. For large or frequent texts, use
-/// ``JSONReader``.
+/// A whole JSON text as a Swift value, for texts that are small or rarely read. For large or frequent texts,
+/// ``JSONReader`` is faster.
 package enum JSONValue: Hashable, Sendable {
     package struct Member: Hashable, Sendable {
         package let key: String
@@ -18,12 +18,12 @@ package enum JSONValue: Hashable, Sendable {
     package init(_ bytes: [UInt8], limits: JSONReader.Limits = JSONReader.Limits()) throws(JSONError) {
         var reader = try JSONReader(bytes, limits: limits)
         self = try Self.read(try reader.next(), from: &reader)
-        // If more text follows after the value, this line throws an error.
+        // If more text follows after the JSON value, the next call throws an error.
         _ = try reader.next()
     }
 
-    /// Reads the value whose first token is `token`. The function calls itself for nested values, up to the reader's
-    /// limit of depth.
+    /// Reads the JSON value whose first token is `token`. The function calls itself for nested values, up to the
+    /// reader's limit of depth.
     private static func read(_ token: JSONReader.Token, from reader: inout JSONReader) throws(JSONError) -> JSONValue {
         switch token {
         case .objectStart:
@@ -42,14 +42,14 @@ package enum JSONValue: Hashable, Sendable {
         case .string(let text): return .string(reader.string(text))
         case .number(let range): return .number(reader.number(range))
         case .bool(let flag): return .bool(flag)
-        // At the start of a value, the reader returns none of these tokens except `null`.
+        // At the start of a value, the reader returns none of the tokens `key`, `objectEnd`, `arrayEnd` and `end`.
         case .null, .key, .objectEnd, .arrayEnd, .end: return .null
         }
     }
 
     // MARK: Parts
 
-    /// The value of the member with this name; `nil` if there is none, or if this value is not an object.
+    /// The value of the member with the given name; `nil` if no member has the name, or if the value is no object.
     package subscript(key: String) -> JSONValue? {
         guard case .object(let members) = self else { return nil }
         return members.first { $0.key == key }?.value
@@ -60,7 +60,7 @@ package enum JSONValue: Hashable, Sendable {
         return text
     }
 
-    /// The number as an integer; `nil` if it has a fraction or an exponent, or if this value is not a number.
+    /// The number as an integer; `nil` if the number has a fraction or an exponent, or if the value is no number.
     package var integer: Int64? {
         guard case .number(let text) = self else { return nil }
         return Int64(text)

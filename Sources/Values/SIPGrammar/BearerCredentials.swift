@@ -19,7 +19,8 @@ extension ByteString {
 }
 
 extension MessageFrame {
-    /// The bytes of the message without credentials of the scheme Bearer; `nil` if the message has none.
+    /// The bytes of the message without credentials of the scheme Bearer; `nil` if the message has no Bearer
+    /// credentials.
     package func withoutBearer() -> ByteString? {
         guard contains(.authorization) || contains(.proxyAuthorization) else { return nil }
         var kept: [UInt8] = []

@@ -14,8 +14,8 @@ extension UInt8 {
     /// grammar forbids it, but some networks use it in host names.
     @inlinable package var isHostByte: Bool { isIn(0x03ff_6000_0000_0000, 0x07ff_fffe_87ff_fffe) }
 
-    /// Whether RFC 3261's grammar allows the byte unescaped in a user part. For `;` and `?`, the property is false,
-    /// although the grammar allows them.
+    /// Whether RFC 3261's grammar allows the byte unescaped in a user part. For `;` and `?`, the property
+    /// `isPlainUserByte` is false, although the grammar allows both characters.
     @inlinable package var isPlainUserByte: Bool { isIn(0x23ff_ffd2_0000_0000, 0x47ff_fffe_87ff_fffe) }
 
     /// Whether the byte can occur in a URI between angle brackets.
@@ -23,8 +23,8 @@ extension UInt8 {
         self > 63 ? self != 0x7f : 0xaffffffa_00000000 &>> UInt64(self) & 1 != 0
     }
 
-    /// Whether a set of ASCII bytes contains this byte. The first word has a bit for each byte below 64, and the second
-    /// word a bit for each byte from 64 to 127.
+    /// Whether the given set of ASCII bytes contains the byte. The first word has a bit for each byte below 64, and the
+    /// second word a bit for each byte from 64 to 127.
     @inlinable
     func isIn(_ below64: UInt64, _ below128: UInt64) -> Bool {
         (self < 64 ? below64 : self < 128 ? below128 : 0) &>> UInt64(self & 63) & 1 != 0
@@ -32,17 +32,17 @@ extension UInt8 {
 }
 
 extension Span<UInt8> {
-    /// The index of the first control byte (below 0x20, or 0x7F) from `start` on. If there is no control byte, the
-    /// result is `end`.
+    /// The index of the first control byte (below 0x20, or 0x7F) from `start` on. If no control byte follows,
+    /// ``nextControl(from:to:)`` returns `end`.
     package func nextControl(from start: Int, to end: Int) -> Int {
         let (space, delete) = (SIMD16<UInt8>(repeating: 0x20), SIMD16<UInt8>(repeating: 0x7f))
         return firstPlace(in: start..<end) { ($0 .< space) .| ($0 .== delete) }
     }
 
     /// The index of the first byte from `start` on that cannot be in a host name (``Swift/UInt8/isHostByte``). If the
-    /// range contains only host characters, the result is `end`.
+    /// range contains only host characters, ``hostEnd(from:to:)`` returns `end`.
     package func hostEnd(from start: Int, to end: Int) -> Int {
-        // The mask selects the bytes that a host name cannot contain, because there are fewer of them than allowed
+        // The mask selects the bytes that a host name cannot contain, because these bytes are fewer than the allowed
         // bytes.
         firstPlace(in: start..<end) { block in
             block.marks(upTo: ",") .| block.marks(of: "/") .| block.marks(from: ":", upTo: "@")
@@ -50,8 +50,8 @@ extension Span<UInt8> {
         }
     }
 
-    /// The index after the closing quote of a quoted string; `nil` if there is none. The range must begin after the
-    /// opening quote.
+    /// The index after the closing quote of a quoted string; `nil` if no quote closes the string. The search for the
+    /// closing quote must begin after the opening quote of the string.
     package func quoteEnd(from start: Int, to end: Int) -> Int? {
         var index = start
         while index < end {
@@ -68,8 +68,8 @@ extension Span<UInt8> {
         nextControl(from: range.lowerBound, to: range.upperBound) < range.upperBound
     }
 
-    /// The index of the first byte from `start` on that is not white space. If all bytes are white space, the result is
-    /// `end`.
+    /// The index of the first byte from `start` on that is not white space. If all bytes are white space, the search
+    /// returns `end`.
     @inlinable
     package func skipSpace(from start: Int, to end: Int) -> Int {
         var index = start

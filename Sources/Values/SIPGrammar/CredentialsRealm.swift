@@ -1,15 +1,14 @@
 package import Bytes
 
-// Finds the realm of digest credentials (RFC 3261 section 22.3). A proxy removes credentials for its own realms and
-// forwards all other credentials.
+// Finds the realm of digest credentials (RFC 3261 section 22.3).
 
 extension MessageFrame {
-    /// Whether the value of an Authorization or Proxy-Authorization field names one of these realms. The realms must be
-    /// in lower case.
+    /// Whether the value of an Authorization or Proxy-Authorization field names one of the given realms. The given
+    /// realms must be in lower case.
     ///
-    /// The function reads only the names, values and quotes of the parameters. If a field names two realms, the result
-    /// is true if one of them is in the list. In doubt, the result is true and the proxy removes the field, because
-    /// forwarding it could disclose a user's digest response.
+    /// The function reads only the names, values and quotes of the credentials' parameters. If the credentials name two
+    /// realms, it is enough that one of them is in the list. In doubt, the result is true and the proxy removes the
+    /// field, because forwarding the field could disclose a user's digest response.
     package func credentials(_ field: HeaderField, areFor realms: [ByteString]) -> Bool {
         bytes[field.value].withSpan { span in
             var index = 0
@@ -29,8 +28,9 @@ extension MessageFrame {
         }
     }
 
-    /// Reads a parameter `realm` that begins at `start`. Returns the range of the realm's value without quotes, and the
-    /// index after the parameter. If a quote is not closed, the value ends at the end of the field.
+    /// Reads the parameter `realm` of digest credentials, which begins at `start`. The function returns the range of
+    /// the realm's value without quotes, and the index after the parameter. If a quote of the realm is not closed, the
+    /// value ends at the end of the field.
     private static func realmValue(_ span: Span<UInt8>, at start: Int) -> (value: Range<Int>, end: Int)? {
         let name: StaticString = "realm"
         var index = start + name.utf8CodeUnitCount

@@ -3,7 +3,8 @@ package import Bytes
 extension ByteSink {
     /// Appends digest credentials as the value of an Authorization or Proxy-Authorization field (RFC 7616 section 3.4).
     ///
-    /// The values of `algorithm`, `qop` and `nc` are written without quotes, because old servers refuse quotes there.
+    /// The values of `algorithm`, `qop` and `nc` are written without quotes, because old servers refuse quotes around
+    /// these values.
     package mutating func append(_ credentials: DigestCredentials, opaque: ByteString?) {
         append("Digest username=")
         append(quoted: credentials.username)

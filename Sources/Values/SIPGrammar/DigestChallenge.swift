@@ -5,9 +5,9 @@ package import Bytes
 package struct DigestChallenge: Hashable, Sendable {
     package let realm, nonce: ByteString
     package let opaque: ByteString?
-    /// The digest algorithm; `nil` if the server named none, which means MD5.
+    /// The digest algorithm; `nil` if the server named no algorithm, which means MD5.
     package let algorithm: ByteString?
-    /// The parameter `qop`, such as `auth,auth-int`; `nil` if the server sent none (RFC 2617 section 3.2.1).
+    /// The parameter `qop`, such as `auth,auth-int`; `nil` if the server sent no `qop` (RFC 2617 section 3.2.1).
     package let qop: ByteString?
     /// Whether the server refused the request only because its nonce was too old, and not because of a wrong password
     /// (`stale=true`).
@@ -30,8 +30,8 @@ package struct DigestChallenge: Hashable, Sendable {
         qop?.parts(separatedBy: UInt8(ascii: ",")).contains { $0.trimmed.equalsIgnoringCase("auth") } ?? false
     }
 
-    /// The number of bytes from which a value makes its challenge ignored. The length is limited, because the daemon
-    /// may store the values.
+    /// The length in bytes from which a value makes the daemon ignore the whole challenge. The length of values is
+    /// limited, because the daemon may store the values.
     private static let longestValue = 1024
     private static let mostInRow = 8
 

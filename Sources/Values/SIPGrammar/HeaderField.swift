@@ -13,31 +13,31 @@ package enum HeaderName: UInt8, Hashable, Sendable, BitwiseCopyable, CaseIterabl
     case pAssertedIdentity
     /// Any header field name that begins with `P-Charging-`.
     case pCharging
-    /// Any header field name that begins with `P-`, unless this enum has a case for it.
+    /// Any header field name that begins with `P-`, unless ``HeaderName`` has a case for the name.
     case pOther
     case pPreferredIdentity, path, privacy, proxyAuthenticate, proxyAuthorization, proxyRequire, reason, recordRoute
     case remotePartyID, replaces, require, retryAfter, route, supported, timestamp, to, unsupported, userAgent, via
     case wwwAuthenticate
 
-    /// Compares two names without the `==` that the compiler generates, because the generated `==` is slower when other
-    /// modules use it.
+    /// Compares two header names without the compiler's own `==`, because this `==` is slower when other modules use
+    /// it.
     @inlinable
     package static func == (left: HeaderName, right: HeaderName) -> Bool { left.rawValue == right.rawValue }
 
-    /// The bit of this name in a set of names. Each name has its own bit in 64 bits, because there are fewer than 64
-    /// names.
+    /// The bit of a header name in a set of names. Each header name has its own bit in 64 bits, because there are fewer
+    /// than 64 names.
     var bit: UInt64 { 1 &<< UInt64(rawValue) }
 }
 
 /// The position of one header field value in the bytes of its message.
 ///
-/// A Via, Route, Record-Route, Path or Contact field can have several values, separated by commas. Each value of such a
-/// list field has an entry of its own. For any other field, one entry covers the whole field.
+/// A Via, Route, Record-Route, Path or Contact field can have several values, separated by commas. Each value of a list
+/// field has an entry of its own. For a field of any other name, one entry covers the whole field.
 @usableFromInline
 package struct HeaderField: Hashable, Sendable, BitwiseCopyable {
     @usableFromInline package let name: HeaderName
-    // The indices of the header line and of the value in the message. Each index has only four bytes, because the proxy
-    // stores dozens of fields for each held call.
+    // The positions of the header line and of its value in the message. Each index has only four bytes, because the
+    // proxy stores dozens of fields for each held call.
     @usableFromInline let rowStart, rowEnd, valueStart, valueEnd: UInt32
 
     @inlinable package init(name: HeaderName, row: Range<Int>, value: Range<Int>) {
@@ -48,18 +48,19 @@ package struct HeaderField: Hashable, Sendable, BitwiseCopyable {
         valueEnd = UInt32(value.upperBound)
     }
 
-    /// The complete header line, with its folds and its line end. If a header line has several values, this range is
-    /// empty for all of them except the first.
+    /// The complete header line, with its folds and its line end. If a header line has several values, the range `row`
+    /// is empty for all values except the first.
     @inlinable package var row: Range<Int> { Int(rowStart)..<Int(rowEnd) }
-    /// The field's value without white space around it. Folds inside the value are kept.
+    /// The range of the field's value without white space around it. Folds (line breaks) inside a header field's value
+    /// stay in the value.
     @inlinable package var value: Range<Int> { Int(valueStart)..<Int(valueEnd) }
 }
 
-/// The digest credentials of one Authorization or Proxy-Authorization field (RFC 7616). The values are stored without
-/// quotes.
+/// The digest credentials of one Authorization or Proxy-Authorization field (RFC 7616). The values of the credentials
+/// are stored without quotes.
 package struct DigestCredentials: Sendable {
     package let username, realm, nonce, uri, response: ByteString
-    /// The digest algorithm; `nil` if the client named none, which means MD5.
+    /// The digest algorithm; `nil` if the client named no algorithm, which means MD5.
     package let algorithm: ByteString?
     package let qop, nonceCount, cnonce: ByteString?
 

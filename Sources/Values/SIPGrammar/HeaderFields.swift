@@ -2,14 +2,15 @@ package import Bytes
 
 /// The header fields of a message, in their order.
 ///
-/// The fields are stored after the message's bytes in the same storage, so that a message needs no second allocation.
+/// The header fields are stored after the message's bytes in the same storage, so that a message needs no second
+/// allocation.
 package struct HeaderFields: Sendable {
     let storage: ByteStorage
-    /// The index of the first field in the storage.
+    /// The index of the first header field in the storage.
     let start: Int32
     let size: Int32
 
-    /// The number of bytes that `count` fields occupy in a storage.
+    /// The number of bytes that `count` header fields occupy in a storage.
     package static func room(for count: Int) -> Int { count * MemoryLayout<HeaderField>.stride }
 
     /// Creates the list from the fields that were written to the storage from `start` on.

@@ -4,8 +4,8 @@ package import Bytes
 ///
 /// The filter finds a name in upper or lower case, in compact form, and with blanks before the colon.
 package struct HeaderFilter: Hashable, Sendable {
-    /// A header field name from the settings, in lower case. If `isPrefix` is true, the text means all names that begin
-    /// with it.
+    /// A header field name from the settings, in lower case. If `isPrefix` is true, the text means all header names
+    /// that begin with the text.
     private struct Name: Hashable {
         let text: [UInt8]
         let isPrefix: Bool
@@ -15,8 +15,8 @@ package struct HeaderFilter: Hashable, Sendable {
     private let known: UInt64
     private let names: [Name]
 
-    /// The fields that state an identity (RFC 3325, RFC 5806, RFC 7044, RFC 7315). The proxy removes these fields from
-    /// messages of untrusted peers, because such a peer could claim another user's identity.
+    /// The fields that state an identity (RFC 3325, RFC 5806, RFC 7044, RFC 7315). The proxy removes fields that state
+    /// an identity from messages of untrusted peers, because such a peer could claim another user's identity.
     package static let identity: [HeaderName] = [
         .pAssertedIdentity, .pPreferredIdentity, .remotePartyID, .diversion, .historyInfo, .pCharging,
         .pAccessNetworkInfo, .pOther,
@@ -26,9 +26,9 @@ package struct HeaderFilter: Hashable, Sendable {
     /// are harmless.
     package static let commands: [HeaderName] = [.answerMode, .alertInfo, .callInfo]
 
-    /// The `P-` fields that a phone is allowed to send. All other `P-` fields are for communication between networks
-    /// (RFC 5727 section 4). The proxy removes all other `P-` fields, because the next network would trust values that
-    /// a phone made up.
+    /// The `P-` fields that a phone is allowed to send. All `P-` fields that are not in the list `harmless` are for
+    /// communication between networks (RFC 5727 section 4). The proxy removes the `P-` fields of networks, because the
+    /// next network would trust values that a phone made up.
     private static let harmless: [StaticString] = [
         // P-Early-Media (RFC 5009) is harmless: it describes how to treat early media, and states no identity.
         "p-early-media",
@@ -36,11 +36,11 @@ package struct HeaderFilter: Hashable, Sendable {
         "p-rtp-stat",
     ]
 
-    /// Makes a filter.
+    /// Makes a filter of header fields.
     ///
     /// - Parameters:
-    ///   - known: names that are always removed.
-    ///   - names: further names. A name that ends with `*` is a prefix.
+    ///   - known: the header names that are always removed.
+    ///   - names: further header names from the settings. A name that ends with `*` is a prefix.
     package init(_ known: [HeaderName] = HeaderFilter.identity + HeaderFilter.commands, names: [String]) {
         self.known = known.reduce(0) { $0 | $1.bit }
         self.names = names.map { name in
@@ -50,7 +50,7 @@ package struct HeaderFilter: Hashable, Sendable {
         }
     }
 
-    /// Whether the filter removes this field.
+    /// Whether the filter removes the given header field.
     package func removes(_ field: HeaderField, of bytes: ByteString) -> Bool {
         if known & field.name.bit != 0, !Self.isHarmless(field, of: bytes) { return true }
         guard !names.isEmpty, !field.row.isEmpty, !field.name.isNeeded else { return false }
@@ -90,7 +90,7 @@ package struct HeaderFilter: Hashable, Sendable {
         return true
     }
 
-    /// An error text if the settings must not list this name for removal; `nil` if the name is allowed.
+    /// An error text if the settings must not list the given name for removal; `nil` if the name is allowed.
     package static func complaint(about name: String) -> String? {
         let text = name.last == "*" ? name.dropLast() : Substring(name)
         let isToken = text.utf8.allSatisfy { byte in
@@ -105,7 +105,7 @@ package struct HeaderFilter: Hashable, Sendable {
         return "SIP needs \(needed)"
     }
 
-    /// Whether the filter contains this name, which must be in lower case.
+    /// Whether the filter contains the given name, which must be in lower case.
     private func names(it text: [UInt8]) -> Bool {
         names.contains { $0.isPrefix ? text.starts(with: $0.text) : text == $0.text }
     }
@@ -156,8 +156,8 @@ extension HeaderName {
 }
 
 extension SIPResponse {
-    /// A copy of this response without the fields that the filter removes. If the filter matches no field, the result
-    /// is this response itself.
+    /// A copy of the response without the fields that the filter removes. If the filter matches no field,
+    /// ``without(_:)`` returns the response itself.
     package func without(_ filter: HeaderFilter) -> SIPResponse {
         guard frame.fields.contains(where: { filter.removes($0, of: frame.bytes) }) else { return self }
         let kept = frame.fields.filter { !filter.removes($0, of: frame.bytes) }

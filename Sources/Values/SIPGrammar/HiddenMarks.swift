@@ -23,7 +23,7 @@ extension Span<UInt8> {
         firstPlace(in: 0..<count) { ($0 &- SIMD16(repeating: 0x20)) .> SIMD16(repeating: 0x5e) } == count
     }
 
-    /// The length in bytes of the hidden character at the end of this UTF-8 text; 0 if the last character is visible.
+    /// The length in bytes of the hidden character at the end of the UTF-8 text; 0 if the last character is visible.
     fileprivate var hiddenMarkAtEnd: Int {
         guard count >= 2 else { return 0 }
         let (before, last) = (self[count - 2], self[count - 1])

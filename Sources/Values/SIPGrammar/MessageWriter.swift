@@ -1,11 +1,12 @@
 package import Bytes
 
-/// The functions of this file write responses and forwarded requests from the bytes of a received message.
+/// The functions of `MessageWriter` write responses and forwarded requests from the bytes of a received message.
 ///
-/// No function of this file parses a message. Most header fields are copied unchanged, and only edited header fields
-/// are written in a new form.
+/// No function of `MessageWriter` parses a message. Most header fields are copied unchanged, and only edited header
+/// fields are written in a new form.
 
-/// A header field that this program adds. The name is written into the message exactly as it is spelled in this value.
+/// A header field that this program adds. The name of an added header field is written into the message exactly as it
+/// is spelled in ``AddedField``.
 package struct AddedField: Sendable {
     package let name: StaticString
     package let value: ByteString
@@ -22,40 +23,43 @@ package struct AddedField: Sendable {
 }
 
 /// The changes to a request that the proxy forwards (RFC 3261 section 16.6). If the edits do not mention a part of the
-/// request, the part is copied unchanged.
+/// request, the proxy copies the part unchanged.
 package struct RequestEdits: Sendable {
     /// The text of the new Request-URI.
     package var requestURI: ByteString
     /// The value of the Via that the proxy adds at the top, such as `SIP/2.0/UDP host:5060;branch=...;rport`.
     package var via: ByteString
-    /// The value of Max-Forwards. The value replaces the value of an existing Max-Forwards; without one, a new field is
-    /// added.
+    /// The value of Max-Forwards in the forwarded request. The value replaces the value of an existing Max-Forwards; if
+    /// the request has none, a new field is added.
     package var maxForwards: UInt8
-    /// The value of Max-Breadth (RFC 5393). The value replaces the value of an existing Max-Breadth; without one, a new
-    /// field is added. If the value is `nil`, an existing Max-Breadth stays unchanged.
+    /// The value of Max-Breadth in the forwarded request (RFC 5393). The value replaces the value of an existing
+    /// Max-Breadth; if the request has none, a new field is added. If the value of Max-Breadth is `nil`, an existing
+    /// Max-Breadth stays unchanged.
     package var maxBreadth: UInt32?
-    /// The values of the new Record-Route fields. The new fields are added above the existing ones. The first value of
-    /// the list becomes the topmost Record-Route.
+    /// The values of the new Record-Route fields. The new Record-Route fields are added above the existing fields. The
+    /// first value of ``recordRoutes`` becomes the topmost Record-Route.
     package var recordRoutes: [ByteString] = []
     /// Route values that replace *all* existing Route fields; `nil` keeps the existing fields.
     package var routes: [ByteString]?
-    /// The parameters to add to the request's topmost Via (RFC 3581), see ``SIPRequest/viaAddition(source:)``.
+    /// The parameters that the proxy adds to the request's topmost Via (RFC 3581): see
+    /// ``SIPRequest/viaAddition(source:)``.
     package var topViaAddition = ViaAddition.none
     /// The header fields that are not copied to the forwarded request.
     package var removed: [HeaderName] = []
     /// A filter that removes more header fields, for requests of untrusted peers.
     package var filter: HeaderFilter?
-    /// This proxy's realms in lower case: credentials for these realms are not forwarded.
+    /// The proxy's own realms in lower case: credentials for these realms are not forwarded.
     package var ownRealms: [ByteString] = []
-    /// Whether bearer tokens are removed (RFC 8898).
+    /// Whether the proxy removes bearer tokens from the request (RFC 8898).
     package var dropsTokens = false
-    /// The fields to add at the end of the header.
+    /// The fields that the proxy adds at the end of the header.
     package var added: [AddedField] = []
-    /// The index in the From value at which the forwarded part begins. The part before this index is a display name,
-    /// and is not forwarded. The index is 0 if the complete From value is forwarded.
+    /// The index in the From value at which the forwarded part begins. The part of the From value before the index
+    /// `fromStart` is a display name, and is not forwarded. If the complete From value is forwarded, ``fromStart`` is
+    /// 0.
     package var fromStart = 0
-    /// Whether `pn-*` parameters stay in the Request-URI and the Contacts. Normally they are removed, because they are
-    /// secrets of the device.
+    /// Whether `pn-*` parameters stay in the Request-URI and the Contacts. Normally the proxy removes `pn-*`
+    /// parameters, because they are secrets of the device.
     package var keepsPushParameters = false
 
     package init(requestURI: ByteString, via: ByteString, maxForwards: UInt8) {
@@ -65,7 +69,7 @@ package struct RequestEdits: Sendable {
     }
 }
 
-/// A request as this program sends it, with the positions of the parts that its ACK and CANCEL repeat.
+/// A request as the daemon sends it, with the positions of the parts that its ACK and CANCEL repeat.
 ///
 /// ACK and CANCEL must repeat parts of the INVITE as they were *sent*, not as they were received (RFC 3261 sections 9.1
 /// and 17.1.1.3).
@@ -94,7 +98,7 @@ package struct OutgoingRequest: Sendable {
     }
 
     /// Makes the ACK to a final response other than 2xx (RFC 3261 section 17.1.1.3). The parameter `to` is the To value
-    /// of the response.
+    /// of the final response.
     package func acknowledgement(to: ByteString) -> [UInt8] {
         [UInt8](capacity: 512) { out in
             appendStartLine("ACK", to: &out)
@@ -109,7 +113,7 @@ package struct OutgoingRequest: Sendable {
         }
     }
 
-    /// Makes the CANCEL of this request (RFC 3261 section 9.1), with Reason fields (RFC 3326).
+    /// Makes the CANCEL of the request (RFC 3261 section 9.1), with Reason fields (RFC 3326).
     package func cancellation(reasons: [ByteString]) -> OutgoingRequest {
         let uri = 7..<7 + requestURI.count
         var (via, from, to, callID, routes) = (0..<0, 0..<0, 0..<0, 0..<0, [Range<Int>]())

@@ -6,8 +6,7 @@ package enum Method: Hashable, Sendable {
     case invite, ack, bye, cancel, register, options, prack, update, info, refer, message, subscribe, notify, publish
     case other(ByteString)
 
-    /// Compares two methods without the `==` that the compiler generates, because the generated `==` is slower when
-    /// other modules use it.
+    /// Compares two methods without the compiler's own `==`, because this `==` is slower when other modules use it.
     @inlinable
     package static func == (left: Method, right: Method) -> Bool {
         switch (left, right) {

@@ -6,7 +6,7 @@ package struct OwnRegister: Sendable {
     package var domain: ByteString
     /// The user's name, with percent escapes decoded.
     package var user: ByteString
-    /// The value of the topmost Via.
+    /// The value of the REGISTER's topmost Via.
     package var via: ByteString
     package var callID: ByteString
     package var cseq: UInt32
@@ -14,7 +14,7 @@ package struct OwnRegister: Sendable {
     package var tag: ByteString
     /// The URI of the contact; `nil` for a REGISTER that only asks for the stored contacts (RFC 3261 section 10.2.3).
     package var contact: ByteString?
-    /// The expiry in seconds that the REGISTER asks for; 0 ends the binding.
+    /// The expiry in seconds for which the REGISTER asks; 0 ends the binding.
     package var expires: UInt32
     /// The URI of the header field Path, with the address of this daemon (RFC 3327); `nil` for a REGISTER without Path.
     package var path: ByteString?

@@ -41,9 +41,9 @@ extension ByteSink {
 /// The parameters of a URI or of a header field value. The property `text` extends from the first `;` to the end of the
 /// parameters.
 ///
-/// The text is split into parameters only on demand, because most parameters are never needed. This type does not check
-/// whether the text is well-formed; the message reader does. The parameters of a malformed text are meaningless, but
-/// reading them never crashes the process.
+/// The text of parameters is split only on demand, because most parameters are never needed. ``Parameters`` does not
+/// check whether its text is well-formed; the message reader does. The parameters of a malformed text are meaningless,
+/// but reading them never crashes the process.
 package struct Parameters: Sequence, Sendable {
     package let text: ByteString
 
@@ -51,14 +51,14 @@ package struct Parameters: Sequence, Sendable {
 
     package static let none = Parameters(.empty)
 
-    /// The first parameter with this name, in upper or lower case. The argument `name` must be in lower case.
+    /// The first parameter with the given name, in upper or lower case. The argument `name` must be in lower case.
     package func first(named name: StaticString) -> Parameter? {
         guard let place = place(of: name) else { return nil }
         return Parameter(name: text[place.name], value: place.value.map { text[$0] })
     }
 
-    /// The value of the first parameter with this name. The result is `nil` if the parameter is missing or has no
-    /// value.
+    /// The value of the first parameter with the given name. If the parameter is missing or has no value,
+    /// ``value(of:)`` returns `nil`.
     package func value(of name: StaticString) -> ByteString? { place(of: name)?.value.map { text[$0] } }
 
     package func contains(_ name: StaticString) -> Bool { place(of: name) != nil }
@@ -74,8 +74,8 @@ package struct Parameters: Sequence, Sendable {
         }
     }
 
-    /// Calls `body` with the position of each parameter in the bytes. The function is for code that examines many
-    /// parameters and keeps only few.
+    /// Calls `body` with the position of each parameter in the bytes. This way of reading parameters is for code that
+    /// examines many parameters and keeps only few.
     @inlinable
     package func forEachPlace(_ body: (Span<UInt8>, ParameterPlace) -> Void) {
         guard !text.isEmpty else { return }
@@ -104,11 +104,11 @@ package struct Parameters: Sequence, Sendable {
 @usableFromInline
 package struct ParameterPlace {
     package let name: Range<Int>
-    /// The range of the value; `nil` if the parameter has no value or an empty one.
+    /// The range of the parameter's value; `nil` if the parameter has no value or an empty value.
     package let value: Range<Int>?
 
-    /// Finds the next parameter at or after `index`, and advances `index` past it. Parameters without a name are
-    /// skipped. A semicolon in a quoted value does not separate parameters.
+    /// Finds the next parameter at or after `index`, and moves `index` behind the parameter. Parameters without a name
+    /// are skipped. A semicolon in a quoted value does not separate parameters.
     @usableFromInline
     package init?(_ bytes: Span<UInt8>, from index: inout Int) {
         while index < bytes.count {
@@ -125,8 +125,8 @@ package struct ParameterPlace {
         return nil
     }
 
-    /// The index after the parameter that begins at `start`, and the index of the parameter's first `=`, unless a quote
-    /// comes before it.
+    /// The index after the parameter that begins at `start`, and the index of the first `=`; if no `=` comes before a
+    /// quote, the second index is `nil`.
     private static func end(_ bytes: Span<UInt8>, from start: Int) -> (equals: Int?, end: Int) {
         var equals: Int?
         var index = bytes.firstPlace(

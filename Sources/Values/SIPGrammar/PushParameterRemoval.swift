@@ -1,12 +1,12 @@
 package import Bytes
 
-// The functions of this file remove the push parameters `pn-*` (RFC 8599) from URIs and Contact values. The program
-// never forwards `pn-*` parameters, because anybody who knows them could send pushes to the device.
+// The functions of `PushParameterRemoval` remove the push parameters `pn-*` (RFC 8599) from URIs and Contact values.
+// The program never forwards `pn-*` parameters, because anybody who knows them could send pushes to the device.
 
 extension ByteString {
     /// A copy of a URI or a Contact value without the parameters whose names begin with `pn-`, inside and outside the
-    /// angle brackets. All bytes outside these parameters stay unchanged. If there are no `pn-*` parameters, the result
-    /// uses the same storage as this byte string.
+    /// angle brackets. All bytes outside the removed parameters stay unchanged. If the value has no `pn-*` parameters,
+    /// ``withoutPushParameters()`` returns the value itself, without a copy.
     ///
     /// The parameter `pn-purr` stays, because it is intended for peers (RFC 8599 section 9.3).
     package func withoutPushParameters() -> ByteString {
@@ -40,11 +40,11 @@ struct PushParameterSearch {
 
     private var position = 0
     private var place = Place.beforeBrackets
-    /// The index at which the host begins. A semicolon before the host is part of the user part, and does not begin a
-    /// parameter (RFC 4475 section 3.1.1.9).
+    /// The index at which the host of the URI begins. A semicolon before the host is part of the user part, and does
+    /// not begin a parameter (RFC 4475 section 3.1.1.9).
     private var hostStart: Int?
 
-    /// The range of the next push parameter outside quotes, from its `;` to the delimiter after it.
+    /// The range of the next push parameter outside quotes, from its `;` to the delimiter after the parameter.
     mutating func next(_ span: Span<UInt8>) -> Range<Int>? {
         if hostStart == nil { hostStart = Self.hostStart(span, from: 0) }
         while true {

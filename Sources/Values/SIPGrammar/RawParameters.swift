@@ -2,7 +2,8 @@ import Bytes
 
 /// Finds parameters (`;name=value`) in the bytes of a header field value, for edits that must keep all other bytes.
 enum RawParameters {
-    /// The index of the next `;` outside quotes from `start` on. The result is the end of the bytes if no `;` follows.
+    /// The index of the next `;` outside quotes from `start` on. If no `;` follows, the search returns the end of the
+    /// bytes.
     static func end(_ span: Span<UInt8>, from start: Int) -> Int {
         var index = start
         while true {
@@ -12,7 +13,7 @@ enum RawParameters {
         }
     }
 
-    /// Whether the parameter whose `;` is at `semicolon` has this name, which must be in lower case.
+    /// Whether the parameter whose `;` is at `semicolon` has the given name, which must be in lower case.
     static func name(_ span: Span<UInt8>, _ semicolon: Int, equals lowercase: StaticString) -> Bool {
         let start = span.skipSpace(from: semicolon + 1, to: span.count)
         let end = start + lowercase.utf8CodeUnitCount
@@ -25,7 +26,8 @@ enum RawParameters {
         }
     }
 
-    /// Whether the value has a parameter for which `test` returns true; `test` gets the index of the parameter's `;`.
+    /// Whether the value has a parameter for which `test` returns true; the closure `test` gets the index of the
+    /// parameter's `;`.
     static func contains(_ span: Span<UInt8>, _ test: (Span<UInt8>, Int) -> Bool) -> Bool {
         var index = end(span, from: 0)
         while index < span.count {

@@ -2,19 +2,19 @@ package import Addressing
 package import Bytes
 
 /// A REGISTER whose header fields were found but hardly parsed, so that refusing it takes little time. A glance has all
-/// values that a 503 to the REGISTER needs. The daemon uses glances in an overload, when more REGISTERs arrive than it
-/// can parse.
+/// values that a 503 to the REGISTER needs. In an overload, when more REGISTERs arrive than the daemon can parse, it
+/// uses glances.
 ///
-/// The type supports only the form of REGISTER that phones usually send over UDP. For example, a REGISTER with folded
-/// lines or with a Via without `rport` must be read by ``MessageReader``.
+/// ``RegisterGlance`` supports only the form of REGISTER that phones usually send over UDP. For example,
+/// ``MessageReader`` must read a REGISTER with folded lines, or with a Via without `rport`.
 package struct RegisterGlance {
     private let via, from, to, callID, cseq: HeaderField
-    /// The index after `;rport` in the Via.
+    /// The index after `;rport` in the Via of the REGISTER.
     private let rportEnd: Int
     private let uri: Range<Int>
 
-    /// Finds the header fields of a message. The result is `nil` unless the message has each needed field exactly once,
-    /// and no forbidden byte in its head.
+    /// Finds the header fields of a REGISTER. If a needed field is missing or repeated, or the head has a forbidden
+    /// byte, the result is `nil`.
     package init?(
         _ bytes: Span<UInt8>, via: HeaderField, from: HeaderField, to: HeaderField, callID: HeaderField,
         cseq: HeaderField
@@ -30,7 +30,7 @@ package struct RegisterGlance {
         (self.uri, self.rportEnd) = (uri, rportEnd)
     }
 
-    /// The range of the URI in To. The result is `nil` if To has a tag, because a REGISTER belongs to no dialog.
+    /// The range of the URI in To. If To has a tag, no URI is returned, because a REGISTER belongs to no dialog.
     private static func uri(in value: Range<Int>, _ bytes: Span<UInt8>) -> Range<Int>? {
         var begin: Int?
         for index in value {
@@ -65,7 +65,7 @@ package struct RegisterGlance {
     /// The Call-ID, which is the same in all REGISTERs of one phone.
     package func callID(in bytes: Span<UInt8>) -> ByteString { ByteString(copying: bytes.extracting(callID.value)) }
 
-    /// Makes a 503 with Retry-After that refuses this REGISTER. The argument `source` is the address that sent the
+    /// Makes a 503 with Retry-After that refuses the REGISTER. The argument `source` is the address that sent the
     /// REGISTER.
     package func refusal(in bytes: Span<UInt8>, retryAfter seconds: Int, tag: UInt32, source: Endpoint) -> [UInt8] {
         var answer: [UInt8] = []

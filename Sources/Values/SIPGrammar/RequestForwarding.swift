@@ -1,12 +1,12 @@
 import Bytes
 
-// The functions of this file write the request that the proxy forwards (RFC 3261 section 16.6). Most header fields are
-// copied, and only the edited ones are written in a new form.
+// The functions of `RequestForwarding` write the request that the proxy forwards (RFC 3261 section 16.6). Most header
+// fields are copied, and only the edited fields are written in a new form.
 
 extension SIPRequest {
     /// Creates the request for the next hop.
     ///
-    /// This proxy's own Via is the topmost header field. After the Via follow new Record-Route and Route fields, the
+    /// The proxy's own Via is the topmost header field. After the Via follow new Record-Route and Route fields, the
     /// received fields in their order, the added fields, and Content-Length. Fields that `edits` does not mention are
     /// copied byte for byte.
     package func forwarded(_ edits: RequestEdits) -> OutgoingRequest {
@@ -32,7 +32,7 @@ extension SIPRequest {
         return places
     }
 
-    /// Appends the request's start line. Returns the range of the Request-URI in the output.
+    /// Appends the request's start line. The function returns the range of the Request-URI in the output.
     private func appendStartLine(_ edits: RequestEdits, to out: inout ByteSink) -> Range<Int> {
         method.append(to: &out)
         out.append(" ")

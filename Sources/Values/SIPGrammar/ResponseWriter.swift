@@ -1,17 +1,17 @@
 package import Bytes
 
-// The functions of this file make responses from the header fields of the request (RFC 3261 section 8.2.6.2).
+// The functions of `ResponseWriter` make responses from the header fields of the request (RFC 3261 section 8.2.6.2).
 
 extension MessageFrame {
-    /// Makes a response without a body to the request of this message frame.
+    /// Makes a response without a body to the request in the message frame.
     ///
     /// The header fields Via, From, To, Call-ID and CSeq are copied unchanged, even if they have compact names or
     /// folds. A 100 also repeats Timestamp (RFC 3261 section 8.2.6.1).
     ///
     /// - Parameters:
-    ///   - status: the status code and reason phrase of the response. The reason phrase is ``Status/reasonPhrase``.
-    ///   - toTag: The tag for To; `nil` for a 100, and if the request's To already has a tag.
-    ///   - viaAddition: The result of ``SIPRequest/viaAddition(source:)`` for the topmost Via.
+    ///   - status: the status code of the response, with its ``Status/reasonPhrase``.
+    ///   - toTag: the tag for To; `nil` for a 100, and if the request's To already has a tag.
+    ///   - viaAddition: the result of ``SIPRequest/viaAddition(source:)`` for the topmost Via.
     ///   - added: further fields, written before Content-Length.
     /// - Returns: the whole message, ready to send.
     package func response(
@@ -78,14 +78,14 @@ extension MessageFrame {
 }
 
 extension SIPRequest {
-    /// Makes a response to this request. The parameter `toTag` is ignored if To already has a tag.
+    /// Makes a response to the request. If To already has a tag, the parameter `toTag` is ignored.
     package func response(
         _ status: Status, toTag: ToTag? = nil, viaAddition: ViaAddition = .none, fields added: [AddedField] = []
     ) -> [UInt8] {
         frame.response(status, toTag: to.tag == nil ? toTag : nil, viaAddition: viaAddition, fields: added)
     }
 
-    /// Makes a response to this request. The closure `appendFields` writes additional fields as whole header lines.
+    /// Makes a response to the request. The closure `appendFields` writes additional fields as whole header lines.
     package func response(
         _ status: Status, toTag: ToTag?, viaAddition: ViaAddition, reserving size: Int,
         _ appendFields: (inout ByteSink) -> Void
@@ -95,8 +95,7 @@ extension SIPRequest {
     }
 }
 
-/// A tag that this program makes for To (RFC 3261 section 19.3): a 64-bit number, written as sixteen hexadecimal
-/// digits.
+/// A tag that the daemon makes for To (RFC 3261 section 19.3): a 64-bit number, written as sixteen hexadecimal digits.
 package struct ToTag: Sendable {
     package let number: UInt64
 
@@ -120,7 +119,7 @@ struct RowRun {
 
     init(_ bytes: ByteString) { self.bytes = bytes }
 
-    /// The number of bytes that wait to be copied.
+    /// The number of bytes of the request that wait to be copied into the response.
     var count: Int { waiting.count }
 
     mutating func append(_ part: Range<Int>, to out: inout ByteSink) {
@@ -132,8 +131,8 @@ struct RowRun {
         }
     }
 
-    /// Copies the bytes that wait to be copied. Call this function before you write bytes that do not come from the
-    /// message.
+    /// Copies the bytes that wait to be copied. ``end(_:)`` must be called before bytes are written that do not come
+    /// from the message.
     mutating func end(_ out: inout ByteSink) {
         out.append(bytes, waiting)
         waiting = waiting.upperBound..<waiting.upperBound
@@ -145,7 +144,7 @@ struct RowRun {
 private struct RowSet {
     private var bits: UInt64 = 0
 
-    /// Inserts a name, and returns whether the set did not contain it before.
+    /// Inserts a header name into the set, and returns whether the name is new.
     mutating func insert(_ name: HeaderName) -> Bool {
         defer { bits |= name.bit }
         return bits & name.bit == 0
@@ -163,10 +162,10 @@ extension HeaderName {
 }
 
 extension ByteSink {
-    /// Appends the field as a header line.
+    /// Appends a header field as a header line.
     package mutating func append(_ field: AddedField) { append(field.name, field.value) }
 
-    /// Appends a header line with this name and value.
+    /// Appends a header line with the given name and value.
     package mutating func append(_ name: StaticString, _ value: ByteString) {
         append(name)
         append(": ")

@@ -3,19 +3,20 @@ package import Collections
 
 /// The parts that requests and responses have in common: the received bytes and the positions of the header fields.
 ///
-/// The proxy copies parts that it does not understand unchanged from these bytes (RFC 3261 section 16.6 item 1).
+/// The proxy copies parts of a message that it does not understand unchanged from the received bytes (RFC 3261 section
+/// 16.6 item 1).
 package struct MessageFrame: Sendable {
     /// The whole message, from the start line to the end of the body. If a datagram has bytes after the end of the
-    /// message, they are not included.
+    /// message, `bytes` does not include them.
     package let bytes: ByteString
     /// All header fields, in the order of the message.
     package let fields: HeaderFields
     /// The index after the CRLF of the start line.
     package let headersStart: Int
-    /// The index where the body begins. If the body is empty, this index is `bytes.count`.
+    /// The index at which the message's body begins. If the body is empty, `bodyStart` is `bytes.count`.
     package let bodyStart: Int
-    /// A set of bits, one for each header name that occurs in the message. The set shows quickly that a field is
-    /// missing, which is the most frequent question.
+    /// A set of bits, one for each header name that occurs in the message. The bits show quickly that a header field is
+    /// missing; most searches look for a missing field.
     private let names: UInt64
 
     package init(bytes: ByteString, fields: HeaderFields, headersStart: Int, bodyStart: Int) {
@@ -30,12 +31,12 @@ package struct MessageFrame: Sendable {
 
     package var body: ByteString { bytes[bodyStart..<bytes.count] }
 
-    /// The values of all fields with this name, as received and in their order.
+    /// The values of all fields with the given name, as received and in their order.
     package func values(of name: HeaderName) -> [ByteString] {
         contains(name) ? fields.compactMap { $0.name == name ? bytes[$0.value] : nil } : []
     }
 
-    /// Calls `body` with the value of each field with this name.
+    /// Calls `body` with the value of each field with the given name.
     @inlinable
     package func forEachValue(of name: HeaderName, _ body: (ByteString) -> Void) {
         guard contains(name) else { return }
@@ -57,16 +58,15 @@ package struct MessageFrame: Sendable {
     }
 }
 
-/// A request that the reader accepted. All mandatory fields are present and well-formed, and the method in CSeq is the
-/// method of the request.
+/// A request that the reader accepted. In an accepted request, all mandatory fields are present and well-formed, and
+/// the method in CSeq is the method of the request.
 ///
-/// A request is immutable and shared by reference. A slice of a request keeps the storage of the whole request in
-/// memory.
+/// A request is immutable and shared by reference. A slice of a request keeps the bytes of the whole request in memory.
 package final class SIPRequest: Sendable {
     package let frame: MessageFrame
     package let method: Method
     package let uri: SIPURI
-    /// The topmost Via.
+    /// The topmost Via value of the SIP message.
     package let via: Via
     package let from: NameAddress
     package let to: NameAddress
@@ -76,20 +76,21 @@ package final class SIPRequest: Sendable {
     /// value 70 (RFC 3261 section 16.6 item 3).
     package let maxForwards: UInt8?
     package let routes: [NameAddress]
-    /// The Contact values of a REGISTER. The list is empty if Contact is missing or is `*`. For a request other than
-    /// REGISTER the list is empty, because a proxy forwards Contact without reading it.
+    /// The Contact values of a REGISTER. If Contact is missing or is `*`, the list of contacts is empty. For a request
+    /// other than REGISTER, the list of contacts is empty, because a proxy forwards Contact without reading it.
     package let contacts: ShortList<NameAddress>
     /// Whether the Contact field is a single `*`, which removes all bindings.
     package let contactIsStar: Bool
     /// The Path values of a REGISTER (RFC 3327).
     package let path: [NameAddress]
-    /// The value of Expires; `nil` if the field is missing. A malformed or too large Expires counts as 3600 (RFC 3261
-    /// section 10.2.1.1).
+    /// The value of Expires; `nil` if the field is missing. A malformed or too large Expires counts as 3600 seconds
+    /// (RFC 3261 section 10.2.1.1).
     package let expires: UInt32?
     /// The digest credentials in the Authorization fields of a REGISTER. Credentials for other schemes than Digest are
     /// left out.
     ///
-    /// For other requests than REGISTER, the list is empty, and the reader decodes ``proxyAuthorization``.
+    /// For a request other than REGISTER, ``authorization`` is empty, and the reader decodes ``proxyAuthorization``
+    /// instead.
     package let authorization: [DigestCredentials]
     package let proxyAuthorization: [DigestCredentials]
 

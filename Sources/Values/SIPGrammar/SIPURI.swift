@@ -6,8 +6,8 @@ package struct SIPURI: Sendable {
     package enum Scheme: UInt8, Hashable, Sendable {
         case sip, sips, tel, other
 
-        /// Compares two schemes without the `==` that the compiler generates, because the generated `==` is slower when
-        /// other modules use it.
+        /// Compares two URI schemes without the compiler's own `==`, because this `==` is slower when other modules use
+        /// it.
         @inlinable
         package static func == (left: Scheme, right: Scheme) -> Bool { left.rawValue == right.rawValue }
     }
@@ -15,22 +15,23 @@ package struct SIPURI: Sendable {
     /// The whole URI as received, without angle brackets.
     package let text: ByteString
     package let scheme: Scheme
-    /// Whether every part of the URI has a simple form that all programs read in the same way. Nearly all URIs are
-    /// plain.
+    /// Whether every part of the URI has a simple form that all programs read in the same way. Nearly all URIs have a
+    /// form that all programs read in the same way.
     package let isPlain: Bool
     package let port: UInt16?
-    // The indices of the parts in the text. Each index has only four bytes, because each message has about six URIs.
+    // The indices of the URI's parts in the text. Each index has only four bytes, because each message has about six
+    // URIs.
     private let userStart, userEnd, passwordEnd, hostStart, hostEnd, addressEnd, headersStart: UInt32
 
-    /// The user part as received, with its escapes and without the password. For a `tel:` URI the user part is the
-    /// number. The result is `nil` if the URI has no user part.
+    /// The user part as received, with its escapes and without the password. For a `tel:` URI, the user part is the
+    /// number. If the URI has no user part, ``user`` is `nil`.
     package var user: ByteString? {
         userStart < hostStart || scheme == .tel ? text[Int(userStart)..<Int(userEnd)] : nil
     }
     package var password: ByteString? {
         userEnd < passwordEnd ? text[Int(userEnd) + 1..<Int(passwordEnd)] : nil
     }
-    /// The host as received; empty if the URI has no host. An IPv6 address is in brackets.
+    /// The host as received; empty if the URI has no host. In a URI's host, an IPv6 address is in brackets.
     package var host: ByteString { text[Int(hostStart)..<Int(hostEnd)] }
     package var parameters: Parameters {
         let end = headersStart > 0 ? Int(headersStart) - 1 : text.count
@@ -40,18 +41,18 @@ package struct SIPURI: Sendable {
     /// of a URI into a request (RFC 3261 section 16.6).
     package var headers: ByteString? { headersStart > 0 ? text[Int(headersStart)..<text.count] : nil }
 
-    /// The host, followed by a colon and the port if there is a port.
+    /// The host of the URI, followed by a colon and the port if the URI has a port.
     package var hostPort: ByteString { text[Int(hostStart)..<Int(addressEnd)] }
     /// The URI's text before its parameters and headers.
     package var address: ByteString { text[0..<Int(addressEnd)] }
     /// The URI's text before its headers.
     package var withoutHeaders: ByteString { headersStart > 0 ? text[0..<Int(headersStart) - 1] : text }
 
-    /// Finds the parts of a URI. This initialiser accepts URIs that are not plain; the message reader decides whether
-    /// they are valid.
+    /// Finds the parts of a URI. The initialiser of ``SIPURI`` accepts URIs that are not plain; the message reader
+    /// decides whether they are valid.
     ///
-    /// - Returns: `nil` in three cases: the URI has no scheme; a `sip:` or `sips:` URI has no host; another URI has no
-    ///   text before its parameters.
+    /// - Returns: the URI; `nil` in three cases: the URI has no scheme; a `sip:` or `sips:` URI has no host; another
+    ///   URI has no text before its parameters.
     package init?(_ text: ByteString) {
         guard let parts = text.withSpan({ URIParts($0) }) else { return nil }
         self.text = text
@@ -73,18 +74,18 @@ private struct URIParts {
     var scheme = SIPURI.Scheme.other
     var isPlain = false
     var port: UInt16?
-    /// The range of the user part. If the URI has no user part, this range is empty and begins at the start of the
-    /// host.
+    /// The range of the user part in the URI. If the URI has no user part, the range of the user part is empty and
+    /// begins at the start of the host.
     var user = 0..<0
-    /// The index after the password, or after the user part if there is no password.
+    /// The index after the password, or after the user part if the URI has no password.
     var passwordEnd = 0
     var host = 0..<0
-    /// The index after the host and the optional port.
+    /// The index after the host and its optional port.
     var addressEnd = 0
     var headersStart: Int?
 
     init?(_ bytes: Span<UInt8>) {
-        // The scheme `sip` is tried first, because nearly all URIs have it.
+        // The scheme `sip` is tried first, because nearly all URIs have this scheme.
         var colon = 3
         if bytes.count > 4, bytes.equalsIgnoringCase(0..<4, "sip:") {
             scheme = .sip
@@ -93,8 +94,8 @@ private struct URIParts {
             colon = end
             guard bytes.equalsIgnoringCase(0..<colon, "sips") else {
                 readOther(bytes, from: colon + 1, isTel: bytes.equalsIgnoringCase(0..<colon, "tel"))
-                // A URI that begins with parameters is refused, because it could be empty after its `pn-*` parameters
-                // are removed.
+                // A URI that begins with parameters is refused, because the URI could be empty after its `pn-*`
+                // parameters are removed.
                 guard bytes[colon + 1] != UInt8(ascii: ";") else { return nil }
                 return
             }
@@ -189,8 +190,8 @@ private struct URIParts {
         port = UInt16(exactly: number)
     }
 
-    /// Reads the URI's parameters and headers. The parameters are plain if they contain no forbidden byte, no parameter
-    /// without a name, and not too many parameters.
+    /// Reads the URI's parameters and headers. The parameters of a URI are plain if they contain no forbidden byte and
+    /// no parameter without a name, and are not too many.
     private mutating func readRest(_ bytes: Span<UInt8>) {
         var index = addressEnd
         var count = 0

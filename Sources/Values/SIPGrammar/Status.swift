@@ -1,9 +1,9 @@
-/// The status code of a response, with the reason phrase that this program writes for the code.
+/// The status code of a response, with the reason phrase that the daemon writes for the code.
 package struct Status: Hashable, Sendable, ExpressibleByIntegerLiteral, CustomStringConvertible {
     package let code: UInt16
 
-    /// Compares two status codes without the `==` that the compiler generates, because the generated `==` is slower
-    /// when other modules use it.
+    /// Compares two status codes without the compiler's own `==`, because this `==` is slower when other modules use
+    /// it.
     @inlinable
     package static func == (left: Status, right: Status) -> Bool { left.code == right.code }
 

@@ -1,7 +1,7 @@
 import Glibc
 
 /// A file that systemd passes to the service (`LoadCredential=` in the unit). In the settings, `credential:NAME` means
-/// the path of this file.
+/// the path of the file that systemd passes.
 ///
 /// systemd reads the original file as root and gives the service a copy, so only root needs access to the original
 /// file.
@@ -12,8 +12,8 @@ package enum Credential {
     /// Whether systemd started this process with credentials.
     package static var isPassed: Bool { passedFolder != nil }
 
-    /// The folder that contains the credentials. If systemd did not start this process, the result is the folder in
-    /// which systemd stores the credentials for the unit.
+    /// The folder in which systemd stores the service's credentials. If systemd did not start this process, the folder
+    /// is the place in which systemd stores the credentials for the unit.
     private static var folder: String { passedFolder ?? "/run/credentials/sippushd.service" }
 
     private static var passedFolder: String? {
@@ -32,7 +32,7 @@ package enum Credential {
         return "\(folder)/\(name)"
     }
 
-    /// The text by which settings name this path, such as `credential:NAME`; `nil` if the file is not a credential.
+    /// The text by which settings name the file, such as `credential:NAME`; `nil` if the file is not a credential.
     package static func text(of path: String) -> String? {
         guard path.hasPrefix(folder + "/") else { return nil }
         return prefix + path.dropFirst(folder.utf8.count + 1)

@@ -8,8 +8,8 @@ package enum EditDistance {
         return best.distance <= max(1, best.name.utf8.count / 3) ? best.name : nil
     }
 
-    /// A hint for the end of an error sentence, such as `; did you mean "list"?`. If no name is similar, the hint is
-    /// empty.
+    /// A hint for the end of an error sentence, such as `; did you mean "list"?`. If no known name is similar, the hint
+    /// is empty.
     package static func hint(for text: String, among names: [String]) -> String {
         nearest(to: text, among: names).map { "; did you mean \"\($0)\"?" } ?? ""
     }

@@ -1,7 +1,8 @@
 /// Writes text for manual pages (man(7)). All text is escaped, so that the formatter does not read a part of it as a
 /// command.
 package enum ManPageText {
-    /// The maximum length of a line. The limit is 78 characters, because `mandoc -T lint` complains about longer lines.
+    /// The maximum length of a line in a manual page, in characters. The limit is 78 characters, because
+    /// `mandoc -T lint` complains about longer lines.
     private static let columns = 78
 
     /// Escapes a text for a manual page, and joins its lines into one line.
@@ -22,7 +23,7 @@ package enum ManPageText {
                 out += "\\[u" + String(repeating: "0", count: max(0, 4 - digits.utf8.count)) + digits + "]"
             }
         }
-        // The formatter would read a full stop at the start of a line as a command.
+        // At the start of a line, the formatter would read a full stop as a command.
         return out.hasPrefix(".") ? "\\&" + out : out
     }
 
@@ -36,8 +37,7 @@ package enum ManPageText {
             if width > 0 { out += isNew ? "\n" : " " }
             out += next
             width = isNew ? next.utf8.count : width + 1 + next.utf8.count
-            // A sentence must end at the end of a line, because the formatter needs this to put the right space after
-            // it.
+            // A sentence must end at the end of a line, so that the formatter puts the right space after the sentence.
             if word.hasSuffix(".") {
                 out += "\n"
                 width = 0
@@ -50,7 +50,7 @@ package enum ManPageText {
     ///
     /// - Parameters:
     ///   - name: the name of the page.
-    ///   - section: 5 for files, 8 for daemons.
+    ///   - section: the section of the manual: 5 for files, 8 for daemons.
     ///   - date: a date such as `2026-11-26`.
     ///   - source: the program and its version.
     ///   - summary: the subject of the page, without a full stop.

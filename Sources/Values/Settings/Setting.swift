@@ -2,20 +2,20 @@
 package typealias SettingPath<Group, Value> = any WritableKeyPath<Group, Value> & Sendable
 
 /// The declaration of one setting, which is one key of a settings group. The YAML reader, the reload, the sample file
-/// and the manual all use this one declaration.
+/// and the manual all use one declaration of a setting.
 ///
-/// The default of a setting is the initial value of the group's property. The defaults are therefore the same for a
-/// group that is created in code and a group that is read from an empty file.
+/// The default of a setting is the initial value of the group's property. A group that is created in code and a group
+/// that is read from an empty file therefore have the same defaults.
 package struct Setting<Group: Sendable>: Sendable {
     package let key: String
     /// The purpose of the setting in one or more sentences. The help text must name the unit if the setting's type does
     /// not show it.
     package let help: String
-    /// Whether a settings file without this key is refused.
+    /// Whether a settings file without the setting's key is refused.
     package private(set) var isRequired = false
-    /// When a change of this setting takes effect; `nil` if the setting's group decides it.
+    /// When a change of the setting takes effect; `nil` if the setting's group decides the moment.
     private(set) var ownMoment: ChangeMoment?
-    /// Whether the setting is read after all other keys of the group, because its value depends on them.
+    /// Whether the setting is read after all other keys of the group, because its value depends on the other keys.
     var isReadLast = false
     let read: @Sendable (YAMLNode, inout Group, inout SettingsProblems) -> Void
     let reload: SettingReload<Group>
@@ -33,15 +33,16 @@ package struct Setting<Group: Sendable>: Sendable {
         self.outline = outline
     }
 
-    /// A copy of this setting that every settings file must contain, for a key that has no sensible default.
+    /// A copy of the setting that every settings file must contain, for a key that has no sensible default.
     package func required() -> Setting {
         var copy = self
         copy.isRequired = true
         return copy
     }
 
-    /// A copy of this setting. Changes of the copy take effect at the given moment. If the setting is a group, the
-    /// moment applies to the keys of the group that have no moment of their own.
+    /// A copy of the setting with another moment of change. Returns a copy of the setting; changes of the copy's value
+    /// take effect at the given moment. If the setting is a group, the moment applies to the keys of the group that
+    /// have no moment of their own.
     package func taken(_ moment: ChangeMoment) -> Setting {
         var copy = self
         copy.ownMoment = moment
@@ -53,10 +54,10 @@ package struct Setting<Group: Sendable>: Sendable {
     /// Makes a setting whose value has the given type.
     ///
     /// - Parameters:
-    ///   - key: the key, in lower case with hyphens.
+    ///   - key: the key of the setting, in lower case with hyphens.
     ///   - path: the property for the value; its initial value is the default.
-    ///   - type: the allowed values.
-    ///   - example: YAML that the sample shows instead of an empty default.
+    ///   - type: the type of the setting's values, which decides which values are allowed.
+    ///   - example: YAML that the sample file shows instead of an empty default.
     ///   - help: the purpose of the setting.
     /// - Returns: the setting.
     package static func value<Value: Equatable>(

@@ -4,7 +4,7 @@ struct SettingLine: Sendable {
     let key: String
     let help: String
     let isRequired: Bool
-    /// When a change of the key takes effect; `nil` if the key's group decides it.
+    /// When a change of the key takes effect; `nil` if the key's group decides the moment.
     let moment: ChangeMoment?
     let outline: SettingOutline
 }
@@ -15,7 +15,8 @@ indirect enum SettingOutline: Sendable {
         let lines: [SettingLine]
     }
 
-    /// A key with a single value. If `text` is `nil`, the key has no value by default, and the sample shows `example`.
+    /// A key with a single value. If `text` is `nil`, the settings key has no value by default, and the sample file
+    /// shows `example`.
     case value(type: String, text: String?, example: String?)
     case group([SettingLine])
     case named([Named], example: Named)

@@ -1,4 +1,4 @@
-/// When a change of a setting takes effect.
+/// The moment at which a change of a setting takes effect: at SIGHUP or at a restart.
 package enum ChangeMoment: Hashable, Sendable {
     /// A change takes effect when the daemon reads its settings again, at SIGHUP.
     case atOnce
@@ -8,15 +8,15 @@ package enum ChangeMoment: Hashable, Sendable {
 }
 
 /// Compares one setting of the new group (`wished`) with the same setting of the current group (`present`). If the
-/// change can take effect now, the function copies the new value into the current group. If the change needs a restart,
-/// the function returns the names of the changed keys, relative to this setting.
+/// change of a setting can take effect now, the function copies the new value into the current group. If the change of
+/// a setting needs a restart, the function returns the names of the changed keys, relative to this setting.
 typealias SettingReload<Group> = @Sendable (_ wished: Group, _ present: inout Group, ChangeMoment) -> [String]
 
 extension SettingsGroup {
-    /// Copies each change from `wished` that can take effect without a restart.
+    /// Copies each changed setting from `wished` that can take effect without a restart.
     ///
-    /// - Returns: the changed keys that need a restart, such as `log.format`. If a named group was added or removed,
-    ///   the key of the setting that contains the groups is returned.
+    /// - Returns: the changed keys that need a restart, such as `log.format`; for a named group that was added or
+    ///   removed, the key of its setting.
     package mutating func reload(from wished: Self) -> [String] { reload(from: wished, .atRestart) }
 
     mutating func reload(from wished: Self, _ moment: ChangeMoment) -> [String] {
@@ -51,7 +51,7 @@ extension Setting {
 
 extension Setting {
     /// Makes a reload for a setting that consists of named groups. If no group was added or removed, the moment of
-    /// change of each key decides when a change of this key takes effect.
+    /// change of each key decides when a change of the key takes effect.
     static func reload<Inner: SettingsGroup & Equatable>(
         ofEach path: SettingPath<Group, [String: Inner]>
     ) -> SettingReload<Group> {

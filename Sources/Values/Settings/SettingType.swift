@@ -1,13 +1,14 @@
 /// The allowed texts for one key, and their conversion to a value.
 ///
-/// Setting types can be combined, as in `.list(of: .duration())`. A module with a special form of values makes a type
+/// Setting types can be combined, as in `.list(of: .duration())`. A module with a special form of values makes its type
 /// with ``parsed(_:_:print:)``.
 package struct SettingType<Value: Sendable>: Sendable {
     /// The name of the type for the manual in one or two words, such as `duration`.
     package let name: String
-    /// Converts a YAML node to a value. The function throws an error if the node does not have the setting's type.
+    /// Converts a YAML node to a value of the setting. If the node does not have the setting's type, the function
+    /// throws an error.
     package let read: @Sendable (YAMLNode) throws(SettingMismatch) -> Value
-    /// Converts a value to YAML, and hides it if it is a secret.
+    /// Converts a value to YAML, and hides the value if it is a secret.
     package let print: @Sendable (Value) -> String
 
     package init(
@@ -165,11 +166,11 @@ extension SettingType where Value: RawRepresentable & CaseIterable, Value.RawVal
 
 extension SettingType {
     /// A type whose texts `parse` converts to values. If `parse` refuses a text, the error contains the complaint of
-    /// `parse`, which says what was expected.
+    /// `parse`, which says which text was expected.
     ///
     /// - Parameters:
     ///   - name: one or two words for the manual, such as `address:port`.
-    ///   - parse: returns the value or throws the complaint. The words "found …" are appended to the complaint.
+    ///   - parse: returns the value, or throws a complaint, to which the words "found …" are appended.
     ///   - print: the text that `parse` reads as the same value.
     /// - Returns: the type.
     package static func parsed(
@@ -188,7 +189,8 @@ extension SettingType {
         }
     }
 
-    /// A list of values of the type `element`. A single value counts as a list with one element.
+    /// A list of values of the type `element`. In a settings file, a single value in place of a list counts as a list
+    /// with one element.
     package static func list<Element>(
         of element: SettingType<Element>, atMost limit: Int = 1000
     ) -> SettingType where Value == [Element] {

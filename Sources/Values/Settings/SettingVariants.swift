@@ -2,15 +2,15 @@ extension Setting where Group: SettingsGroup & Equatable {
     /// A setting with variants of its group, under names that the operator chooses. Each variant begins as a copy of
     /// the group, so that the operator sets only the keys that differ.
     ///
-    /// The variants are read after all other keys of the group, wherever their key is in the file. A variant cannot
-    /// have variants of its own.
+    /// The variants are read after all other keys of the group, at any place in the file. A variant cannot have
+    /// variants of its own.
     ///
     /// - Parameters:
-    ///   - key: the key, in lower case with hyphens.
+    ///   - key: the key of the variants, in lower case with hyphens.
     ///   - path: the property for the variants; empty by default.
     ///   - limit: the maximum number of variants.
-    ///   - exampleName: the name that the sample shows.
-    ///   - exampleKeys: the keys that the sample shows under this name.
+    ///   - exampleName: the group name that the sample of the settings shows.
+    ///   - exampleKeys: the keys that the sample shows under the example's name.
     ///   - help: the purpose of the variants.
     /// - Returns: the setting.
     package static func variants(

@@ -4,8 +4,8 @@ package struct SettingsProblem: Hashable, Sendable, CustomStringConvertible {
     /// The position of the error; `nil` if the error concerns the whole file, for example because the file cannot be
     /// opened.
     package let position: YAMLPosition?
-    /// The message of the error, as a sentence without a full stop. The message says what was expected and what was
-    /// found in the settings file.
+    /// The message of the error, as a sentence without a full stop. The message of an error says what was expected and
+    /// what the settings file contains.
     package let message: String
 
     /// The error in the form of compiler output: `file:line:column: message`.
@@ -14,7 +14,7 @@ package struct SettingsProblem: Hashable, Sendable, CustomStringConvertible {
     }
 }
 
-/// All errors of a settings file, in the order of the file. The list always has at least one error.
+/// All errors of a settings file, in the order of the file. The list of errors always has at least one error.
 package struct SettingsError: Error, Hashable, CustomStringConvertible {
     package let problems: [SettingsProblem]
 
@@ -26,7 +26,7 @@ package struct SettingsError: Error, Hashable, CustomStringConvertible {
     package var description: String { problems.map(\.description).joined(separator: "\n") }
 }
 
-/// Collects the errors in a settings file while it is read. Only the first hundred errors of a file are kept.
+/// Collects the errors in a settings file while the file is read. Only the first hundred errors of a file are kept.
 package struct SettingsProblems: Sendable {
     package let file: String
     package private(set) var found: [SettingsProblem] = []

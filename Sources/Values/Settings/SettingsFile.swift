@@ -5,10 +5,10 @@ package enum SettingsFile {
     /// Reads the whole file into memory.
     ///
     /// - Parameters:
-    ///   - path: the path. A relative path begins at the working directory.
+    ///   - path: the path of the file; a relative path begins at the working directory.
     ///   - limit: the maximum size in bytes; a longer file is refused.
     /// - Returns: the bytes of the file.
-    /// - Throws: one problem without a position.
+    /// - Throws: a problem without line and column, if the file cannot be read.
     package static func bytes(at path: String, limit: Int) throws(SettingsError) -> [UInt8] {
         let descriptor = unsafe open(path, O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { throw failure(path, "cannot be opened: \(reason())") }

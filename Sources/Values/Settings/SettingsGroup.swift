@@ -1,11 +1,11 @@
-/// A struct whose properties are settings. Each module declares groups for its own settings.
+/// A group of settings is a struct whose properties are settings. Each module declares groups for its own settings.
 ///
 /// The initialiser `init()` sets all settings of the group to their defaults. The schema lists the keys in the order of
 /// the sample and the manual.
 package protocol SettingsGroup: Sendable {
     init()
     static var schema: [Setting<Self>] { get }
-    /// Finds errors in combinations of keys whose values are valid separately. The reader calls this function after it
+    /// Finds errors in combinations of keys whose single values are valid. The reader calls ``complaints()`` after it
     /// has read all keys of the group.
     func complaints() -> [SettingComplaint]
 }
@@ -17,12 +17,12 @@ extension SettingsGroup {
 // MARK: Reading
 
 extension SettingsGroup {
-    /// Creates the group from a whole YAML document. If the document is empty, all settings have their defaults.
+    /// Creates the group from a whole YAML document. If the YAML document is empty, all settings have their defaults.
     ///
     /// - Parameters:
     ///   - yaml: the bytes of the document.
     ///   - file: the file name that problems mention.
-    /// - Throws: all problems of the document together.
+    /// - Throws: one error with all problems of the settings file.
     package init(yaml: [UInt8], file: String) throws(SettingsError) {
         try self.init(node: YAMLNode.read(yaml, file: file), file: file)
     }
@@ -96,15 +96,15 @@ extension Setting {
         }
     }
 
-    /// A setting with several groups, under names that the operator chooses. Groups from the file replace the default
-    /// groups.
+    /// A setting with several groups, under names that the operator chooses. Named groups from the settings file
+    /// replace the default groups.
     ///
     /// - Parameters:
-    ///   - key: the key, in lower case with hyphens.
+    ///   - key: the key of the groups, in lower case with hyphens.
     ///   - path: the property for the groups; its initial value is the default.
     ///   - limit: the maximum number of groups.
-    ///   - exampleName: the name that the sample shows if there are no groups by default.
-    ///   - example: the group that the sample shows under this name.
+    ///   - exampleName: the name that the sample shows if no groups exist by default.
+    ///   - example: the group that the sample shows under the example's name.
     ///   - help: the purpose of the groups.
     /// - Returns: the setting.
     package static func named<Inner: SettingsGroup & Equatable>(
@@ -128,8 +128,8 @@ extension Setting {
 }
 
 extension YAMLNode {
-    /// The named groups in a YAML node. The function returns `nil` and reports an error if the node is not a mapping or
-    /// has too many groups.
+    /// The named groups of settings in a YAML node. If the node is not a mapping or has too many groups, the function
+    /// reports an error and returns `nil`.
     func namedGroups(of key: String, atMost limit: Int, _ problems: inout SettingsProblems) -> [YAMLEntry]? {
         guard let entries else {
             problems.report("\(key): expected named groups, found \(found)", at: position)

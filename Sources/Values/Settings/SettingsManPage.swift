@@ -20,7 +20,7 @@ private struct ManPageWriter {
             case .named(let items, let example):
                 let lines = items.first?.lines ?? example.lines
                 group(
-                    line, " In the keys below, NAME stands for the name of a group.", lines, prefix: prefix,
+                    line, " In the keys of this group, NAME stands for a name that you choose.", lines, prefix: prefix,
                     suffix: ".NAME")
             }
         }

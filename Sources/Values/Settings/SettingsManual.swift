@@ -1,11 +1,11 @@
 extension SettingsGroup {
     /// The manual of all settings in Markdown: a table of the top-level keys, then a section for each group. One column
-    /// of each table says when a change takes effect.
+    /// of each table in the manual says when a change takes effect.
     ///
     /// - Parameters:
-    ///   - title: the heading.
-    ///   - introduction: the paragraph below the heading.
-    /// - Returns: Markdown.
+    ///   - title: the heading of the manual.
+    ///   - introduction: the paragraph after the manual's heading.
+    /// - Returns: the manual in Markdown.
     package static func manual(title: String, introduction: String) -> String {
         var writer = ManualWriter(out: "# \(title)\n\n\(introduction)\n")
         writer.section(Self().outline, prefix: "", .atRestart)
@@ -29,7 +29,8 @@ private struct ManualWriter {
             case .named(let items, let example):
                 let lines = items.first?.lines ?? example.lines
                 group(
-                    line, " In the keys below, NAME stands for the name of a group.", lines, prefix: prefix, moment,
+                    line, " In the keys of this section, NAME stands for the name of a group.", lines, prefix: prefix,
+                    moment,
                     suffix: ".NAME")
             }
         }
@@ -56,7 +57,7 @@ private struct ManualWriter {
 }
 
 extension ChangeMoment {
-    /// The name by which the manual and the sample show this moment.
+    /// The name of the moment of change in the manual and the sample.
     var name: String {
         switch self {
         case .atOnce: "SIGHUP"

@@ -1,13 +1,13 @@
 extension SettingsGroup {
-    /// A complete sample of a settings file. The sample contains every key with its help and its default. All keys are
-    /// commented out, so that a program that reads the sample gets the defaults.
+    /// A complete sample of a settings file. The sample of a settings file contains every key with its help and its
+    /// default. All keys of the sample are commented out, so that a program that reads the sample gets the defaults.
     ///
     /// A required key has its example and no comment mark, so that the unchanged sample is valid. In the sample, help
     /// texts begin with `# `, and commented keys with `#` alone. If an operator removes the `#` before any key, the
     /// file stays valid YAML.
     ///
     /// - Parameter title: the first lines of the file, without `#`.
-    /// - Returns: YAML.
+    /// - Returns: the sample in YAML.
     package static func sample(title: String) -> String {
         var writer = SampleWriter()
         writer.comment(title, indent: 0)
@@ -59,7 +59,7 @@ private struct SampleWriter {
             let shown = example ?? text ?? ""
             put("\(mark)\(line.key):" + (shown.isEmpty ? "" : " \(shown)"), indent)
         case .group(let inner):
-            // The key of this group has no comment mark, because a group without keys is valid and has the defaults.
+            // The key of a group has no comment mark, because a group without keys is valid and has the defaults.
             put("\(isInsideComment ? mark : "")\(line.key):", indent)
             lines(inner, indent: indent + Self.step)
         case .named(let items, let example):

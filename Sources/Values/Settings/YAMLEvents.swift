@@ -17,7 +17,7 @@ enum YAMLEvent {
 struct YAMLMarkedEvent {
     let event: YAMLEvent
     let position: YAMLPosition
-    /// Whether an anchor (`&name`) or a tag (`!tag`) precedes the value.
+    /// Whether an anchor (`&name`) or a tag (`!tag`) precedes the YAML value.
     let isDecorated: Bool
 }
 
@@ -28,7 +28,7 @@ struct YAMLSyntaxError: Error {
 
 /// The sole owner of one `yaml_parser_t` of libyaml, and of the bytes that it parses.
 @safe struct YAMLEvents: ~Copyable {
-    /// libyaml's parser, which is on the heap because libyaml stores pointers to it.
+    /// libyaml's parser, which is on the heap because libyaml stores pointers to the parser.
     private let parser: UnsafeMutablePointer<yaml_parser_t>
     private let input: UnsafeMutableBufferPointer<UInt8>
 
@@ -78,7 +78,7 @@ struct YAMLSyntaxError: Error {
         case YAML_DOCUMENT_START_EVENT: return plain(.documentStart, position)
         case YAML_DOCUMENT_END_EVENT: return plain(.documentEnd, position)
         case YAML_STREAM_START_EVENT: return plain(.streamStart, position)
-        // In the default case, the stream has ended, because libyaml returns `YAML_NO_EVENT` only after the end of the
+        // For all other events, the stream has ended, because libyaml returns `YAML_NO_EVENT` only after the end of the
         // stream.
         default: return plain(.streamEnd, position)
         }

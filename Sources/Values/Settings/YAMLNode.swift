@@ -1,4 +1,4 @@
-/// A position in a YAML file. Lines and columns are counted from 1, and columns count characters.
+/// A position in a YAML file. In a YAML position, lines and columns are counted from 1, and columns count characters.
 package struct YAMLPosition: Hashable, Comparable, Sendable, CustomStringConvertible {
     package let line: Int
     package let column: Int
@@ -20,11 +20,12 @@ package struct YAMLPosition: Hashable, Comparable, Sendable, CustomStringConvert
 /// One value of a YAML document, with its position in the file.
 ///
 /// Scalars are kept as text, because only the code that reads a value knows the expected type. For example, `no` means
-/// false only if a truth value is expected; as a name, it is the text "no". ``read(_:file:limits:)`` refuses anchors,
-/// aliases and tags.
+/// false only if a truth value is expected; as a name, `no` is the text "no". ``read(_:file:limits:)`` refuses anchors,
+/// aliases and tags in the document.
 package struct YAMLNode: Hashable, Sendable {
     package enum Content: Hashable, Sendable {
-        /// A text or number. `isPlain` is true if the scalar had no quotes and was not a block scalar.
+        /// A text or number in a YAML document. The value `isPlain` is true if the scalar had no quotes and was not a
+        /// block scalar.
         case scalar(String, isPlain: Bool)
         case sequence([YAMLNode])
         /// The entries of a mapping, in the order of the file. All entries of a mapping have different keys.
@@ -56,19 +57,19 @@ package struct YAMLEntry: Hashable, Sendable {
 // MARK: The content
 
 extension YAMLNode {
-    /// Whether this node means "no value": it is empty, `~` or `null`.
+    /// Whether the node means "no value": it is empty, `~` or `null`.
     package var isNull: Bool {
         guard case .scalar(let text, isPlain: true) = content else { return false }
         return text.isEmpty || text == "~" || text == "null"
     }
 
-    /// The text of a scalar; `nil` if this node is a list, a mapping or null.
+    /// The text of a scalar; `nil` if the node is a list, a mapping or null.
     package var text: String? {
         guard case .scalar(let text, _) = content, !isNull else { return nil }
         return text
     }
 
-    /// The value of a decimal number without quotes; `nil` if this node is not such a number.
+    /// The value of a decimal number without quotes; `nil` if the node is not such a number.
     package var integer: Int? {
         guard case .scalar(let text, isPlain: true) = content else { return nil }
         return Int(text)
@@ -85,19 +86,19 @@ extension YAMLNode {
         }
     }
 
-    /// The elements of a list; empty if this node is null, and `nil` if it is a text or a mapping.
+    /// The elements of a list; empty if the node is null, and `nil` if the node is a text or a mapping.
     package var items: [YAMLNode]? {
         if case .sequence(let items) = content { return items }
         return isNull ? [] : nil
     }
 
-    /// The entries of a mapping; empty if this node is null, and `nil` if it is a text or a list.
+    /// The entries of a mapping; empty if the node is null, and `nil` if the node is a text or a list.
     package var entries: [YAMLEntry]? {
         if case .mapping(let entries) = content { return entries }
         return isNull ? [] : nil
     }
 
-    /// The value for this key; `nil` if this node is not a mapping or lacks the key.
+    /// The value for the given key; `nil` if the node is not a mapping or lacks the key.
     package subscript(key: String) -> YAMLNode? { entries?.first { $0.key == key }?.value }
 
     /// A description of the value for error messages: `"tree"`, `a list`, `a group of keys` or `nothing`.

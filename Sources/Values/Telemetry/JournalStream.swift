@@ -5,13 +5,13 @@ package enum JournalStream {
     /// The environment variable in which systemd names the device and inode of journald's socket (systemd.exec(5)).
     package static let variable = "JOURNAL_STREAM"
 
-    /// Whether the descriptor is journald's socket, as named by the environment variable. The result is false if
-    /// somebody redirected the output to another file.
+    /// Whether the descriptor is journald's socket, as named by the environment variable. If somebody redirected the
+    /// output to another file, ``isBehind(_:named:)`` returns false.
     ///
     /// - Parameters:
     ///   - descriptor: the file descriptor to which lines are written.
     ///   - name: the value of ``variable``; `nil` if systemd did not set it.
-    /// - Returns: whether journald gets the lines.
+    /// - Returns: whether journald reads the log lines.
     package static func isBehind(_ descriptor: Int32 = STDERR_FILENO, named name: String?) -> Bool {
         guard let name else { return false }
         var status = stat()

@@ -1,19 +1,20 @@
 import Synchronization
 package import Timekeeping
 
-/// Writes events to the log, each as one line. All copies of a log share one level and one sink.
+/// Writes events to the log, each as one line. All copies of a ``Log`` share one level and one sink.
 ///
-/// The message of a line is always a constant of the program. Values from outside the program belong in fields, because
-/// the log escapes the values of fields. The values of the fields are computed only if the line is written.
+/// The message of a log line is always a constant of the program. Values from outside the program belong in fields,
+/// because the log escapes the values of fields. The values of a log line's fields are computed only if the line is
+/// written.
 package struct Log: Sendable {
     private let core: LogCore
 
     /// Makes a log.
     ///
     /// - Parameters:
-    ///   - level: less important lines are not written.
-    ///   - format: the format of lines.
-    ///   - sink: receives the lines.
+    ///   - level: the log level; less important lines are not written.
+    ///   - format: the format of the log lines.
+    ///   - sink: receives the log lines.
     ///   - clock: reads the wall clock.
     package init(
         level: LogLevel, format: LogFormat = .text, sink: any LogSink, clock: @escaping @Sendable () -> UnixTime
@@ -55,11 +56,11 @@ package struct Log: Sendable {
     }
 }
 
-/// The part that all copies of a log share.
+/// The part of a ``Log`` that all its copies share.
 private final class LogCore: Sendable {
     static let silent = LogCore(level: nil, format: .text, sink: NoSink()) { UnixTime(milliseconds: 0) }
 
-    /// The rank of the least important level whose lines are written.
+    /// The rank of the least important level whose log lines are written.
     let threshold: Atomic<Int>
     let droppedInTotal = Atomic(0)
     /// How many lines the sink has refused since the last line that reported refused lines.

@@ -8,9 +8,9 @@ enum LogEscaping {
             && byte != UInt8(ascii: "=")
     }
 
-    /// Appends a value, in which letters of all scripts stay unchanged. Control characters, invisible characters and
-    /// characters that change the reading direction become `\u{…}`. Bytes that are not UTF-8 become `\xHH`. If the
-    /// value exceeds the limit, its end is replaced by `…`.
+    /// Appends a value for a log line, in which letters of all scripts stay unchanged. In a logged value, control
+    /// characters, invisible characters and characters that change the reading direction become `\u{…}`. In a logged
+    /// value, bytes that are not UTF-8 become `\xHH`. If the value exceeds the limit, its end is replaced by `…`.
     static func append(_ value: [UInt8], atMost limit: Int, quote: Bool = true, to out: inout [UInt8]) {
         var decoder = UTF8.ForwardParser()
         var iterator = value.prefix(limit).makeIterator()

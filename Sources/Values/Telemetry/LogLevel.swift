@@ -8,7 +8,7 @@ package enum LogLevel: String, CaseIterable, Comparable, Sendable {
     case notice
     /// A step of one call or registration.
     case info
-    /// Details for the developers of this program.
+    /// Details for the developers of the daemon.
     case debug
 
     var rank: Int {
@@ -21,7 +21,7 @@ package enum LogLevel: String, CaseIterable, Comparable, Sendable {
         }
     }
 
-    /// The priority of this level in syslog and journald.
+    /// The priority of the log level in syslog and journald.
     var priority: Int { rank + 3 }
 
     package static func < (left: LogLevel, right: LogLevel) -> Bool { left.rank < right.rank }
@@ -31,7 +31,7 @@ package enum LogLevel: String, CaseIterable, Comparable, Sendable {
 package enum LogFormat: String, CaseIterable, Sendable {
     /// A line such as `2026-01-31T12:00:00.000Z warning push refused provider=apns`.
     case text
-    /// A JSON object on each line.
+    /// A JSON object on each line of the log.
     case json
     /// A line for journald, such as `<4>push refused provider=apns`. journald reads the level from the number in angle
     /// brackets, and adds the time itself.

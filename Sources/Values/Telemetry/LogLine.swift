@@ -4,10 +4,10 @@ import Timekeeping
 /// Formats one event as one line of at most ``limit`` bytes. A log line is always printable UTF-8, even if a peer sent
 /// invalid bytes.
 struct LogLine {
-    /// The maximum length of a line in bytes. The limit is below 4,096, the number of bytes that a pipe accepts in one
-    /// piece.
+    /// The maximum length of a log line in bytes. The limit of 4,000 bytes is below 4,096, the number of bytes that a
+    /// pipe accepts in one piece.
     static let limit = 4000
-    /// The maximum length of each value in bytes, so that a long value leaves room for other fields.
+    /// The maximum length in bytes of each field's value, so that a long value leaves room for other fields.
     static let valueLimit = 1024
 
     private(set) var bytes: [UInt8] = []
@@ -97,8 +97,8 @@ struct LogLine {
         append("}")
     }
 
-    /// Appends a text as a JSON string. The text is first escaped as in the text format, and then each `\` and `"` of
-    /// the result is escaped for JSON.
+    /// Appends a text as a JSON string. The text is first escaped as in the text format of the log, and then each `\`
+    /// and `"` of the result is escaped for JSON.
     private mutating func jsonString(_ value: [UInt8]) {
         var escaped: [UInt8] = []
         LogEscaping.append(value, atMost: Self.valueLimit, quote: false, to: &escaped)
@@ -112,8 +112,8 @@ struct LogLine {
 
     // MARK: Parts
 
-    /// If the line is too long, cuts it back to `length` and appends `marker`. The function returns whether it has cut
-    /// the line.
+    /// If the log line is too long, cuts the line back to `length` and appends `marker`. Returns whether the log line
+    /// was cut off.
     private mutating func cutBack(to length: Int, marker: StaticString) -> Bool {
         guard bytes.count > Self.limit else { return false }
         bytes.removeSubrange(length...)

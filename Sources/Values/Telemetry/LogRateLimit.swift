@@ -1,10 +1,10 @@
 package import Timekeeping
 
 /// Limits how many log lines of one kind peers can cause. Each interval allows a number of lines, and the first line of
-/// the next interval reports how many were suppressed.
+/// the next interval reports how many lines were suppressed.
 ///
-/// Each kind of log line has a rate limit of its own. The limit applies to all peers together, because attackers could
-/// fill a table with a limit for each peer.
+/// Each kind of log line has a rate limit of its own. The rate limit applies to all peers together, because attackers
+/// could fill a table with a limit for each peer.
 package struct LogRateLimit: Sendable {
     private let burst: Int
     private let interval: Duration
@@ -17,11 +17,11 @@ package struct LogRateLimit: Sendable {
         self.interval = interval
     }
 
-    /// Decides whether a line is written now.
+    /// Decides whether a log line is written now.
     ///
     /// - Parameter now: the current monotonic time.
-    /// - Returns: `nil` if the line must not be written; otherwise the number of lines that were suppressed since the
-    ///   last written line, for ``LogKey/suppressed``.
+    /// - Returns: the number of lines that were suppressed since the last written line, for ``LogKey/suppressed``;
+    ///   `nil` if the line must not be written.
     package mutating func admit(now: Instant) -> Int? {
         if windowEnd.map({ now >= $0 }) ?? true {
             windowEnd = now + interval

@@ -2,9 +2,10 @@ package import Bytes
 
 /// The value of one field in a log line. The value of a field is computed only if its line is written.
 package enum LogValue: Sendable {
-    /// A text from any source, for example from a peer. When the log writes the line, it escapes this text.
+    /// The value of a log field is a text from any source, for example from a peer. When the log writes the line, it
+    /// escapes the text.
     case text(String)
-    /// Bytes from a peer. When the log writes the line, it escapes the bytes of the value.
+    /// Bytes from a peer, as the value of a field. The log escapes the bytes of the value when it writes the line.
     case bytes(ByteString)
     case integer(Int64)
     case flag(Bool)

@@ -1,7 +1,7 @@
-/// The name of one Prometheus metric: its family, labels and help text.
+/// A Prometheus metric without its value: family, labels and help text.
 package struct MetricName: Hashable, Sendable {
     package let family: String
-    /// The metric's labels, such as `method="REGISTER"`; empty if there are none.
+    /// The metric's labels, such as `method="REGISTER"`; empty if the metric has no labels.
     package let labels: String
     package let help: String
 
@@ -48,6 +48,7 @@ package enum Counter: Int, CaseIterable, Sendable {
     case timelineDropped
     case logLineDropped
     case hepSent, hepDropped, hepCut
+    case spanSent, spanDropped
 
     package var name: MetricName {
         switch self {
@@ -216,6 +217,11 @@ package enum Counter: Int, CaseIterable, Sendable {
                 "HEP packets that were dropped because the collector was away or slow.")
         case .hepCut:
             MetricName("sippushd_hep_cut_total", "HEP packets whose message lost its end because it was too long.")
+        case .spanSent: MetricName("sippushd_otlp_spans_sent_total", "Spans that the OTLP collector took.")
+        case .spanDropped:
+            MetricName(
+                "sippushd_otlp_spans_dropped_total",
+                "Spans that were lost because the OTLP collector was away or slow, or refused them.")
         }
     }
 

@@ -1,12 +1,12 @@
-/// Metrics with one name and different labels. The values of the labels are known only at run time, for example the
-/// names of apps.
+/// Metrics with one name and different labels. The values of the labels in a ``MetricFamily`` are known only at run
+/// time, for example the names of apps.
 package struct MetricFamily: Hashable, Sendable {
     package enum Kind: String, Hashable, Sendable {
         case counter, gauge, histogram
     }
 
     package struct Sample: Hashable, Sendable {
-        /// The end of the sample's name, after the name of the family.
+        /// The end of the sample's name, after the name of the metric family.
         package let suffix: String
         package let labels: [Label]
         /// The sample's value, as printed in the metrics.
@@ -44,7 +44,7 @@ package struct MetricFamily: Hashable, Sendable {
         add(text: CounterSet.seconds(duration), labels)
     }
 
-    /// Adds all samples of a histogram.
+    /// Adds all samples of a histogram to the metric family.
     package mutating func add(_ histogram: Histogram) {
         for (bound, count) in histogram.cumulative {
             add(text: "\(count)", [.le: CounterSet.seconds(bound)], suffix: "_bucket")
@@ -58,7 +58,7 @@ package struct MetricFamily: Hashable, Sendable {
         samples.append(Sample(suffix: suffix, labels: labels.map { Label(name: $0.key, value: $0.value) }, value: text))
     }
 
-    /// The family in Prometheus text format. The text is empty if the family has no samples.
+    /// The metric family in Prometheus text format. If the metric family has no samples, ``prometheusText`` is empty.
     var prometheusText: String {
         guard !samples.isEmpty else { return "" }
         var out = "# HELP \(name) \(help)\n# TYPE \(name) \(kind.rawValue)\n"

@@ -1,7 +1,7 @@
 /// A date of the proleptic Gregorian calendar with a time of day, both in UTC.
 package struct CivilDate: Hashable, Sendable {
     package let year: Int64
-    /// The month, from 1 to 12.
+    /// The month of the date, from 1 to 12.
     package let month: Int64
     /// The day of the month, from 1 to 31.
     package let day: Int64
@@ -13,8 +13,8 @@ package struct CivilDate: Hashable, Sendable {
     package static let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
     private static let weekdays = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"]
 
-    /// The number of days from 1970-01-01 to this date (Hinnant's `days_from_civil`). The argument `day` may be larger
-    /// than the number of days in the month.
+    /// The number of days from 1970-01-01 to the given date (Hinnant's `days_from_civil`). The argument `day` may
+    /// exceed the number of days in the month; the result is then in a later month.
     package static func days(_ year: Int64, _ month: Int64, _ day: Int64) -> Int64 {
         // The year is counted from March, so that the leap day is the last day of the year.
         let year = month <= 2 ? year - 1 : year
@@ -46,7 +46,7 @@ package struct CivilDate: Hashable, Sendable {
 }
 
 extension UnixTime {
-    /// The calendar date of this time (Hinnant's `civil_from_days`).
+    /// The calendar date of a time (Hinnant's `civil_from_days`).
     package var civil: CivilDate {
         let seconds = seconds
         let days = seconds >= 0 ? seconds / 86_400 : (seconds - 86_399) / 86_400

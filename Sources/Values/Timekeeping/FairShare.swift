@@ -13,7 +13,7 @@ package struct FairShare: Hashable, Sendable {
     /// Creates the limits of a resource.
     ///
     /// - Parameters:
-    ///   - whole: the whole amount.
+    ///   - whole: the whole amount of the resource.
     ///   - ofOne: the maximum amount for one caller.
     ///   - ofUntrusted: the maximum amount for all untrusted callers together.
     package init(of whole: Int, ofOne: Int, ofUntrusted: Int) {
@@ -26,11 +26,11 @@ package struct FairShare: Hashable, Sendable {
     package struct Taken: Hashable, Sendable {
         package var all, untrusted, own: Int
 
-        /// Collects the amounts that are currently in use.
+        /// Collects the amounts of the resource that are in use at present.
         ///
         /// - Parameters:
         ///   - all: the amount in use by all callers.
-        ///   - untrusted: the amount in use by all untrusted callers.
+        ///   - untrusted: the amount of the resource that all untrusted callers use.
         ///   - own: the amount in use by the requesting caller.
         package init(all: Int, untrusted: Int, own: Int) {
             self.all = all
@@ -53,21 +53,22 @@ package struct FairShare: Hashable, Sendable {
     ///   - amount: the requested amount.
     ///   - taken: the amounts in use.
     ///   - isTrusted: whether a trusted peer makes the request.
-    /// - Returns: why the request is refused; `nil` if it is granted.
+    /// - Returns: why the request is refused; `nil` if the request is granted.
     package func refusal(of amount: Int = 1, beside taken: Taken, isTrusted: Bool) -> Refusal? {
         if taken.own + amount > ofOne { return .callerFull }
         if taken.all + amount > whole || !isTrusted && taken.untrusted + amount > ofUntrusted { return .allFull }
         return nil
     }
 
-    /// Selects the stored element to drop when there are too many: the oldest element of the caller with the most
-    /// elements. If several callers have equally many elements, the oldest of all their elements is selected.
+    /// Selects the stored element that is dropped when too many are stored: the oldest element of the caller with the
+    /// most elements. If several callers have equally many elements, the oldest of all these callers' elements is
+    /// selected.
     ///
     /// - Parameters:
     ///   - callers: the caller of each element, oldest element first.
     ///   - isTrusted: whether a caller is a trusted peer.
-    ///   - mayGo: whether the element at this index may be dropped.
-    /// - Returns: the index of the element; `nil` if none may be dropped.
+    ///   - mayGo: whether the element at the given index may be dropped.
+    /// - Returns: the index of the element; `nil` if no element may be dropped.
     package func givesWay<Caller: Hashable>(
         among callers: some Collection<Caller>, isTrusted: (Caller) -> Bool, mayGo: (Int) -> Bool = { _ in true }
     ) -> Int? {

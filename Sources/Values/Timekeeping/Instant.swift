@@ -1,7 +1,7 @@
-/// A time of the monotonic clock, in nanoseconds. All timers use this kind of time.
+/// A time of the monotonic clock, in nanoseconds. All timers use times of the monotonic clock.
 ///
-/// This type reads no clock; the current time is passed to functions as `now`. `ContinuousClock.Instant` is not used,
-/// because it has sixteen bytes and an ``Instant`` only eight.
+/// ``Instant`` reads no clock; the current time is passed to functions as `now`. `ContinuousClock.Instant` is not used,
+/// because it has sixteen bytes and an ``Instant`` only eight bytes.
 @usableFromInline
 package struct Instant: Hashable, Comparable, Sendable {
     @usableFromInline package let nanoseconds: Int64
@@ -28,8 +28,8 @@ package struct Instant: Hashable, Comparable, Sendable {
     @inlinable package static var distantPast: Instant { Instant(nanoseconds: .min) }
 }
 
-/// A time of the wall clock, in milliseconds since 1970 UTC. This type is for dates that are stored or sent; timers
-/// must use ``Instant``.
+/// A time of the wall clock, in milliseconds since 1970 UTC. A ``UnixTime`` is for dates that are stored or sent;
+/// timers must use ``Instant``.
 package struct UnixTime: Hashable, Comparable, Sendable {
     package let milliseconds: Int64
 
@@ -51,11 +51,11 @@ package struct UnixTime: Hashable, Comparable, Sendable {
 }
 
 extension Duration {
-    /// The duration in whole nanoseconds, rounded towards zero. For a duration that is too long, the result is the
+    /// The duration in whole nanoseconds, rounded towards zero. If the duration is too long, ``nanoseconds`` is the
     /// largest or smallest `Int64`.
     ///
-    /// This property must be fast, because the daemon computes a deadline for every message. The standard property
-    /// `components` would be slow, because it divides 128-bit numbers several times.
+    /// The property `nanoseconds` must be fast, because the daemon computes a deadline for every message. The standard
+    /// property `components` would be slow, because it divides 128-bit numbers several times.
     package var nanoseconds: Int64 {
         let all = attoseconds
         let high = UInt64(truncatingIfNeeded: all.magnitude >> 64)
@@ -67,7 +67,7 @@ extension Duration {
 }
 
 /// The time of both clocks at one moment: the monotonic clock and the wall clock. The clocks are read once when an
-/// event arrives, and all code that handles the event uses that time.
+/// event arrives, and all code that handles the event uses the time that was read.
 package struct Moment: Hashable, Sendable {
     package let instant: Instant
     package let date: UnixTime

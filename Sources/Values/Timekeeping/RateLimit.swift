@@ -1,17 +1,17 @@
 /// Limits how many events each key may have in a span of time. All events that are allowed in a span may happen at the
 /// same moment (generic cell rate algorithm).
 ///
-/// The limit stores one instant for each key that had events within the last span. If there are too many keys, only the
-/// keys with the most events are kept.
+/// A ``RateLimit`` stores one instant for each key that had events within the last span. If a rate limit has too many
+/// keys, only the keys with the most events are kept.
 @usableFromInline
 package struct RateLimit<Key: Hashable & Sendable>: Sendable {
     /// The maximum number of events of each key in a span; 0 means no limit.
     @usableFromInline package var limit: Int { didSet { cost = Self.cost(of: limit, in: span) } }
     @usableFromInline let span: Duration
-    /// The time that one event uses up: the span divided by the limit. The value is stored, because dividing durations
-    /// is slow.
+    /// The time that one event uses up: the span divided by the limit. The cost of an event is stored, because dividing
+    /// durations is slow.
     @usableFromInline var cost: Duration
-    /// For each key, the moment from which none of its events counts any more.
+    /// For each key, the moment from which none of the key's events counts any more.
     @usableFromInline var paidOff: [Key: Instant] = [:]
     /// The number of stored keys at which keys without recent events are removed.
     @usableFromInline var sweepAt: Int
@@ -28,9 +28,8 @@ package struct RateLimit<Key: Hashable & Sendable>: Sendable {
     ///
     /// - Parameters:
     ///   - limit: the maximum number of events of each key in a span; 0 means no limit.
-    ///   - span: the length of the span.
-    ///   - capacity: the maximum number of stored keys. If there are more keys than the capacity, the keys with the
-    ///     fewest events are dropped.
+    ///   - span: the length of the time in which events are counted.
+    ///   - capacity: the maximum number of stored keys; above this number, the keys with the fewest events are dropped.
     package init(_ limit: Int, in span: Duration, capacity: Int = .max) {
         self.limit = limit
         self.span = span
@@ -39,10 +38,10 @@ package struct RateLimit<Key: Hashable & Sendable>: Sendable {
         sweepAt = min(self.capacity, Self.smallestSweep)
     }
 
-    /// The number of stored keys.
+    /// The number of keys whose events the rate limit counts.
     package var count: Int { paidOff.count }
 
-    /// Whether the limit allows one more event of this key. If the result is true, the event is counted.
+    /// Whether the limit allows one more event of the key. If the result is true, the event is counted.
     @inlinable
     package mutating func admit(_ key: Key, now: Instant) -> Bool {
         guard limit > 0 else { return true }
@@ -53,8 +52,8 @@ package struct RateLimit<Key: Hashable & Sendable>: Sendable {
         return true
     }
 
-    /// How long this key must wait until the limit allows one more event; `nil` if an event is allowed now. The
-    /// function does not count an event.
+    /// How long the key must wait until the limit allows one more event; `nil` if the limit allows an event now.
+    /// ``wait(for:now:)`` does not count an event.
     @inlinable
     package func wait(for key: Key, now: Instant) -> Duration? {
         guard limit > 0, let debt = paidOff[key] else { return nil }
@@ -62,7 +61,7 @@ package struct RateLimit<Key: Hashable & Sendable>: Sendable {
         return excess > .zero ? excess : nil
     }
 
-    /// Takes back one counted event of this key.
+    /// Takes back one counted event of the key.
     package mutating func giveBack(_ key: Key, now: Instant) {
         guard let debt = paidOff[key] else { return }
         paidOff[key] = debt + (.zero - cost) > now ? debt + (.zero - cost) : nil
@@ -74,8 +73,8 @@ package struct RateLimit<Key: Hashable & Sendable>: Sendable {
     mutating func sweep(now: Instant) {
         paidOff = paidOff.filter { $0.value > now }
         if paidOff.count >= capacity {
-            // The function drops half of the keys together. If it dropped fewer, each new key in a flood would start
-            // another sweep.
+            // The sweep drops half of the keys together. If the sweep dropped fewer keys, each new key in a flood would
+            // start another sweep.
             let debts = paidOff.values.sorted()
             let least = debts[debts.count / 2]
             paidOff = paidOff.filter { $0.value > least }

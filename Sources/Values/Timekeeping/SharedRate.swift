@@ -2,8 +2,8 @@
 /// target can use only a part of the target's limit (T32).
 ///
 /// Instants are stored for each active target, and for each pair of party and target. The number of pairs of party and
-/// target that are stored is limited. For speed, the compiler specialises this type and ``RateLimit`` for their keys,
-/// because each call uses two such limits.
+/// target that are stored is limited. For speed, the compiler specialises ``SharedRate`` and ``RateLimit`` for their
+/// keys, because each call uses two such limits.
 @usableFromInline
 package struct SharedRate<Key: Hashable & Sendable>: Sendable {
     @usableFromInline var whole: RateLimit<Key>
@@ -15,11 +15,11 @@ package struct SharedRate<Key: Hashable & Sendable>: Sendable {
     /// Makes a rate limit.
     ///
     /// - Parameters:
-    ///   - share: the maximum number of events in a span, for each target and for each party. If `share.whole` is 0,
+    ///   - share: the maximum number of events in a span, for each target and for each party; if `share.whole` is 0,
     ///     there is no limit.
     ///   - span: the length of the span.
     ///   - limitsWhole: false if only the shares of parties are limited, because the owner drops the oldest event when
-    ///     there are too many.
+    ///     too many events exist.
     package init(_ share: FairShare, in span: Duration = .seconds(60), limitsWhole: Bool = true) {
         whole = RateLimit(limitsWhole ? share.whole : 0, in: span)
         untrusted = RateLimit(share.ofUntrusted < share.whole ? share.ofUntrusted : 0, in: span)
@@ -35,14 +35,14 @@ package struct SharedRate<Key: Hashable & Sendable>: Sendable {
         pairs.limit = share.ofOne < share.whole ? share.ofOne : 0
     }
 
-    /// Counts one more event if the limits allow it.
+    /// Counts one more event for a target, if the limits allow the event.
     ///
     /// - Parameters:
-    ///   - key: the target.
+    ///   - key: the target of the event, such as the callee.
     ///   - pair: a 64-bit hash of the pair of party and target; `nil` if the daemon itself causes the event.
     ///   - isTrusted: whether a trusted peer causes the event.
     ///   - now: the current time.
-    /// - Returns: whether the event is within the limits.
+    /// - Returns: whether the event stays within the rate limits.
     @inlinable
     package mutating func admit(_ key: Key, by pair: UInt64?, isTrusted: Bool, now: Instant) -> Bool {
         guard hasRoom(for: key, by: pair, isTrusted: isTrusted, now: now) else { return false }
@@ -52,7 +52,8 @@ package struct SharedRate<Key: Hashable & Sendable>: Sendable {
         return true
     }
 
-    /// Whether the limits allow one more event for this target. The function does not count an event.
+    /// Whether the limits allow one more event for the target. ``hasRoom(for:by:isTrusted:now:)`` does not count an
+    /// event.
     @inlinable
     package func hasRoom(for key: Key, by pair: UInt64?, isTrusted: Bool, now: Instant) -> Bool {
         if let pair, pairs.wait(for: pair, now: now) != nil { return false }

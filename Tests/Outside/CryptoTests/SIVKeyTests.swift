@@ -17,7 +17,7 @@ struct SIVKeyTests {
             return sealed
         }
 
-        /// Opens a sealed message with the key, and expects that nothing is appended to the output if it does not open.
+        /// Decrypts a message with the key, and expects that a failed decryption appends nothing to the output.
         ///
         /// - Returns: the plaintext; `nil` if the message does not open.
         func open(_ sealed: [UInt8], _ associated: [[UInt8]] = []) -> [UInt8]? {
@@ -154,11 +154,12 @@ struct BlockKeyTests {
         let sealed = seal(7, 9, sealer)
         #expect(sealed.count == 23 && sealed == seal(7, 9, sealer) && sealed != seal(7, 8, sealer))
         #expect(sealer.openBlock(ByteString(sealed)).map { [$0.high, $0.low] } == [7, 9])
-        // After key 2 is set, key 1 still opens the text that it has sealed.
+        // After the sealer has got key 2, key 1 still decrypts the text that key 1 has encrypted.
         try sealer.use(RandomBytes.make(32), number: 2)
         #expect(sealer.openBlock(ByteString(sealed)).map { [$0.high, $0.low] } == [7, 9])
         #expect(seal(7, 9, sealer) != sealed)
-        // A new key with number 1 replaces the old key 1, and so it cannot open the old text.
+        // A new key with the number 1 replaces the old key with this number, so the sealer cannot decrypt a text that
+        // the old key has encrypted.
         try sealer.use(RandomBytes.make(32), number: 1)
         #expect(sealer.openBlock(ByteString(sealed)).map { [$0.high, $0.low] } != [7, 9])
         sealer.forget(1)

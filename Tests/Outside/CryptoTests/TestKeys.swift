@@ -29,7 +29,7 @@ extension TestKeys {
         -----END PRIVATE KEY-----
         """
 
-    // The texts below are one and the same key, in the formats of several programs.
+    // One key in the formats of several programs.
 
     static let sec1 = """
         -----BEGIN EC PRIVATE KEY-----

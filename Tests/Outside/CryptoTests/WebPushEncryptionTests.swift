@@ -51,7 +51,7 @@ struct WebPushEncryptionTests {
     func `an encrypted message can be decrypted`(count: Int) throws {
         let receiver = try P256KeyPair()
         let secret = try RandomBytes.make(16)
-        // The receiver must not take zeros at the end of the plaintext for padding.
+        // The receiver of a web push must not take zeros at the end of the plaintext for padding.
         let plaintext = [UInt8](repeating: 0, count: count)
         let body = try WebPushEncryption.encrypt(plaintext, for: receiver.publicKey, authSecret: secret)
         #expect(body.count == 86 + count + 17)

@@ -9,7 +9,7 @@ struct HEPPacketTests {
 
     private func endpoint(_ text: String) throws -> Endpoint { try #require(Endpoint(text)) }
 
-    /// The example of the specification, revision 37: 113 bytes.
+    /// The example packet of the HEP3 specification, revision 37, which has 113 bytes.
     @Test func `the example of the specification has the same chunks with the same bytes`() throws {
         let example: [UInt8] =
             [0x48, 0x45, 0x50, 0x33, 0x00, 0x71]
@@ -31,7 +31,8 @@ struct HEPPacketTests {
             payload: Array("INVITE sip:bob".utf8).span, from: HEPPacket.Agent(id: 0xe4, name: []), limit: 65_535)
         #expect(!isCut)
         let (theirs, ours) = (try #require(HEPDecoder(example)), try #require(HEPDecoder(bytes)))
-        // Ours differs only in the order of the chunks, because sngrep expects the addresses after the agent's id.
+        // The daemon's packet differs from the example only in the order of the chunks, because sngrep expects the
+        // addresses after the agent's id.
         #expect(bytes.count == example.count)
         #expect(ours.chunks.sorted { $0.type < $1.type } == theirs.chunks)
         #expect(ours.payloadForSngrep(hasPassword: false) == Array("INVITE sip:bob".utf8))

@@ -4,7 +4,7 @@ import Testing
 
 @Suite("Secrets in traces")
 struct SecretMaskTests {
-    /// Every secret of these tests contains this text, so that a single search finds a leak.
+    /// Every secret in the tests of `SecretMask` contains this text, so that a single search finds a leak.
     private static let secret = "S3CR3T"
 
     private func masked(_ lines: [String], body: String = "", keepsBodies: Bool = false) throws -> String {
@@ -66,11 +66,11 @@ struct SecretMaskTests {
     func `no secret of the head is readable`(field: String) throws {
         let text = try masked(Array(invite.prefix(2)) + [field] + Array(invite.dropFirst(2)))
         #expect(!text.contains(Self.secret), "\(text)")
-        // The fields before and after the secret stay readable.
+        // The mask leaves the fields before and after a secret readable.
         #expect(text.contains("branch=z9hG4bK1;rport\r\n") && text.contains("\r\nCall-ID: c1@pbx\r\n"), "\(text)")
     }
 
-    /// With time that grows with the square of the length, this test would take hours.
+    /// If the masking took time that grows with the square of the text's length, this test would take hours.
     @Test(.timeLimit(.minutes(5))) func `a million bytes of URIs without a host are read once`() throws {
         let field = "X-Many: " + String(repeating: "sip:", count: 250_000)
         #expect(try masked(Array(invite.prefix(2)) + [field]).contains("sip:sip:"))
@@ -85,7 +85,7 @@ struct SecretMaskTests {
             ])
         #expect(text.contains("realm=\"example.net\", nonce=xxxxxxxx, algorithm=SHA-256, qop=\"auth\""), "\(text)")
         #expect(text.contains("Authorization: Digest xxxxx"), "\(text)")
-        // As in the log, four characters and the length say which token it is.
+        // As in the log, the first four characters and the length of a masked token identify the token.
         #expect(text.contains(";pn-provider=apns;pn-prid=abcdxxxxxxxxxxxx;pn-param=xxxxx>;expires=60"), "\(text)")
     }
 
@@ -97,7 +97,7 @@ struct SecretMaskTests {
     @Test func `bodies other than session descriptions are hidden`() throws {
         let message = ["MESSAGE sip:bob@example.net SIP/2.0", "CSeq: 1 MESSAGE"]
         #expect(!(try masked(message + ["Content-Type: text/plain"], body: "S3CR3T")).contains(Self.secret))
-        // A message is no session description, whatever it says.
+        // The mask treats the body of a MESSAGE as no session description, even if its text looks like one.
         #expect(!(try masked(message + ["Content-Type: application/sdp"], body: "s=S3CR3T")).contains(Self.secret))
         #expect(!(try masked(invite, body: "S3CR3T")).contains(Self.secret))
         #expect(!(try masked(invite + ["c: application/sdp-S3"], body: "s=S3CR3T")).contains(Self.secret))

@@ -52,7 +52,7 @@ private final class Pair {
         return list
     }
 
-    /// Discards the client's output, and returns its number of bytes.
+    /// Discards the client's output, and returns the number of discarded bytes.
     func outputCount() -> Int {
         defer { client.takeOutput { _ in } }
         return client.outputCount

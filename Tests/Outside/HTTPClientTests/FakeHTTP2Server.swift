@@ -27,7 +27,7 @@ actor FakeHTTP2Server {
     private var listener: StreamListener?
     private var peers: [Peer] = []
     private var limits = HTTP2Server.Limits()
-    /// If this function is set, it handles all requests, and the test does not get them.
+    /// If `policy` is set, the function handles all requests in place of the test.
     private var policy: (@Sendable (Arrival, StreamConnection, HTTP2Server) -> Void)?
     /// Whether the server answers all requests immediately.
     private var answersAll = false

@@ -14,8 +14,8 @@ struct FickleServerTests {
         var refusals = 0
         var goodbyes = 0
         var drops = 0
-        /// The last stream, for each connection, that a GOAWAY of the server named. The server ignores streams with
-        /// higher numbers than this.
+        /// The last stream, for each connection, that a GOAWAY of the server named. The HTTP/2 test server ignores
+        /// streams with numbers above this value.
         var last: [Int: Int32] = [:]
     }
 

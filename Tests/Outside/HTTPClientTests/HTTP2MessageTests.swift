@@ -196,7 +196,8 @@ struct HTTP2MessageTests {
                 var request = HTTPClientRequest(url: url + "/")
                 request.route.authorityFile = identity.certificateFile
                 let stranger = await #expect(throws: HTTPClientError.self) { try await session.response(to: request) }
-                // The error is `tls`, or `connect` if the client notices the end of TCP before the TLS alert.
+                // The error is `tls`, or `connect` if the client notices the end of the TCP connection before the TLS
+                // alert.
                 #expect(stranger?.code == .tls || stranger?.code == .connect)
                 request.route.certificateFile = ours.certificateFile
                 request.route.keyFile = ours.keyFile
@@ -224,8 +225,8 @@ struct HTTP2MessageTests {
                     let response = try await session.response(to: request)
                     #expect(response.version == .http1)
                 }
-                // There are two connections: the session opened one to learn the protocol, and libcurl opened and kept
-                // the other.
+                // There are two connections: the session opened the first connection to learn the protocol, and libcurl
+                // opened and kept the second connection.
                 let count = await server.connectionCount
                 #expect(count == 2)
                 request.route.group = "another that finds out"

@@ -39,7 +39,8 @@ struct HTTP2Fixture {
         }
     }
 
-    /// Sends a request for each path, in this order. The results of the requests arrive in `outcomes`.
+    /// Sends an HTTP request for each of the given paths, in their order. The results of the requests arrive in
+    /// `outcomes`.
     func send(_ paths: String..., change: (inout HTTPClientRequest) -> Void = { _ in }) {
         for path in paths {
             var request = request
@@ -55,7 +56,7 @@ struct HTTP2Fixture {
     @discardableResult
     func answered() async throws -> HTTPClientResponse { try await outcomes.next().get() }
 
-    /// Returns the next outcome, which must be a failure.
+    /// Returns the outcome of the next request, which must be a failure.
     func failed() async throws -> HTTPClientError {
         let outcome = try await outcomes.next()
         guard case .failure(let error) = outcome else {
@@ -263,14 +264,15 @@ struct HTTP2OriginTests {
             let exchanges = Mailbox<HTTPExchange>()
             session.loop.post { [lost, elsewhere] in
                 // The completion of the failed request immediately sends a request to another server. The session is at
-                // its limit of connections, so it cannot open one to the other server.
+                // its limit of connections, so it cannot open a connection to the second server.
                 exchanges.put(session.send(lost) { _ in session.send(elsewhere) { _ in } })
             }
             let first = try await exchanges.next()
             _ = try await fixture.arrival()
             session.loop.post { [unsent] in
                 session.send(unsent) { outcomes.put($0) }
-                // The connection ends after it has got the request, but before any byte is written.
+                // The connection ends after the client has assigned the request to it, but before the client has
+                // written any byte.
                 session.loop.post { (first.connection as? HTTP2Connection)?.end(HTTPClientError(.reset)) }
             }
             let again = try await fixture.arrival()
@@ -354,7 +356,7 @@ struct HTTP2OriginTests {
         }
     }
 
-    // MARK: Signs of life
+    // MARK: Signs of life of a connection (PING)
 
     private var hasty: HTTPSession.Limits {
         var limits = HTTPSession.Limits()

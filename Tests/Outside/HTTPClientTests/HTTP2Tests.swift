@@ -155,7 +155,7 @@ final class NGHTTPD {
     }
 
     func stop() {
-        // SIGKILL is used, because the child inherits a signal mask that blocks SIGTERM.
+        // The test ends `nghttpd` by SIGKILL, because `nghttpd` inherits a signal mask that blocks SIGTERM.
         kill(process, SIGKILL)
         var status: Int32 = 0
         while unsafe waitpid(process, &status, 0) < 0, errno == EINTR {}

@@ -233,7 +233,8 @@ struct HTTPSessionTests {
     }
 
     @Test func `a refused connection and an unknown host were not sent`() async throws {
-        // The port stays reserved, because another test could open a port that a closed server has left.
+        // The test keeps the port of the closed server reserved, because another test could otherwise listen on the
+        // port.
         let port = try #require(ReservedPort.any())
         try await with { session, _, _ in
             let refused = await #expect(throws: HTTPClientError.self) {

@@ -29,7 +29,7 @@ struct HTTPListenerTests {
         return limits
     }()
 
-    /// Answers with a description of the request, so that the test can check how the server read it.
+    /// Answers with a description of the request, so that the test can check how the server has read the request.
     @Sendable private static func echo(_ request: HTTPRequest) async -> HTTPResponse {
         let lines = [
             request.method, request.target, "\(request.path)", "\(request.query.map { [$0.name, $0.value] })",
@@ -190,7 +190,7 @@ struct HTTPListenerTests {
         var limits = Self.limits
         limits.connectionsPerSource = 1
         try await withServer(limits: limits) { listener, session, endpoint in
-            // The connection of this request stays open until the end of the test.
+            // The connection of this request stays open until the test ends.
             _ = try await session.response(to: HTTPClientRequest(url: "http://\(endpoint)/"))
             let answer = try await TCPClient.answer(to: "GET / HTTP/1.1\r\nHost: a\r\n\r\n", from: endpoint)
             #expect(answer.isEmpty)
@@ -493,7 +493,7 @@ struct HTTPListenerTests {
                 #expect(try await client.events.next() == .connected)
                 await client.setReading(false)
                 await client.send("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
-                // The loop waits until a body is held up; if it never is, the suite's time limit ends the test.
+                // The loop waits until the client's slow reading stops the sending of a body. The suite's time limit ends a test that waits forever.
                 while await bench.run({ _ in listener.heldUp.count }) == 0 {
                     try Task.checkCancellation()
                     await Task.yield()

@@ -52,7 +52,7 @@ struct HTTPRequestReaderTests {
     }
 
     @Test(arguments: [
-        // The next requests have an ambiguous end, and must be refused.
+        // HTTP requests with an ambiguous end, which the reader must refuse.
         ("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n", 400),
         ("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nContent-Length: 3\r\n\r\n", 400),
         ("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nContent-Length: 3\r\n\r\nabc", 400),
@@ -68,7 +68,7 @@ struct HTTPRequestReaderTests {
         ("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: identity\r\n\r\n", 501),
         ("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: \u{b}chunked\r\n\r\n", 400),
         ("POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n", 400),
-        // The next requests have invalid line ends or header fields.
+        // HTTP requests with invalid line ends or header fields.
         ("GET / HTTP/1.1\nHost: a\n\n", 400),
         ("GET / HTTP/1.1\r\nHost: a\nX: b\r\n\r\n", 400),
         ("GET / HTTP/1.1\r\nHost: a\rX: b\r\n\r\n", 400),
@@ -78,7 +78,7 @@ struct HTTPRequestReaderTests {
         ("GET / HTTP/1.1\r\nHost: a\r\n: b\r\n\r\n", 400),
         ("GET / HTTP/1.1\r\nHost: a\r\nno colon\r\n\r\n", 400),
         ("GET / HTTP/1.1\r\nHost: a\r\nX: b\0c\r\n\r\n", 400),
-        // The next requests have an invalid request line, or not exactly one Host field.
+        // HTTP requests with an invalid request line, or not exactly one Host field.
         ("GARBAGE\r\n\r\n", 400), ("GET\r\n\r\n", 400), ("GET /\r\n\r\n", 400),
         ("GET  / HTTP/1.1\r\nHost: a\r\n\r\n", 400), ("GET / x HTTP/1.1\r\nHost: a\r\n\r\n", 400),
         ("GET /\u{e9} HTTP/1.1\r\nHost: a\r\n\r\n", 400), ("GET a HTTP/1.1\r\nHost: a\r\n\r\n", 400),
@@ -88,7 +88,7 @@ struct HTTPRequestReaderTests {
         ("GET / HTTP/2.0\r\nHost: a\r\n\r\n", 505), ("GET / HTTP/9.9.9\r\nHost: a\r\n\r\n", 400),
         ("GET / http/1.1\r\nHost: a\r\n\r\n", 400),
         ("GET / HTTP/1.1\r\n\r\n", 400), ("GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", 400),
-        // The next requests have invalid chunked bodies.
+        // HTTP requests with invalid chunked bodies.
         ("PUT / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3;x=y\r\nabc\r\n0\r\n\r\n", 400),
         ("PUT / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3 \r\nabc\r\n0\r\n\r\n", 400),
         ("PUT / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\nabc\r\n0\r\n\r\n", 400),
@@ -97,7 +97,7 @@ struct HTTPRequestReaderTests {
         ("PUT / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabcd\r\n0\r\n\r\n", 400),
         ("PUT / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nAuthorization: x\r\n\r\n", 400),
         ("PUT / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nFFFFFFFFF\r\n", 413),
-        // The following requests exceed a limit of size.
+        // HTTP requests that exceed a limit of size.
         ("PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 101\r\n\r\n", 413),
         ("PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 99999999999999999999999\r\n\r\n", 413),
         (

@@ -4,8 +4,8 @@ import LoopTesting
 import Reactor
 import Testing
 
-/// Thousands of connections that open, send or close at the same moment must not delay datagrams. The opposite must
-/// hold too: a flood of datagrams must not delay connections.
+/// Thousands of connections that open, send or close at the same moment must not delay datagrams. A flood of datagrams must not delay
+/// connections either.
 @Suite("Turns of connections", .timeLimit(.minutes(10)))
 struct ConnectionTurnsTests {
     /// An event loop with the connections of many phones and one socket for datagrams.
@@ -92,16 +92,16 @@ struct ConnectionTurnsTests {
             sendDatagrams(1)
         }
 
-        /// Keeps the UDP socket full by sending, after each read, as many datagrams as were read. During this flood,
-        /// one phone sends a byte.
+        /// Keeps the UDP socket full: after each read, sends as many datagrams as were read. During the flood of
+        /// datagrams, one phone sends a byte.
         func flood() {
             told = { what in if what == "datagrams" { self.sendDatagrams(DatagramBatch.capacity) } }
             sendDatagrams(DatagramBatch.capacity)
             phones.first?.send([1])
         }
 
-        /// Keeps a trusted peer's connection busy: the peer sends a byte whenever one was read. During this time, each
-        /// phone sends one byte.
+        /// Keeps a trusted peer's connection busy: the peer sends a byte whenever one was read. While the trusted peer
+        /// sends messages, each phone sends one byte.
         func floodTrunk() {
             told = { what in if what == "call" { self.phones.first?.send([1]) } }
             for phone in phones { phone.send([1]) }

@@ -10,8 +10,8 @@ import Testing
 struct HandshakeTurnsTests {
     static let phoneCount = 20
 
-    /// Lets the daemon's loop and the phones' loop wait for each other. The suite's time limit ends a test that waits
-    /// forever.
+    /// Lets the daemon's loop and the phones' loop wait for each other. The time limit of the test suite ends a test
+    /// that would wait forever.
     final class Gate: Sendable {
         private let semaphore = DispatchSemaphore(value: 0)
 

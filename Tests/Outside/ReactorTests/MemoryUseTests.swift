@@ -7,7 +7,7 @@ struct MemoryUseTests {
 
     @Test(arguments: [
         ("0::/system.slice/sippushd.service\n", 400),
-        // The limit of an outer control group also applies to the groups inside it.
+        // The memory limit of an outer control group also applies to the groups inside it.
         ("0::/small.slice/sippushd.service\n", 100), ("0::/\n", 800), ("1:cpu:/x\n0::/other.slice\n", 800),
     ])
     func `the least limit of all groups counts`(_ group: String, _ limit: Int) {

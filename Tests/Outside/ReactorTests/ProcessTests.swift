@@ -43,7 +43,8 @@ struct ProcessTests {
                 let target = try await bench.listen()
                 let last = dup(0)
                 close(last)
-                // The limit leaves one descriptor for the client's socket, and none for the server's.
+                // The limit of open files leaves one descriptor for the client's socket, and none for the server's
+                // socket.
                 var limit = rlimit()
                 unsafe getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
                 limit.rlim_cur = rlim_t(last + 1)
@@ -51,7 +52,7 @@ struct ProcessTests {
                 try await bench.connect(to: target)
                 let connected = try await bench.client.next()
                 #expect(connected == .connected)
-                // The connection waits in the kernel's queue, until the server has a free descriptor again.
+                // The client's connection waits in the kernel's queue until the server has a free descriptor again.
                 await bench.at(.client) { $0.send([1]) }
                 limit.rlim_cur = limit.rlim_max
                 unsafe setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)

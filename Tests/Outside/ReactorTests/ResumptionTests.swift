@@ -26,7 +26,7 @@ struct ResumptionTests {
             clients: clients, tickets: tickets)
     }
 
-    /// Connects twice; the second connection offers the session ticket of the first.
+    /// Connects twice; the second connection offers the session ticket of the first connection.
     ///
     /// - Returns: whether the second handshake was abbreviated, and the identity of the peer after it.
     private func connect(
@@ -38,7 +38,8 @@ struct ResumptionTests {
             let client = try TLSContext.client(
                 authority: .bytes(server.certificate), certificate: shown.map { .bytes($0.certificate) },
                 key: shown.map { .bytes($0.key) })
-            // The server sends its TLS 1.3 tickets before this byte, so the client has them when the byte arrives.
+            // A TLS 1.3 server sends its session tickets before its first data byte, so the client has the tickets when
+            // the byte arrives.
             await bench.setReply { $0.send([2]) }
             let target = try await bench.listen(tls: try context(first))
             let earlier = try client.makeClientSession(host: "127.0.0.1")

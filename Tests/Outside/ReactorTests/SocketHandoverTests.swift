@@ -26,7 +26,7 @@ struct SocketHandoverTests {
                 bench.loop.handover = SocketHandover(
                     environment: environment(1, names: "sip"), process: getpid(), first: first)
                 #expect(bench.loop.handover.unclaimed.map(\.place) == [.datagrams(place)])
-                // The passed socket must be used, because its port is in use and cannot be bound again.
+                // The loop must use the passed socket, because the socket's port is in use and cannot be bound again.
                 let taken = try UDPSocket(boundTo: place, on: bench.loop)
                 #expect(taken.local == place)
                 #expect(bench.loop.handover.unclaimed.isEmpty)
@@ -39,7 +39,7 @@ struct SocketHandoverTests {
     @Test func `a socket of another kind is not used, and keeps its name`() async throws {
         try await withLoop { loop in
             try await Bench(loop).run { bench in
-                // The test uses one port for UDP and TCP.
+                // The test uses one port number for UDP and TCP.
                 let port = try #require(ReservedPort.any())
                 defer { withExtendedLifetime(port) {} }
                 let opened = try UDPSocket(boundTo: Endpoint(.loopbackV4, port.number), on: bench.loop)

@@ -190,7 +190,7 @@ struct StreamConnectionTests {
         limits.output = 16 << 20
         try await withPair(limits: limits) { bench in
             await bench.at(.client) { $0.setReading(false) }
-            // Output in blocks of many lengths; together they exceed the kernel's buffers for a loopback socket.
+            // Blocks of output of many lengths, which together exceed the kernel's buffers for a loopback socket.
             let blocks = (1...3000).map { [UInt8](repeating: UInt8(truncatingIfNeeded: $0), count: $0) }
             let waits = await bench.at(.server) { connection in
                 for block in blocks { connection.send(block) }
@@ -254,7 +254,7 @@ struct StreamConnectionTests {
             if finishes { try await bench.server.expect(.closed(.finished)) }
             let end = peer.readToEnd()
             #expect(end.bytes == [1, 2, 3] && end.endsWell)
-            // The connection is being closed, and so discards the bytes that the peer sends now.
+            // The server is closing the connection, and so discards the bytes that the peer sends now.
             peer.send(100_000)
         }
     }
@@ -266,7 +266,8 @@ struct StreamConnectionTests {
                 connection.send([7])
                 connection.close()
             }
-            // Two writes are needed: the reply to the first one shows that the peer has gone, and the second one fails.
+            // The client needs two writes: the answer to the first write shows that the peer has gone, and the second
+            // write fails.
             await bench.at(.server) { connection in
                 connection.send([1])
                 connection.send([2])

@@ -116,7 +116,7 @@ struct TLSConnectionTests {
         }
     }
 
-    /// The test blocks the loop as soon as it has accepted the connection.
+    /// The test blocks the event loop as soon as the loop has accepted the connection.
     @Test func `a handshake does not wait for the work of its loop`() async throws {
         let gate = DispatchSemaphore(value: 0)
         try await StreamBench.with { server in

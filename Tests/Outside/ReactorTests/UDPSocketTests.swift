@@ -71,7 +71,7 @@ struct UDPSocketTests {
         try await withLoop { loop in
             let bench = Bench(loop)
             let drops = try await bench.run { bench in
-                // Nobody reads from this socket, whose buffer has room for at most eight megabytes.
+                // Nobody reads from the receiving socket, whose buffer has room for at most eight megabytes.
                 let receiver = try UDPSocket(boundTo: Endpoint(.loopbackV4, 0), on: bench.loop)
                 let sender = try UDPSocket(boundTo: Endpoint(.loopbackV4, 0), on: bench.loop)
                 #expect(receiver.receiveDrops == 0)
@@ -148,8 +148,8 @@ struct UDPSocketTests {
                     ($0 as? SystemError)?.isAddressInUse == true
                 }
                 first.close()
-                // The port may still be in use for a moment, because a child process of another test has a copy of the
-                // socket until its `exec`.
+                // A child process of another test may have a copy of the socket until its `exec`, so the port can stay
+                // in use for a moment.
                 var second: UDPSocket?
                 while second == nil {
                     do { second = try UDPSocket(boundTo: first.local, on: bench.loop) } catch let error as SystemError {

@@ -25,7 +25,7 @@ struct DNSResolverTests {
         }
     }
 
-    /// Looks up the name `mark`, and returns the questions that the server got before this one.
+    /// Looks up the name `mark`, and returns the queries that the server got before the query for `mark`.
     private func questions(_ server: FakeNameServer, _ resolver: DNSResolver) async throws -> [String] {
         _ = try? await resolver.candidates(for: ServerQuery(host: "mark.test", transport: .udp))
         var asked: [String] = []
@@ -64,7 +64,8 @@ struct DNSResolverTests {
                         ServerCandidate(.tls, Endpoint(IPAddress(v4: 0x7f00_0001), 5071)),
                         ServerCandidate(.udp, Endpoint(IPAddress(v4: 0x7f00_0001), 5073)),
                     ])
-                // The addresses may be in either order, because the system decides which address family is tried first.
+                // The resolver may return the two addresses in either order, because the system decides which address
+                // family comes first.
                 #expect(
                     Set(candidates.dropFirst(2)) == [
                         ServerCandidate(.udp, Endpoint(IPAddress(v4: 0x7f00_0002), 5072)),
@@ -136,7 +137,7 @@ struct DNSResolverTests {
     }
 
     @Test func `closing or releasing ends the searches`() async throws {
-        // The time limit is longer than the test takes on a busy machine.
+        // The resolver's time limit is longer than the test takes on a busy machine.
         try await with(Self.zones, timeout: .seconds(300)) { resolver, server in
             let search = Task {
                 try await resolver.candidates(for: ServerQuery(host: "silent.test", transport: .udp))

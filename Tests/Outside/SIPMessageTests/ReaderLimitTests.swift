@@ -7,7 +7,7 @@ import Testing
 struct ReaderLimitTests {
     private let limits = ReaderLimits()
 
-    /// Returns the status with which each message is answered; `nil` if the reader accepts the message.
+    /// Returns the status with which the daemon would refuse each message; `nil` if the reader accepts the message.
     private func statuses(_ values: [Int], isStream: Bool = false, _ message: (Int) -> [UInt8]) -> [UInt16?] {
         values.map { value in
             switch read(message(value), isStream: isStream) {

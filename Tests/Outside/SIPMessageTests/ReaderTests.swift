@@ -70,7 +70,8 @@ struct ReaderTests {
         }
         #expect(try answer("\"a\\\(control)\"") == .badRequest)
         #expect(try answer("\"a\\\\\\\(control)\"") == .badRequest)
-        // The last backslash belongs to a quoted pair of its own, and so does not escape the control character.
+        // The last backslash is the second character of another quoted pair, and so does not escape the control
+        // character.
         #expect(try answer("\"a\\\\\(control)\"") == nil)
         #expect(try answer("\"a\(control)\"") == nil)
         // A line end cannot be the second character of a quoted pair.

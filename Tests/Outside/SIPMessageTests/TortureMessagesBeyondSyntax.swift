@@ -1,6 +1,6 @@
 extension TortureMessage {
-    /// The messages of RFC 4475 sections 3.2 to 3.4. The reader accepts most of the messages in this list, and other
-    /// parts of the proxy handle them.
+    /// The torture-test messages of RFC 4475 sections 3.2 to 3.4. The reader accepts most of these torture messages,
+    /// and other parts of the proxy handle them.
     static let beyondSyntax: [TortureMessage] = [
         TortureMessage(
             "badbranch", .request,

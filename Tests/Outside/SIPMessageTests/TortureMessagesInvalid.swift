@@ -1,5 +1,5 @@
 extension TortureMessage {
-    /// The messages of RFC 4475 section 3.1.2.
+    /// The invalid torture-test messages of RFC 4475 section 3.1.2.
     static let invalid: [TortureMessage] = [
         TortureMessage(
             "badinv01", .answered(400),

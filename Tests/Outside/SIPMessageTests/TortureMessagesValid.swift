@@ -1,5 +1,5 @@
 extension TortureMessage {
-    /// The messages of RFC 4475 section 3.1.1.
+    /// The valid torture-test messages of RFC 4475 section 3.1.1.
     static let valid: [TortureMessage] = [
         TortureMessage(
             "wsinv", .request,

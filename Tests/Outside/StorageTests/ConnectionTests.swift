@@ -121,7 +121,7 @@ struct ConnectionTests {
                 try insert.run()
             }
         }
-        // The primary result code 19 is SQLITE_CONSTRAINT.
+        // 19 is SQLite's primary result code SQLITE_CONSTRAINT.
         #expect(error?.code.primary.rawValue == 19)
         #expect(error?.sql == sql)
         #expect(error.map { "\($0)".contains("secret") } == false)

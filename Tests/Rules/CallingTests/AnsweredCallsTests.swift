@@ -51,7 +51,7 @@ struct AnsweredCallsTests {
         #expect(wanted(&calls) == 6)
         #expect(fires(&calls, after: 6))
         #expect(due(&calls, after: 6) != nil)
-        // Two timers fire at 32 s, because the first timer is still set, but only one of the two has an effect.
+        // At 32 s, two timers fire, because the first timer is still set, but only one of them has an effect.
         #expect(wanted(&calls) == 32)
         #expect(fires(&calls, after: 32))
         #expect(!fires(&calls, after: 32))

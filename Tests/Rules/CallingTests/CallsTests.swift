@@ -55,7 +55,7 @@ struct CallsTests {
         _ = over.fork.cancelReceived()
         calls.finish(over)
         #expect(over.recent == nil && over.isForgotten)
-        // The new call gets the slot of an ended call, and must not be mistaken for that call.
+        // The new call gets the slot of an ended call, and must not be taken for the ended call.
         let next = calls.begin(try MachineScene.invite("c2"), nil, branches: [], purpose: .userCall(scene.offer("c2")))
         #expect(next.place == over.place)
         for number in 3..<1025 {
@@ -127,10 +127,10 @@ struct CallsTests {
         #expect(!sample.isPacked && packed.isPacked && !late.isPacked)
         #expect(packed.bytes.count < packed.count / 3)
         #expect(packed.unpacked(.forTests) == (try MachineScene.invite("c1").request.frame.bytes))
-        // The length is that of the INVITE as received, even if the request is stored in packed form.
+        // The length of a request is its length as received, even if `Calls` stores the request in packed form.
         #expect(packed.count == (try MachineScene.invite("c1").request.frame.bytes.count))
         #expect(calls.bytes == kept.reduce(0) { $0 + $1.request.count })
-        // Two of the stored requests are samples, and the others are stored as differences from a sample.
+        // `Calls` stores two of the requests as samples, and the others as differences from a sample.
         #expect(kept[0..<1976].count { !$0.request.isPacked } == 2)
     }
 

@@ -140,7 +140,7 @@ struct ForkTests {
             }
         #expect(text(orders).contains { $0.hasPrefix("cancel 1 ") }, "\(text(orders))")
         #expect(fork.phase == .ended)
-        // A 2xx that crosses the CANCEL still connects the call.
+        // A phone's 2xx that crosses the CANCEL still connects the call.
         #expect(text(fork.successReceived(response(200), on: 0, from: Self.first)) == ["relay 200"])
     }
 

@@ -63,7 +63,8 @@ struct HeldSharesTests {
             #expect(shares.refusal(of: 1 << 20, isInvite: false, for: other, limits) == nil)
             _ = shares.take(mebibyte, for: other)
         }
-        // A part of the bytes is reserved for callers behind the PBX, and for requests that belong to no account.
+        // A part of the bytes for held requests is reserved for callers behind the PBX, and for requests that belong to
+        // no account.
         let stranger = Caller(hash: 10, isTrusted: false)
         #expect(shares.refusal(of: 1, isInvite: false, for: parties(stranger), limits) == .proxyFull)
         #expect(shares.refusal(of: 1 << 20, isInvite: false, for: .nobody, limits) == nil)

@@ -18,8 +18,8 @@ struct ClockJumpTests {
             bench.engine.deadlineReached(now: now)
             return story(bench.take())
         }
-        // The call still waits, because the monotonic time has advanced by only a second, although the date has
-        // advanced by an hour.
+        // The call still waits: the monotonic time has advanced by only a second, although the wall clock has advanced
+        // by an hour.
         #expect(!at(1).contains { $0.contains("480") })
         #expect(bench.engine.heldCalls.count == 1)
         #expect(bench.targets.count == 1)

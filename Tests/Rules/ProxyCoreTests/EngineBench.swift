@@ -66,7 +66,7 @@ final class EngineBench {
 
     /// Lets the engine process the message in `bytes`.
     ///
-    /// - Returns: the engine's actions.
+    /// - Returns: the actions that the engine ordered.
     @discardableResult
     func receive(_ bytes: [UInt8], from source: Endpoint = phone) -> [ProxyAction] {
         receive(bytes, on: Self.udp(source))
@@ -184,7 +184,8 @@ extension EngineBench {
             text.append(jsonString: token)
             return answer(#""registration_id":\#(String(decoding: text, as: UTF8.self))"#)
         case .tokenDead(nil): return answer(#""error":"NotRegistered""#)
-        // The event has no answer, because an answer that asks for a retry would make the dispatcher send again.
+        // The event has no answer of the provider, because the dispatcher would send a push again if an answer asked
+        // for a retry.
         case .retry: return .unanswered(transmission, .noConnection("no answer"), "no answer")
         case .tokenDead, .renewCredential, .credentialsRefused, .foreignToken, .noConnection, .payloadRefused,
             .noSuitableToken:
@@ -209,7 +210,7 @@ extension EngineBench {
 }
 
 extension [UInt8] {
-    /// A copy of this message in which a part of the text is replaced.
+    /// A copy of this message in which one text replaces another.
     func replacing(_ old: String, with new: String) -> [UInt8] {
         Array(String(decoding: self, as: UTF8.self).replacing(old, with: new).utf8)
     }
@@ -229,7 +230,8 @@ func story(_ actions: [ProxyAction]) -> [String] {
             case .unusable: return "garbage > \(place)"
             }
         case .commit: return "commit"
-        case .journal, .record, .refresh, .trace, .flowProved, .expectLife, .reuse, .makeCredential: return nil
+        case .journal, .record, .refresh, .trace, .callEnded, .flowProved, .expectLife, .reuse, .makeCredential:
+            return nil
         case .dryRunEnded(_, let canBePushed): return "dry run \(canBePushed)"
         case .testPushEnded(_, let record): return "test push \(record.answer?.rawValue ?? "")"
         case .push(let transmission):

@@ -56,7 +56,8 @@ struct EngineStoryTests {
             "a CANCEL while held is 487, and the phone learns of the call when it returns, in one push", .register(),
             .wakingCall, .cancel("200 cancel > pbx", "487 invite > pbx"), .wakingCall, .pass(31).unseen,
             .refresh("push missed 103,103 tok1"),
-            // The refresh causes no second list of missed calls, because the first is already being sent.
+            // The refreshing REGISTER causes no second list of missed calls, because the daemon is already sending a
+            // list.
             .refresh()),
         PhoneStory(
             "a missed-calls push that failed is sent at the next return", .register(), .wakingCall, .pass(31).unseen,

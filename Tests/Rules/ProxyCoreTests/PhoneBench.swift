@@ -21,7 +21,7 @@ final class PhoneBench {
     private(set) var place = 0
     private(set) var pushes: [PushID] = []
     private var credentials: [PushCredentials.Order] = []
-    /// The INVITEs that the phone has received, in their order.
+    /// The INVITEs that the phone has received, in the order of their arrival.
     private(set) var invites: [SIPRequest] = []
     private(set) var cancels: [SIPRequest] = []
     private(set) var questions: [SIPRequest] = []
@@ -48,8 +48,8 @@ final class PhoneBench {
 
     /// Registers the phone at the address with this number, or refreshes its registration at its present address.
     ///
-    /// - Returns: the actions without the commit and the 200. All actions are returned if the commit and the 200 do not
-    ///   come first, or if a commit is missing or unexpected.
+    /// - Returns: the engine's actions without the commit and the 200. All actions are returned if the commit and the
+    ///   200 do not come first, or if a commit is missing or unexpected.
     func register(
         at place: Int? = nil, token: String? = "tok1", isRefresh: Bool = false, expires: Int = 3600,
         commits: Bool? = nil

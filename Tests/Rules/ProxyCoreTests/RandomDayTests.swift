@@ -2,7 +2,8 @@ import SIPGrammar
 import Testing
 import TestSupport
 
-/// The days run one after the other, because each uses a thread for seconds while other tests wait in real time.
+/// The tests of random days run one after the other, because each day uses a thread for seconds while other tests wait
+/// in real time.
 @Suite("Whole days in a simulated network", .serialized)
 struct RandomDayTests {
     @Test(arguments: Array(0..<16) + [474, 943, 994])
@@ -10,11 +11,11 @@ struct RandomDayTests {
         let world = SimulatedWorld(seed: seed)
         world.run()
         #expect(world.violations.isEmpty)
-        // The day must have many events, because a day with few events would prove little.
+        // The simulated day must have many events, because a day with few events would prove little.
         let day = world.statistics
         #expect(day.answered > 20 && day.records > 200)
-        // The lower bounds do not apply to days with phones that are called immediately, because such phones miss fewer
-        // calls.
+        // The lower bounds do not apply to simulated days whose phones are called immediately, because such phones miss
+        // fewer calls.
         if !world.plan.ringsLiveFlows { #expect(day.cancelled > 20 && day.reports > 15 && day.pushes > 100, "\(day)") }
     }
 

@@ -16,7 +16,7 @@ final class RestartBench {
     private(set) var bench: EngineBench
     private(set) var disk = SimulatedDisk()
     private(set) var pushes: [PushRequest] = []
-    /// The messages sent since the last step, in their order.
+    /// The messages that the daemon has sent since the last step, in the order of sending.
     private(set) var sent: [ProxyAction] = []
     private var runs: UInt64 = 1
     private let change: (inout ProxySettings) -> Void

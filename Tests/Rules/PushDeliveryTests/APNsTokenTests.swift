@@ -22,7 +22,7 @@ private func problem(_ param: String, _ prid: String) -> APNsToken.Problem? {
 struct APNsTokenTests {
     @Test(
         arguments: [
-            // A single token has its service at the end of pn-param (RFC 8599).
+            // A contact with one token has the name of the token's service at the end of pn-param (RFC 8599).
             ("DEF123GHIJ.com.ex.app.voip", "00fc13adff78512", "com.ex.app", nil, "00fc13adff78512"),
             ("DEF123GHIJ.com.ex.app", "00fc", "com.ex.app", "00fc", nil),
             ("DEF123GHIJ.com.ex.app.remote", "00FC", "com.ex.app", "00fc", nil),
@@ -31,17 +31,17 @@ struct APNsTokenTests {
             ("T.com.ex.phone.voip&remote", "AB:voip&CD:remote", "com.ex.phone", "cd", "ab"),
             ("T.com.ex.phone.remote&voip", "AB:voip&CD:remote", "com.ex.phone", "cd", "ab"),
             ("T.com.ex.phone.VoIP", "AB:VOIP", "com.ex.phone", nil, "ab"),
-            // A word that is not a service belongs to the bundle identifier.
+            // In pn-param, a word that is no name of a service belongs to the bundle identifier.
             ("T.com.ex.voips", "AB", "com.ex.voips", "ab", nil),
             ("T.voip", "AB", "voip", "ab", nil),
-            // In ECSS-10, pn-param is a match key of any form, or is missing.
+            // In ECSS-10, pn-param is an arbitrary text that only identifies the contact, or is missing.
             ("", "AB", nil, "ab", nil),
             ("", "AB:voip", nil, nil, "ab"),
             ("", "AB:voip&CD:remote", nil, "cd", "ab"),
             ("line-1", "AB", nil, "ab", nil),
             ("T.bad name", "AB", nil, "ab", nil),
             ("T.a\r\nX: y", "AB", nil, "ab", nil),
-            // Only hexadecimal tokens are converted to lower case.
+            // The daemon converts only hexadecimal tokens to lower case.
             ("T.b", "Token-A", "b", "Token-A", nil),
         ] as [(String, String, String?, String?, String?)])
     func `the parser separates the tokens from the bundle identifier`(

@@ -59,7 +59,7 @@ struct ExtendedPayloadTests {
         for name in ["ecss10.extended", "10d"] {
             let settings = PushSettings.sample(try #require(PayloadProfile(rawValue: name)))
             for (length, fits) in [(512, true), (513, false), (4000, false)] {
-                // In JSON, each backslash of the Call-ID takes two bytes.
+                // JSON writes each backslash of the Call-ID as two bytes.
                 let id = String(repeating: "\\", count: length)
                 for device in [apple, android] {
                     let request = try #require(settings.rendered(push(to: device, call(id))))

@@ -83,7 +83,7 @@ struct HTTPPushRequestTests {
     func `a token that would climb in the path is not pushed`(prid: String) throws {
         let settings = try gatewaySettings("url: https://h/a/{{token}}/b")
         let rendering = settings.render(push(to: device(prid), incomingCall()))
-        // The daemon encodes the percent sign once more, so that the token stays a single path segment.
+        // The daemon encodes the percent sign of the token once more, so that the token stays a single path segment.
         if prid == "%2e" {
             guard case .request(let request) = rendering else { return #expect(Bool(false)) }
             #expect(request.url == "https://h/a/%252e/b")

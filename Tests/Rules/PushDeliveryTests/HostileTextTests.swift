@@ -94,7 +94,7 @@ struct HostileTextTests {
             #expect(isSafe)
             #expect(ByteString(String(segment)).percentDecoded().array == text)
         }
-        // At most half of the texts are refused, namely texts that name a service that does not exist, or that consist
+        // The provider's rules refuse at most half of the hostile texts: texts that name an unknown service, and texts
         // of dots.
         #expect(rendered > texts.count / 2)
     }
@@ -104,7 +104,8 @@ struct HostileTextTests {
             let device = PushToken(
                 provider: .acrobits, param: ByteString(Array("a:".utf8) + text), prid: ByteString(text))
             guard let request = settings.rendered(push(to: device, call(text))) else {
-                // The push is refused only if the token has a colon or an ampersand, which have a special meaning.
+                // A push to a hostile token fails only if the token has a colon or an ampersand, which have a special
+                // meaning.
                 #expect(text.contains(UInt8(ascii: ":")) || text.contains(UInt8(ascii: "&")))
                 continue
             }

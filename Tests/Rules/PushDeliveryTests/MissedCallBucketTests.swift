@@ -43,7 +43,7 @@ private func entry(
         devices: devices, told: told, isOver: isOver, isStored: isStored)
 }
 
-/// The caller of the call with this reference. Each call has another caller, unless a test says otherwise.
+/// The caller of the call with this reference. By default, each call has another caller.
 private func owner(_ ref: CallRef) -> Caller { Caller(hash: ref.rawValue, isTrusted: true) }
 
 @Suite("Missed-call bucket (R19 to R27, A20 to A25)")
@@ -61,7 +61,8 @@ struct MissedCallBucketTests {
         #expect(said() == [])
         bucket.miss(third, after: 200)
         #expect(said(after: 300) == [third])
-        // The tablet gets its list of missed calls, and the phone gets it when it has a token that can carry lists.
+        // The tablet gets its list of missed calls at once. The phone gets its list when it has a token that can carry
+        // lists.
         #expect(bucket.returned(tablet) == [second])
         #expect(bucket.returned(phone) == [first, second, third])
         _ = bucket.reportAccepted([first, second, third], by: phone)
@@ -260,7 +261,8 @@ struct MissedCallBucketTests {
         bucket.miss(first, to: [phone, tablet])
         bucket.miss(second, after: 1)
         let entries = bucket.entries
-        // The device returns after the rows were deleted, and before this deletion is reported to the bucket.
+        // The device registers again after the store has deleted its rows, and before the bucket gets the report of
+        // this deletion.
         _ = bucket.returned(phone)
         _ = bucket.reportAccepted([first], by: tablet)
         #expect(bucket.callsForgotten(entries) == [.delete(first)])
@@ -268,7 +270,7 @@ struct MissedCallBucketTests {
         #expect(bucket.callsForgotten(entries).isEmpty)
         // The provider accepts a list of missed calls whose calls an operator has deleted meanwhile.
         #expect(bucket.reportAccepted([first, second], by: phone).isEmpty)
-        // After the bucket has forgotten a call, it reports a new call with the same id.
+        // After the bucket has forgotten a call, the bucket reports a new call that has the same id.
         bucket.miss(second)
         #expect(bucket.returned(phone) == [second])
     }
@@ -334,7 +336,7 @@ struct MissedCallBucketTests {
 
     // MARK: Callers (T32.4)
 
-    /// Adds `count` calls of one caller, each cancelled before the next begins.
+    /// Adds `count` calls of one caller to the bucket. Each call ends before the next begins.
     private func flood(_ bucket: inout MissedCallBucket, _ count: Int, by caller: Caller, from number: UInt64) {
         for index in 0..<UInt64(count) {
             let ref = CallRef(rawValue: number + index)
@@ -349,7 +351,7 @@ struct MissedCallBucketTests {
         flood(&bucket, 120, by: Caller(hash: 900, isTrusted: false), from: 1_000)
         #expect(bucket.unread(of: phone) == 100)
         #expect(bucket.entries.prefix(3).map(\.callRef) == [first, second, third])
-        // The bucket has removed the oldest calls of the caller who has the most calls.
+        // The full bucket has dropped the oldest calls of the caller with the most calls.
         #expect(bucket.entries[3].callRef == CallRef(rawValue: 1_023))
     }
 

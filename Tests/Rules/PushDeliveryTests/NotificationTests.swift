@@ -182,7 +182,7 @@ struct OtherNotificationTests {
                 == #"{"verb":"NotifyTextMessage","AppId":"app","DeviceToken":"OTHER","Selector":"SELECTOR","#
                 + #""Message":"hi","Badge":2,"Sound":"ding","UserName":"103","UserDisplayName":"Anna","#
                 + #""ContentType":"text/plain","Id":"i1","ThreadId":"t1"}"#)
-        // The token names no account whose messages the app could fetch.
+        // The push token in this test names no account whose messages the app could fetch.
         let nameless = token(.acrobits, "CALLS:calls&OTHER:other", param: "app.voip&app")
         #expect(PushSettings.sample.render(push(to: nameless, text)) == .impossible(.noSuitableToken))
         let calls = token(.acrobits, "CALLS:calls", param: "app:SELECTOR")

@@ -79,7 +79,7 @@ struct TenDartsPayloadTests {
             #expect(try custom(nil, to: token) == #"{"device":"Vb0-_9"}"#)
             #expect(try custom("{}", to: token) == #"{"device":"Vb0-_9"}"#)
             #expect(try custom(#"{"a":{"device":1}}"#, to: token) == #"{"a":{"device":1},"device":"Vb0-_9"}"#)
-            // If the sender's JSON object has a member `device`, this member is neither repeated nor replaced.
+            // If the sender's JSON object has a member `device`, the payload contains this member once and unchanged.
             #expect(try custom(#"{"device":7}"#, to: token) == #"{"device":7}"#)
         }
         // The sender's JSON object stays unchanged if the payload has no room for the member `device`.

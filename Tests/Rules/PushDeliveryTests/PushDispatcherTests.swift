@@ -24,7 +24,7 @@ private final class Desk {
             case .apns: .made(0)
             case .fcm: .made(1)
             case .webPush: .made(2)
-            case .apnsDevelopment, .acrobits, .http: .none
+            case .apnsDevelopment, .acrobits, .http, .ruStore: .none
             }
         }
         dispatcher = PushDispatcher(
@@ -390,7 +390,7 @@ struct PushDispatcherTests {
         desk.ask(9)
         #expect(desk.steps(9) == [.refused(.queueFull), .finished(.retry(after: nil))])
         #expect(desk.outcomes() == [9: .retry(after: nil)])
-        // Notifications have a limit of their own, which calls do not use up.
+        // Notifications have a separate limit, so calls do not use up the limit of notifications.
         desk.ask(10, sampleNotification)
         #expect(desk.steps(10).first == .queued(app: "apns.dev"))
     }
@@ -461,7 +461,7 @@ struct PushDispatcherTests {
         let step = PushStep.answered(.credentialsRefused("no"), status: nil, problem: "Google says no")
         for number in 1...3 { #expect(desk.steps(UInt64(number)).contains(step)) }
         #expect(desk.wanted.isEmpty && desk.sent.isEmpty)
-        // After a refusal, Google gets no request for a minute.
+        // After a refused credential, the dispatcher sends Google no request for a minute.
         desk.wait(.seconds(59))
         desk.ask(4, to: token(.fcm, "T"))
         #expect(desk.wanted.isEmpty)
@@ -580,7 +580,7 @@ struct PausedProviderTests {
         let sent = desk.takeSent()
         #expect(numbers(sent) == [3, 4])
         desk.pause(.apns)
-        // Five pushes are not finished: two wait, one pauses before its next attempt, and two are in flight.
+        // Five pushes are unfinished: two wait in the queue, one pauses before its next attempt, and two are in flight.
         #expect(Set(desk.outcomes().keys) == [2, 5, 6])
         for transmission in sent { desk.answer(transmission, 200) }
         #expect(desk.takeSent().isEmpty)

@@ -38,7 +38,7 @@ struct PushLogTests {
     @Test func `a provider that fails for each push does not fill the log`() throws {
         let lines = try finished(.credentialsRefused("x"), times: 1000, at: [now, now + .seconds(3600)])
         #expect(lines.count < 50)
-        // The first log line after the pause tells how many lines were suppressed before.
+        // The first log line after the pause has the number of suppressed lines.
         #expect(lines.contains { $0.contains("suppressed=") && !$0.contains("suppressed=0") })
     }
 

@@ -16,12 +16,13 @@ struct PushOutcomeRedactionTests {
     @Test(arguments: [
         ("no such token 0123456789abcdef", "0123456789abcdef", "no such token …"),
         ("0123456789abcdef0123456789abcdef!", "0123456789abcdef", "……!"),
-        // In the next rows, the provider's text contains the beginning of the token, or parts of it.
+        // Answers of a provider that contain the beginning of the token, or parts of it.
         ("no such token 0123456789ab", "0123456789abcdef", "no such token …"),
         ("bad 00112233445566778899 and aabbccddeeff", "00112233445566778899:voip&aabbccddeeff:remote", "bad … and …"),
         ("gone: https://push.example.org/s/QWxhZGRpbjpvcGVu", "https://push.example.org/s/QWxhZGRpbjpvcGVu", "gone: …"),
         ("no path /s/QWxhZGRpbjpvcGVu", "https://push.example.org/s/QWxhZGRpbjpvcGVu", "no path /s/…"),
-        // In the next rows, nothing is removed, because the text has at most a few characters of the token.
+        // Answers of a provider that contain at most a few characters of the token, so that nothing is removed from
+        // them.
         ("InvalidParameters", "0123456789abcdef", "InvalidParameters"), ("0123", "0123456789abcdef", "0123"),
         ("é 0123", "short", "é 0123"), ("", "0123456789abcdef", ""),
     ])

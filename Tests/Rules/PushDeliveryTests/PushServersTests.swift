@@ -48,7 +48,7 @@ struct PushServersTests {
         for server in named { server.pushes = 1 }
         #expect(servers.server(of: app, at: "https://late.example") === servers.server(of: app))
 
-        // The test makes servers 5 and 9 idle. Server 5 counts as down.
+        // In the test, push servers 5 and 9 are idle. Server 5 is marked as down.
         named[5].pushes = 0
         named[9].pushes = 0
         fail(named[5])
@@ -59,7 +59,7 @@ struct PushServersTests {
         let later = servers.server(of: app, at: "https://later.example")
         #expect(later.number == named[5].number)
         later.pushes = 1
-        // Server 9 was replaced by another server, so pushes for its name use the app's own server.
+        // Another server has replaced server 9, so pushes for the name of server 9 use the app's own server.
         #expect(servers.server(of: app, at: "https://9.example") === servers.server(of: app))
     }
 

@@ -163,6 +163,26 @@ struct PushTimelineTests {
         #expect(timeline.count == 0)
     }
 
+    @Test func `steps have microseconds for 35 minutes, and milliseconds after that`() {
+        for (nanoseconds, microseconds, milliseconds) in [
+            (-5, 0, 0), (0, 0, 0), (999, 0, 0), (1_234_567, 1234, 1), (999_999_999, 999_999, 999),
+            (2_147_483_647_000, 2_147_483_647, 2_147_483), (2_147_484_000_000, 2_147_484_000, 2_147_484),
+            (9_999_999_999_999, 9_999_999_000, 9_999_999), (Int64.max, Int64(Int32.max) * 1000, Int64(Int32.max)),
+        ] as [(Int64, Int64, Int64)] {
+            let time = StepTime(nanoseconds: nanoseconds)
+            #expect(time.microseconds == microseconds && Int64(time.milliseconds) == milliseconds)
+            #expect(time != .absent)
+        }
+        for milliseconds in [Int32.min, -1, 0, 1, 30_000, 2_147_483, 2_147_484, .max] {
+            #expect(StepTime(milliseconds: milliseconds).milliseconds == max(0, milliseconds))
+        }
+        var timeline = timeline(record())
+        timeline.registered(id, now: start + .microseconds(2_310_042))
+        let record = timeline.underWay { _ in true }.first
+        #expect(record?.steps.registeredAt?.microseconds == 2_310_042 && record?.steps.registered == 2310)
+        #expect(record?.began == start)
+    }
+
     @Test func `a clock far ahead does no harm`() {
         var timeline = timeline(record())
         timeline.registered(id, now: .distantFuture)

@@ -85,14 +85,14 @@ extension PushSettings {
         return app.render(push, now: now)
     }
 
-    /// The outcome of a push if the provider answers like this; `nil` if the provider is disabled.
+    /// The outcome of a push to which the provider gives this answer; `nil` if the provider is disabled.
     func outcome(
         of answer: ProviderAnswer, from provider: PushProvider, isProven: Bool, now: UnixTime
     ) -> PushOutcome? {
         app(of: provider)?.outcome(of: answer, isProven: isProven, now: now)
     }
 
-    /// The first app of the provider.
+    /// The first push app of the provider.
     private func app(of provider: PushProvider) -> PushApp? {
         PushDirectory(self).apps.first { $0.provider == provider }
     }
@@ -103,7 +103,7 @@ extension PushSettings {
         let directory = PushDirectory(self)
         var token = token
         switch token.provider {
-        case .apns, .apnsDevelopment, .fcm, .http:
+        case .apns, .apnsDevelopment, .fcm, .http, .ruStore:
             token = PushToken(provider: token.provider, param: token.param, prid: wellFormed)
         case .acrobits: token = PushToken(provider: .acrobits, param: ByteString("a"), prid: wellFormed)
         case .webPush: break
@@ -127,7 +127,7 @@ extension ProviderRequest {
         return String(rest.drop { $0 != "/" })
     }
 
-    /// The body of the request as text.
+    /// The body of the push request as text.
     var text: String { String(decoding: body, as: UTF8.self) }
 
     func header(_ name: String) -> String? { headers.first { $0.name == name }?.value }

@@ -7,7 +7,8 @@ import Testing
 /// it.
 private let calls = "Udl99X2JFP1bWwS5gR/wGeLE1hmAB2CMpr1Ej0wxkrY="
 private let hex = "51d97df57d8914fd5b5b04b9811ff019e2c4d6198007608ca6bd448f4c3192b6"
-/// The token for messages, as documented. The base64 text has 63 characters, because its padding is missing.
+/// The example of a push token for messages from Acrobits' documentation. The base64 text has 63 characters, because
+/// its padding is missing.
 private let messages = "QVBBOTFiRzlhYmNkZWZnaGlqa2xtbm9wcXJzdHV2d3h5el8wMTIzNDU2Nzg5LTo"
 private let google = "APA91bG9abcdefghijklmnopqrstuvwxyz_0123456789-:"
 
@@ -66,7 +67,7 @@ struct ReportedTokensTests {
     }
 
     @Test(arguments: [
-        // The next tokens are invalid: they have 31 or 33 bytes, a space, no byte, or a single character.
+        // Invalid tokens: they have 31 or 33 bytes, a space, no byte, or a single character.
         base64([UInt8](repeating: 1, count: 31)), base64([UInt8](repeating: 1, count: 33)),
         base64(Array("a token".utf8)), "=", "A", "AAAAA",
     ])
@@ -88,13 +89,13 @@ struct ReportedTokensTests {
 
     @Test func `an Apple device keeps its environment, its team and the token that was not reported`() {
         let stored = token(.apnsDevelopment, "\(hex.uppercased()):voip&BB:remote", param: "DEF123.com.a.voip&remote")
-        // The report has the same token in another notation.
+        // The report has the stored token in another notation.
         #expect(told(.direct, calls: (calls, "com.a.voip")).pushToken(over: stored) == stored)
         #expect(told(.direct, calls: (calls, nil)).pushToken(over: stored) == stored)
         #expect(
             text(told(.direct, calls: (calls, nil), other: (calls, nil)).pushToken(over: stored))
                 == "apns.dev DEF123.com.a.voip&remote \(hex):voip&\(hex):remote")
-        // The report adds the service name to a token that has none.
+        // The report names the service of a token that had no service name.
         let single = token(.apns, hex, param: "DEF123.com.a.voip")
         #expect(told(.direct, calls: (calls, nil)).pushToken(over: single) == single)
         // A report with a new token does not tell the environment, and a report with another app does not tell the
@@ -116,7 +117,7 @@ struct ReportedTokensTests {
             (("C", "a"), (nil, nil), "", nil, "acrobits a C:calls"),
             ((nil, nil), ("O", "b"), "", nil, "acrobits b O"),
             (("C", "a"), ("O", "b"), "S:1", nil, "acrobits a&b:S:1 C:calls&O:other"),
-            // Values that the report does not contain are kept, together with their app.
+            // The daemon keeps stored values that the report does not contain, together with their app.
             (("C2", nil), (nil, nil), "", "a&b:S:1 C:calls&O:other", "acrobits a&b:S:1 C2:calls&O:other"),
             (("C2", "x"), (nil, "y"), "", "a&b:S:1 C:calls&O:other", "acrobits x&b:S:1 C2:calls&O:other"),
             ((nil, nil), ("O2", nil), "S:2", "a&b:S:1 C:calls&O:other", "acrobits a&b:S:2 C:calls&O2:other"),
@@ -126,7 +127,7 @@ struct ReportedTokensTests {
             ((nil, nil), ("O2", nil), "S:1", "b:S:1 O", "acrobits b:S:1 O2"),
             // A reported value that equals the stored one in another notation leaves the stored notation unchanged.
             (("C", "a"), ("O", "b"), "S:1", "a&b:S:1 O:other&C:calls", "acrobits a&b:S:1 O:other&C:calls"),
-            // In the following rows, the report names no app, and the daemon knows no app of the device.
+            // Reports that name no app, for devices whose app the daemon does not know.
             (("C", nil), (nil, nil), "S:1", nil, nil), (("C", "a"), ("O", nil), "S:1", nil, nil),
             ((nil, "a"), (nil, "b"), "S:1", nil, nil),
         ] as [((String?, String?), (String?, String?), String, String?, String?)])

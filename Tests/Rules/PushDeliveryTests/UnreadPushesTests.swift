@@ -58,7 +58,7 @@ struct UnreadPushesTests {
         var unread = unread()
         _ = called(3, &unread)
         _ = unread.asked(code(4), .other, by: phone, at: sampleDate)
-        // The list of missed calls contains calls 1 and 2, but neither call 3 nor the message.
+        // The list of missed calls has calls 1 and 2, and neither call 3 nor the message.
         #expect(unread.listAsked(code(5), of: [call(1), call(2)], by: phone, at: sampleDate) == 3)
         #expect(unread.count(of: phone) == 5)
         #expect(Set(unread.listAccepted(code(5), of: [call(1), call(2)], by: phone)) == [code(1), code(2)])

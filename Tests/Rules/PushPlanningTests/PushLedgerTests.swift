@@ -155,7 +155,7 @@ struct PushLedgerTests {
             ledger.drop(0, of: call, now: scene.now, into: &actions)
             ledger.ended(0, of: call, .callerGaveUp, now: scene.now, into: &actions)
             #expect(ledger.unread.count == 1 && actions.records.isEmpty)
-            // The ledger does not retry the push.
+            // The ledger does not retry the push after this outcome.
             try answer(&ledger, isTaken ? 200 : 503, &actions)
             let outcome = ledger.nextOutcome()
             #expect(outcome?.push.isDropped == true && ledger.pushes.isEmpty)
@@ -224,7 +224,7 @@ struct PushLedgerTests {
                     broughtBy: Caller(hash: 103, isTrusted: true),
                     devices: [device], isOver: true))
         }
-        // With these random numbers, each pause is a second longer than the previous one.
+        // With the random numbers of this test, each pause is a second longer than the previous one.
         var random: UInt64 = 0
         var ledger = PushLedger(
             settings, restoring: rows,

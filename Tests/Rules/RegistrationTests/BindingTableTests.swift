@@ -34,7 +34,7 @@ struct BindingTableTests {
         // The ids of new bindings continue after the last stored id.
         let new = try after.register("<sip:bob@10.0.0.99>", callID: "new")
         #expect(new.refreshed.allSatisfy { id in rows.allSatisfy { $0.id < id } })
-        // After the restart, an older CSeq number is still refused.
+        // After a restart, the table still refuses a REGISTER with an older CSeq number.
         #expect(try after.register(PhoneContact.ordinary(port: 7), callID: "desk", cseq: 8).status == 500)
     }
 
@@ -50,7 +50,7 @@ struct BindingTableTests {
         #expect(after.restore(rows) == [true, false, false])
         #expect(after.bindings(of: "push").count == 1)
         #expect(after.table.count == 1)
-        // The ids of refused rows are not used again, because waiting requests may still refer to them.
+        // The table does not use the ids of refused rows again, because waiting requests may still refer to them.
         #expect(after.table.nextID > (rows.map(\.id).max() ?? DeviceID(rawValue: 0)))
     }
 
@@ -202,7 +202,7 @@ struct BindingTableTests {
             #expect(registrar.bindings(of: name).map(\.id) == expected)
             for id in expected { #expect(registrar.aor(of: id) == .user(name)) }
         }
-        // Every second user is removed, so that entries also disappear in the middle and at the start of chains.
+        // The test removes every second user, so that entries also disappear in the middle and at the start of chains.
         for user in stride(from: 0, to: 1000, by: 2) {
             for id in ids["user\(user)"] ?? [] where registrar.remove(id) == nil { Issue.record("not removed") }
         }
@@ -218,7 +218,7 @@ struct BindingTableTests {
         }
     }
 
-    /// The index grows and shrinks many times, and no removal may hide the entries behind it.
+    /// The index grows and shrinks many times, and no removal may make other entries unreachable.
     @Test func `bindings that come and go in any order stay findable`() throws {
         var random = SeededGenerator(seed: 11)
         var registrar = Registrar()

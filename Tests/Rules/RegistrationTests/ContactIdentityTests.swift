@@ -26,7 +26,7 @@ struct ContactIdentityTests {
         }
         #expect(tokens == ["AA:voip&BB:remote".asAppleTokens])
         #expect(!second.facts.contains { if case .tokenReplaced = $0 { true } else { false } })
-        // A REGISTER with the tokens in either order removes the contact.
+        // A REGISTER with the two tokens in either order removes the contact.
         let end = try registrar.register(contact(services, given, 7070), expires: 0, callID: "end", on: .phone(3))
         #expect(end.removed == first.refreshed)
         #expect(registrar.bindings().isEmpty)
@@ -66,7 +66,7 @@ struct ContactIdentityTests {
         let contacts = Self.contacts(12, marked: "a")
         for (number, contact) in contacts.enumerated() { try registrar.register(contact, callID: "c\(number)") }
         #expect(registrar.bindings().count == 12)
-        // Contacts with the same parameters in another order count as refreshes.
+        // A contact with the same parameters in another order counts as a refresh.
         for (number, contact) in Self.contacts(12, marked: "A", isReversed: true).enumerated() {
             let reply = try registrar.register(contact, callID: "c\(number)", cseq: 2)
             #expect(reply.refreshed.count == 1 && reply.removed.isEmpty)

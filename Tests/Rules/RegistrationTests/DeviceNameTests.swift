@@ -35,7 +35,7 @@ struct DeviceNameTests {
         try registrar.register("<sip:a@h>", callID: "a")
         registrar.table.nextID = twin
         try registrar.register("<sip:b@h>", callID: "b")
-        // The device of another user may have the same name.
+        // Two devices of different users may have equal names.
         registrar.table.nextID = twin
         try registrar.register("<sip:c@h>", user: "alice", callID: "c")
         let numbers = registrar.table.bindings(for: .user("bob"), now: registrar.now.instant).map(\.id.rawValue)

@@ -43,7 +43,7 @@ struct FeatureCapsTests {
         let reply = try registrar.register("<sip:bob@10.0.0.5;pn-provider>")
         #expect(reply.featureCaps == [apns, fcm])
         #expect(registrar.targets().map(\.kind) == [.ordinary])
-        // A refresh with the same text gets the same Feature-Caps.
+        // A refreshing REGISTER with the same text gets the same Feature-Caps.
         #expect(try registrar.register("<sip:bob@10.0.0.5;pn-provider>", cseq: 2).featureCaps == [apns, fcm])
     }
 
@@ -76,7 +76,7 @@ struct FeatureCapsTests {
         #expect(reply.featureCaps.isEmpty)
         #expect(reply.facts.contains(.pushNotUsed(try #require(reply.refreshed.first), .pushedElsewhere)))
         #expect(registrar.targets().map(\.kind) == [.ordinary])
-        // A refresh without the other proxy's Feature-Caps makes this proxy responsible for the pushes again.
+        // After a refresh without another proxy's Feature-Caps, this proxy sends the pushes again.
         #expect(try registrar.register(PhoneContact.fcm(), cseq: 2).featureCaps == [fcm])
         #expect(registrar.targets().map(\.kind) == [.sleeping(.fcm("tok-1", "proj"))])
     }

@@ -86,7 +86,7 @@ import Timekeeping
         for number in 0..<10 { door.fail(here, "other\(number)") }
         #expect(door.wait(there, "u") != nil && door.wait(here, "v") != nil)
         #expect(door.wait(here, "u") == nil)
-        // The user can still log in at an address where he has a contact.
+        // The user can still log in at an address at which the user has a contact.
         #expect(door.wait(there, "u", isAtHome: true) == nil)
     }
 

@@ -35,7 +35,7 @@ struct NonceLedgerTests {
         var ledger = NonceLedger(limit: 100, lifetime: .seconds(60))
         #expect(ledger.admit(3, count: 1, fingerprint: 0, now: at(0)) == true)
         #expect(ledger.admit(4, count: 1, fingerprint: 0, now: at(61)) == true)
-        // The ledger moves a nonce that is used again from its older half to its newer half.
+        // When a nonce is used again, the ledger moves the nonce from its older half to its newer half.
         #expect(ledger.admit(3, count: 2, fingerprint: 0, now: at(62)) == true)
         #expect(ledger.admit(9, count: 1, fingerprint: 0, now: at(125)) == true)
         #expect(ledger.admit(10, count: 1, fingerprint: 0, now: at(190)) == true)

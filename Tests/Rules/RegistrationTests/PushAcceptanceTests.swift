@@ -61,7 +61,7 @@ struct PushAcceptanceTests {
         }
         let token = PushToken(provider: .webPush, param: .empty, prid: ByteString("https://push.example.net/s/1?x=y"))
         #expect(registrar.targets().map(\.kind) == [.sleeping(token)])
-        // The contact is stored like any other push contact, and restored after a restart.
+        // The registrar stores the contact like any other push contact, and restores it after a restart.
         registrar.advance(.seconds(100_000))
         let rows = registrar.rows(of: "bob")
         #expect(rows.count == 1)
@@ -120,11 +120,11 @@ struct PushAcceptanceTests {
             "apns: { topics: [com.example.phone, b] }\nfcm: { params: [p] }\nwebpush: { hosts: [else.example] }")
         #expect(after.restored(row) == .unfit(problem))
         #expect(after.targets().map(\.canBeWoken) == [true])
-        // The daemon checks the same REGISTER again after the settings have changed.
+        // After a change of the settings, the daemon checks an unchanged REGISTER again.
         let reply = try after.register(name, cseq: 2)
         #expect(reply.status == 555)
         #expect(reply.rows.contains { $0.hasPrefix("Warning: 399 ") && $0.contains("\(problem.sentence)") })
-        // The phone can still remove its refused contact.
+        // The phone can still remove the contact that the daemon no longer accepts.
         #expect(try after.register(name, expires: 0, cseq: 3).status == 200)
         #expect(after.bindings().isEmpty)
     }
@@ -171,24 +171,24 @@ struct PushAcceptanceTests {
 
     /// If `pn-param` does not name a topic, the only topic of the settings counts (P8).
     @Test(arguments: [
-        // The next rows have one app with one topic.
+        // Settings with one app that has one topic.
         ("topics: [com.example.phone]", "", TokenProblem?.none), ("topics: [com.example.phone]", "line1", nil),
         ("topics: [com.example.phone]", "line1.voip", nil),
         ("topics: [com.example.phone]", "AAAAAAAAAA.com.example.phone", nil),
         ("topics: [com.example.phone]", "AAAAAAAAAA.com.example.phone.voip", nil),
-        // In the next rows, the team is missing, or the client has invented one because it does not know it.
+        // Contacts without a team, or with a team that the client has invented because it does not know the team.
         ("topics: [com.example.phone]", "com.example.phone", nil),
         ("topics: [com.example.phone]", "com.example.phone.voip", nil),
         ("topics: [com.example.phone]", "ABCD1234.com.example.phone", nil),
         ("topics: [com.example.phone]", "AAAAAAAAAA.com.example.other", .appleTopic),
         ("topics: [com.example.phone]", "BBBBBBBBBB.com.example.phone", .appleTeam),
-        // The next rows have several topics, or none.
+        // Settings with several topics, or with none.
         ("topics: [com.example.phone, b]", "", .appleParamMissing),
         ("topics: [com.example.phone, b]", "line1", .appleParamMissing),
         ("topics: [com.example.phone, b]", "AAAAAAAAAA.b.voip", nil),
         ("topics: []", "", .appleParamMissing), ("topics: []", "AAAAAAAAAA.com.example.any", nil),
         ("topics: []", "BBBBBBBBBB.com.example.any", .appleTeam),
-        // The next rows have several apps.
+        // Settings with several apps.
         (second, "", .appleParamMissing), (second, "CCCCCCCCCC.c", nil), (second, "AAAAAAAAAA.c", .appleTeam),
         (second, "AAAAAAAAAA.com.example.phone", nil), (second, "T.d", .appleTopic),
         ("topics: [com.example.phone], apps: { second: { topics: [c], enabled: false } }", "", nil),

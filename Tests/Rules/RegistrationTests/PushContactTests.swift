@@ -97,7 +97,7 @@ struct PushContactTests {
         try registrar.register(PhoneContact.fcm("one", after: labels.0))
         try registrar.register(PhoneContact.fcm("two", after: labels.1), cseq: 2)
         #expect(registrar.bindings().count == 2)
-        // One client signs out, while the other one stays registered.
+        // One client signs out, and the other client stays registered.
         try registrar.register(PhoneContact.fcm("one", after: labels.0), expires: 0, cseq: 3)
         #expect(registrar.contacts().count == 1 && registrar.contacts()[0].contains("two"))
         // A contact with the same label is the same phone with a new token.
@@ -227,14 +227,14 @@ struct PushContactTests {
 @Suite("Signing out (R8a, A7, P10)")
 struct SignOutTests {
     @Test(arguments: [
-        // (1) The Contact has the push parameters of the registered contact, from whatever address.
+        // (1) A phone signs out with the push parameters of its registered contact, from whatever address.
         "<sip:bob@10.0.0.5:5060;pn-provider=fcm;pn-prid=tok-1;pn-param=proj>",
         "<sip:x@192.168.7.7:999;pn-param=proj;pn-provider=firebase;pn-prid=tok%2D1>",
         "<sip:x@192.168.7.7:999;pn-provider=fcm;pn-prid=tok-1>", "<sip:x@192.168.7.7:999>;pn-prid=tok-1",
-        // (2) The Contact has the registered URI without pn-* parameters, or the registered label.
+        // (2) A phone signs out with the registered URI without pn-* parameters, or with the registered label.
         "<sip:bob@10.0.0.5:5060>", "<sip:x@192.168.7.7>;label=L", "<sip:x@192.168.7.7;pn-provider=fcm>;label=L",
         "<sip:x@192.168.7.7;pn-provider=fcm;pn-prid=rotated;pn-param=proj>;label=L",
-        // (3) The star means all contacts.
+        // (3) A phone signs out with the star, which means all contacts.
         "*",
     ])
     func `a removal by any form of the contact removes the push contact`(contact: String) throws {

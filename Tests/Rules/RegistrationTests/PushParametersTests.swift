@@ -12,7 +12,7 @@ struct PushParametersTests {
         ("<sip:b@h>;pn-provider=fcm;pn-prid=t;pn-param=p", .fcm("t", "p")),
         ("<sip:b@h;pn-prid=inner>;pn-provider=fcm;pn-prid=outer;pn-param=p", .fcm("inner", "p")),
         ("<sip:b@h>;pn-provider=\"fcm\";pn-prid=\"a:b\\c\";pn-param=p", .fcm("a:bc", "p")),
-        // The reader ignores the case of parameter names. The values are decoded once, and their case matters.
+        // The reader ignores the case of parameter names. The reader decodes the values of parameters once, and does not ignore their case.
         ("<sip:b@h;PN-Provider=FCM;Pn-Prid=a%3ab%2DC;pn-param=P%253D>", .fcm("a:b-C", "P%3D")),
         // If `pn-param` and `pn-params` are both present, the name of the RFC has precedence (A1).
         ("<sip:b@h;pn-provider=fcm;pn-prid=t;pn-params=many>", .fcm("t", "many")),
@@ -49,7 +49,7 @@ struct PushParametersTests {
         #expect(try read(contact) == expected)
     }
 
-    /// An empty value counts as a missing parameter (R6).
+    /// A push parameter with an empty value counts as a missing parameter (R6).
     @Test(arguments: [
         (["pn-prid": ""], PushParameters.none), (["pn-provider": ""], .query(.all)),
         (["pn-provider": "", "pn-prid": "t"], .query(.all)),
@@ -84,7 +84,8 @@ struct PushParametersTests {
     ])
     func `Apple tokens that pair up with their services make a push contact`(prid: String, param: String) throws {
         let contact = "<sip:b@h;pn-provider=apns;pn-prid=\(prid);pn-param=\(param)>"
-        // Two tokens are always sorted in the same way, so that both orders identify the same device.
+        // The daemon always sorts the two tokens of a contact in the same way, so that both orders identify the same
+        // device.
         let inOrder = prid == "BB:remote&AA:voip" ? "AA:voip&BB:remote" : prid
         let token = PushToken(provider: .apns, param: ByteString(param), prid: ByteString(inOrder.asAppleTokens))
         #expect(try read(contact) == .push(token))
@@ -154,7 +155,7 @@ struct PushParametersTests {
 }
 
 extension String {
-    /// This text, with each of the tokens `AA`, `BB` and `CC` extended to the length of Apple's tokens.
+    /// Extends each of the tokens `AA`, `BB` and `CC` in the text to the length of Apple's tokens.
     var asAppleTokens: String {
         ["AA", "BB", "CC"].reduce(self) { $0.replacing($1, with: String(repeating: $1, count: 32)) }
     }

@@ -211,7 +211,7 @@ private struct RandomDay: ~Copyable {
                 store[ended.id] = nil
             }
         } else {
-            // A contact that expired while the provider was disabled does not return.
+            // A contact that expired while its provider was disabled does not return.
             sweep()
             enabled.insert(provider)
             registrar.table.providerEnabled(provider)
@@ -219,7 +219,8 @@ private struct RandomDay: ~Copyable {
         dropEnded()
     }
 
-    /// Simulates a crash: only the content of the store is left. The stored values of a push contact may be older.
+    /// Simulates a crash: only the content of the store is left. The store may have older values of a push contact than
+    /// the engine.
     private mutating func crash() {
         dropEnded()
         registrar.advance(.milliseconds(50))

@@ -100,11 +100,11 @@ struct RealPhonesTests {
             """)
         let reply = try registrar.receive(request)
         #expect(reply.featureCaps == ["*;+sip.pns=\"apns\""])
-        // The phone asks for GRUUs, and receives two.
+        // The phone asks for GRUUs, and gets a public and a temporary GRUU.
         let contact = try #require(reply.contacts.first)
         #expect(contact.hasPrefix(Self.linphoneTCP + ";expires=600;pub-gruu=\"sip:u@pn.test;gr=urn:uuid:cc30c5c7-"))
         #expect(contact.contains(";temp-gruu=\"sip:tgruu."))
-        // The recorded answer is for a challenge without qop, so the phone is challenged again, with qop.
+        // The captured digest response is for a challenge without qop, so the registrar challenges the phone again, with qop.
         var gate = Gate()
         #expect(gate.check(request) == .challenged)
     }

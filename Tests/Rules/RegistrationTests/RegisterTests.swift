@@ -89,7 +89,7 @@ struct RegisterTests {
         #expect(try registrar.register("*", expires: 0, cseq: 6).contacts.isEmpty)
     }
 
-    // MARK: Order (step 7)
+    // MARK: Order of REGISTERs (RFC 3261 section 10.3 step 7)
 
     @Test func `a lower CSeq under the same Call-ID fails and changes nothing`() throws {
         var registrar = Registrar()

@@ -26,7 +26,7 @@ struct Registrar: ~Copyable {
         now = Moment(instant: now.instant + duration, date: now.date + duration)
     }
 
-    /// Checks a REGISTER and performs its plan, as if the store had written it.
+    /// Checks a REGISTER and applies its changes, as if the store had written them.
     @discardableResult
     mutating func receive(_ request: SIPRequest, on flow: Flow = .phone()) throws -> Reply {
         let aor = try #require(AddressOfRecord(request.to.uri))
@@ -61,7 +61,7 @@ struct Registrar: ~Copyable {
         return String(decoding: rows, as: UTF8.self).split(separator: "\r\n").map(String.init)
     }
 
-    /// Computes the plan of a REGISTER without performing it.
+    /// Computes the changes (the plan) of a REGISTER without applying them.
     func plan(_ request: SIPRequest, user: String = "bob", on flow: Flow = .phone()) throws -> RegisterPlan {
         guard case .accepted(let plan) = processor.plan(request, for: .user(user), on: flow, in: table, now: now) else {
             throw Refused()

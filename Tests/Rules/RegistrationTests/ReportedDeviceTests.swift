@@ -98,8 +98,8 @@ struct ReportedDeviceTests {
         "<sip:bob@10.0.0.5:\(port);\(parameters)>"
     }
 
-    /// The push parameters that phones write for the device whose report has the token `calls`. The last spellings in
-    /// this list also have the token `messages`.
+    /// The push parameters that phones write for the device whose report has the token `calls`. The last entries of the list also have
+    /// the token `messages`.
     private static let spellings = [
         "pn-provider=apns;pn-param=ABCD1234.com.ex.app.voip;pn-prid=\(hex)",
         "pn-provider=apns;pn-param=ABCD1234.com.ex.app.voip;pn-prid=\(hex.uppercased()):voip",
@@ -133,7 +133,7 @@ struct ReportedDeviceTests {
         try registrar.report(told(calls: calls))
         #expect(registrar.tokens() == before)
         #expect(registrar.bindings().map(\.id) == first.refreshed)
-        // The next REGISTER still finds the device, although this report adds a token that the REGISTER does not
+        // The phone's next REGISTER still finds the device, although the report adds a token that the REGISTER does not
         // contain.
         try registrar.report(told(other: messages))
         let again = try registrar.register(Self.contact(parameters, port: 6000), callID: "restart")
@@ -218,7 +218,7 @@ struct ReportedDeviceTests {
         try registrar.report(told(other: "new", app: "app", form: .acrobits))
         #expect(registrar.bindings().map(\.id) == first.refreshed)
         #expect(registrar.tokens() == ["acrobits app:S:1 new"])
-        // The new selector takes over the token of the old one.
+        // The device of the new selector takes over the token of the old selector's device.
         try registrar.report(told(calls: "late", other: "new", selector: "S:2", app: "app", form: .acrobits))
         #expect(registrar.tokens() == ["acrobits app&app:S:2 late:calls&new:other"])
     }
@@ -226,7 +226,8 @@ struct ReportedDeviceTests {
     // MARK: Removal
 
     @Test(arguments: [
-        // The device is found by either token or by the selector, because all of them are known.
+        // The report finds the device by one of its two push tokens or by the selector, because the daemon knows all
+        // three.
         (told(calls: calls, other: messages, selector: "S:1"), 1), (told(selector: "S:1"), 1),
         (told(calls: calls, selector: ""), 1), (told(other: messages, selector: ""), 1),
         // The known token for messages identifies the device even if it is reported as a token for calls.

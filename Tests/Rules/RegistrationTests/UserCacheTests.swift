@@ -6,7 +6,7 @@ import Testing
 import TestSupport
 import Timekeeping
 
-/// A test bench with a `UserCache`, a clock, and the questions that the sources have not answered yet.
+/// A test bench with a `UserCache`, a clock, and the queries that the sources have not answered yet.
 final class UserScene {
     var cache: UserCache
     private(set) var now = Instant(nanoseconds: 1_000_000_000)
@@ -57,7 +57,7 @@ final class UserScene {
 
     static let goneAway = UserAnswer.away(.silent)
 
-    /// Answers the oldest open question on behalf of its source.
+    /// Answers the oldest open query on behalf of its source.
     func answer(_ answer: UserAnswer) {
         guard !questions.isEmpty else {
             Issue.record("nothing was asked")
@@ -71,7 +71,7 @@ final class UserScene {
         take()
     }
 
-    /// Removes and returns the open questions, which the test then answers itself.
+    /// Removes and returns the open queries, which the test then answers itself.
     func takeQuestions() -> [UserQuestion] {
         defer { questions = [] }
         return questions
@@ -150,7 +150,7 @@ final class UserScene {
         let scene = UserScene()
         scene.find("bob")
         scene.answer(UserScene.password("old"))
-        // An answer that is at most ten seconds old may refuse a password.
+        // The cache may refuse a password by an answer that is at most ten seconds old.
         #expect(scene.find("bob", .newer) == "bob")
         scene.pass(.seconds(11))
         #expect(scene.find("bob") == "bob of old")
@@ -318,8 +318,8 @@ final class UserScene {
         #expect(scene.find("eve", .last) == "away")
         #expect(scene.find("eve") == "away")
         #expect(scene.find("bob") == "bob of old")
-        // The remembered answer is too old to refuse a password, and the source cannot be asked, so the result is
-        // "away".
+        // The remembered answer is too old to refuse a password, and the cache cannot query the source of users, so the
+        // result is "away".
         #expect(scene.find("bob", .newer) == "away")
         #expect(scene.questions.isEmpty)
     }
@@ -464,7 +464,7 @@ final class UserScene {
         #expect(scene.questions.map(\.name.string) == ["u0", "u1", "u2", "u3"])
         scene.answer(.unknown)
         #expect(scene.questions.map(\.name.string) == ["u1", "u2", "u3", "u4"])
-        // All questions in the queue end when the source is away.
+        // When the source is away, the cache ends all queries in the queue.
         scene.answer(UserScene.goneAway)
         #expect(scene.takeSettled() == ["u0", "u5", "u6", "u7", "u8", "u9", "u1"])
     }
@@ -487,8 +487,7 @@ final class UserScene {
         #expect(scene.find("u100") == "away")
         let other = UserCache.Asker.source(IPAddress(v4: 7))
         #expect(scene.find("bob", by: other) == "asking")
-        // A second request for the same user waits for the open question, and so does not count as a question of its
-        // address.
+        // A second request for the same user waits for the open query, and so does not count as a query of its address.
         #expect(scene.find("bob") == "asking")
         for number in 0..<3000 {
             scene.find("w\(number)", by: .source(IPAddress(v4: UInt32(1000 + number))))

@@ -48,8 +48,8 @@ struct DialogSealTests {
             for index in bytes.indices {
                 var changed = bytes
                 changed[index] = changed[index] == UInt8(ascii: "A") ? UInt8(ascii: "B") : UInt8(ascii: "A")
-                // The last letter is skipped, because it has unused bits, so that another letter may decode to the same
-                // byte.
+                // The test skips the last letter, because this letter has unused bits, so that another letter may
+                // decode to the same byte.
                 guard index < bytes.count - 1 else { continue }
                 #expect(seal.openTemporaryGRUU(ByteString(changed)) == nil && seal.openPURR(ByteString(changed)) == nil)
             }

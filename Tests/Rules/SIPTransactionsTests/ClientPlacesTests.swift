@@ -133,7 +133,7 @@ struct ClientPlacesTests {
         #expect(!Self.accepts(places, proved, by: peer(Self.server, false)))
         #expect(!Self.accepts(places, Self.flow(9, .tls, at: Self.beside), by: peer(Self.server, false)))
         #expect(!Self.accepts(places, Self.flow(9, .tcp), by: peer(Self.server, true)))
-        // Server 8 has proved another name than the required one, so only the address of the response counts.
+        // Server 8 has proved another name than the required one, so only the source address of the response counts.
         #expect(Self.accepts(places, Self.flow(9, .tls, at: Self.beside), by: peer(ServerNumber(8), true)))
         #expect(!Self.accepts(places, proved, by: peer(ServerNumber(8), true)))
     }

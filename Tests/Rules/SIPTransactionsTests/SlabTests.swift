@@ -20,7 +20,7 @@ struct SlabTests {
         #expect(slab.slot(of: a) == first && slab.slot(of: b) == second && slab.count == 2)
         slab.remove(slot: first)
         #expect(slab.slot(of: a) == nil && slab.records[first].text == nil && slab.count == 1)
-        // The new record gets the slot of a removed one, whose old id then finds nothing.
+        // The new record gets the slot of a removed record, and the old id finds no record.
         let third = slab.insert(Record(text: "c"))
         #expect(third == first && slab.slot(of: a) == nil)
         #expect(slab.slot(of: slab.records[third].id) == third)

@@ -104,7 +104,7 @@ final class TableFixture {
         table.deadlineReached(now: now, into: &out)
     }
 
-    /// The outputs since the last call of this function, in short words.
+    /// The transaction table's outputs since the last call of this function, as short texts.
     func outputs() -> [String] {
         defer { out = [] }
         return out.map { output in

@@ -85,7 +85,7 @@ struct TransactionTableClientTests {
     @Test(arguments: [
         Exchange(
             "over UDP it is sent seven times, then timed out", .send("INVITE", "send INVITE"),
-            // The INVITE is sent again at 0.5, 1.5, 3.5, 7.5, 15.5 and 31.5 s (timer A).
+            // The client transaction sends the INVITE again at 0.5, 1.5, 3.5, 7.5, 15.5 and 31.5 s (timer A).
             .until(33, "6 × send INVITE", "client timed out", "client ended"), .empty),
         Exchange(
             "that it rings for too long is told once; its end is the core's decision", .send("INVITE", "send INVITE"),
@@ -254,7 +254,7 @@ struct TransactionTableClientTests {
         #expect(next != id)
         fixture.table.discard(next)
         fixture.receive(180, branch, "INVITE")
-        fixture.cancel(next)  // the CANCEL is over the limit
+        fixture.cancel(next)  // the table's limit leaves no room for the CANCEL
         #expect(fixture.outputs() == ["send INVITE", "told 180", "send CANCEL"])
     }
 

@@ -42,7 +42,7 @@ struct TransactionTableServerTests {
             .respond(180, "send 180"), .request("INVITE", "absorbed", "send 180"), .timeless),
         Exchange(
             "a refusal over UDP is repeated until the ACK, whose copies are absorbed", .request("INVITE", "new"),
-            // The response is sent again when timer G fires, at 0.5, 1.5 and 3.5 s.
+            // The server transaction sends the response again when timer G fires, at 0.5, 1.5 and 3.5 s.
             .respond(486, "send 486"), .until(4, "3 × send 486"), .request("ACK", "acknowledged"),
             .request("ACK", "acknowledged"), .until(8.99), .request("INVITE", "absorbed"),
             .until(9.01, "server ended"), .empty),
@@ -51,7 +51,8 @@ struct TransactionTableServerTests {
             .respond(486, "send 486"), .until(33, "server timed out", "server ended"), .empty),
         Exchange(
             "over UDP timer G sends eleven copies in 32 s", .request("INVITE", "new"), .respond(486, "send 486"),
-            // The response is sent again by timer G, at 0.5, 1.5, 3.5, 7.5, 11.5, 15.5, 19.5, 23.5, 27.5 and 31.5 s.
+            // The server transaction sends the response again by timer G, at 0.5, 1.5, 3.5, 7.5, 11.5, 15.5, 19.5,
+            // 23.5, 27.5 and 31.5 s.
             .until(33, "10 × send 486", "server timed out", "server ended")),
         Exchange(
             "an accepted one passes further 2xx, absorbs the INVITE, and leaves ACKs to the core",
@@ -209,7 +210,7 @@ struct TransactionTableServerTests {
             }
             _ = fixture.outputs()
             fixture.advance(to: .seconds(second))
-            let due = max(second - 31, 0) / 4  // answered at the end of the second before it
+            let due = max(second - 31, 0) / 4  // the answer comes at the end of the second before
             #expect(fixture.outputs() == Array(repeating: "server ended", count: due))
         }
     }

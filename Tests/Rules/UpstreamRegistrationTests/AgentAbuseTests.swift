@@ -45,7 +45,7 @@ struct AgentAbuseTests {
         }
         #expect(world.state("u0") == .refused)
         #expect(world.pbx.wrongPasswords["u0"] == 1)
-        // A removed user is forgotten, and may be added with another password.
+        // The agent forgets a removed user, so that an operator may add the user with another password.
         world.end("u0", .userRemoved)
         #expect(world.state("u0") == nil)
     }
@@ -89,7 +89,7 @@ struct AgentAbuseTests {
         let registered = (0..<500).count { world.state("u\($0)") == .registered }
         #expect(registered > 400)
         #expect(registered + (0..<500).count { world.state("u\($0)") == .refused } == 500)
-        // Users whom the PBX has refused are registered again when an operator orders it.
+        // An operator's order makes the agent register users again whom the PBX has refused.
         world.perform { $0.retryOrdered(AgentWorld.upstream, user: nil, now: $1, into: &$2) }
         world.advance(by: .seconds(60))
         #expect((0..<500).allSatisfy { world.state("u\($0)") == .registered })
@@ -206,7 +206,7 @@ struct AgentAbuseTests {
         let first = world.sent.map(\.number)
         #expect(first.count == 2)
         world.advance(by: .seconds(30))
-        // The agent has given up the first REGISTERs, so late answers to them must change nothing.
+        // The agent has given up the first REGISTERs, so it must ignore late answers to them.
         for number in first {
             world.perform { $0.responded(to: number, RegisterResponse(status: 403), now: $1, into: &$2) }
             world.perform { $0.failed(number, .noPassword, now: $1, into: &$2) }
@@ -215,7 +215,7 @@ struct AgentAbuseTests {
         world.pbx.behaviour.isSilent = false
         world.advance(by: .seconds(320))
         #expect(world.state("u0") == .registered)
-        // An answer for a record's former user must not change the record's next user.
+        // A late answer for a record's former user must not change the record's present user.
         let last = world.sent.map(\.number)
         world.end("u0")
         world.end("u1")

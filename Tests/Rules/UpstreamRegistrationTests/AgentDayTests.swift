@@ -47,7 +47,7 @@ struct AgentDayTests {
                 #expect(
                     world.state(name) == (person.isWakeable ? .registered : nil) || world.state(name) == .refreshing)
             }
-            // No password that the PBX refused was sent again before it changed.
+            // The agent never sent a refused password again before the password had changed.
             #expect(world.pbx.wrongPasswords.values.allSatisfy { $0 <= 2 })
         }
     }
@@ -92,7 +92,7 @@ struct AgentDayTests {
 }
 
 extension SeededGenerator {
-    /// Makes the seed for the world with this number, different in each run of the tests.
+    /// Makes the seed for the simulated world with this number. The seed differs in each run of the tests.
     func seeded(_ number: UInt64) -> UInt64 {
         var copy = self
         return copy.next() &+ number

@@ -56,7 +56,7 @@ struct AgentTests {
         let first = try #require(refreshes.first)
         #expect(first >= Instant(nanoseconds: 500_000_000_000))
         #expect(refreshes.count >= 195)
-        // The refreshes are spread evenly, so the middle tenth of the time has about a tenth of them.
+        // The agent spreads the refreshes evenly, so about a tenth of them is in the middle tenth of the time.
         let middle = refreshes.count {
             $0 > Instant(nanoseconds: 635_000_000_000) && $0 < Instant(nanoseconds: 665_000_000_000)
         }
@@ -183,7 +183,7 @@ struct AgentTests {
         world.advance(by: .seconds(10))
         #expect((0..<20).allSatisfy { world.live("u\($0)") == 1 })
         world.pbxs[.pbx(1)]?.behaviour.isSilent = true
-        // OPTIONS shows within 30 seconds that the server is down; the refreshes come after half an hour.
+        // OPTIONS shows within 30 seconds that the server is down, but the next refreshes come only after half an hour.
         world.advance(by: .seconds(40))
         #expect((0..<20).allSatisfy { world.pbxs[.pbx(2)]?.live("u\($0)", now: world.now.instant).count == 1 })
         #expect(
@@ -192,7 +192,7 @@ struct AgentTests {
         world.pbxs[.pbx(1)]?.contacts = [:]
         world.advance(by: .seconds(60))
         #expect((0..<20).allSatisfy { world.live("u\($0)") == 1 })
-        // The only server is kept, because its users cannot be registered anywhere else.
+        // The agent does not leave the only server, because it cannot register the users at another server.
         var alone = AgentWorld(users: 3)
         alone.advance(by: .seconds(10))
         let sent = alone.agent.counts.sent
@@ -207,7 +207,7 @@ struct AgentTests {
         world.pbxs[.pbx(1)]?.behaviour.status = 503
         world.pbxs[.pbx(1)]?.behaviour.rows = ["Retry-After: 120 (maintenance)"]
         world.advance(by: .seconds(100))
-        // A few REGISTERs were pending at the server when its first 503 came.
+        // When the server's first 503 came, a few REGISTERs to the server were already pending.
         #expect(world.pbxs[.pbx(1)]?.received ?? 0 <= 4)
         for number in 0..<10 { #expect(world.pbxs[.pbx(2)]?.live("u\(number)", now: world.now.instant).count == 1) }
     }
@@ -295,7 +295,7 @@ struct AgentTests {
         var world = AgentWorld(users: 50)
         world.pbx.behaviour.listsOurs = false
         world.advance(by: .seconds(3600))
-        // The limit is five new registrations of all users, with two REGISTERs for each user, and some queries.
+        // The test allows five new registrations of all users, with two REGISTERs for each user, and 20 queries.
         #expect(world.pbx.received < 50 * 2 * 5 + 20)
         #expect(world.events.contains(.answersNoQuery(AgentWorld.upstream)))
         #expect((0..<50).allSatisfy { world.live("u\($0)") == 1 })
@@ -381,7 +381,7 @@ struct AgentTests {
         #expect(text.contains("opaque=\"o\\\"p\""))
         #expect(text.contains("nc=00000001") == offersQop)
         #expect(text.contains("algorithm=SHA-256") == (algorithm == .sha256))
-        // No credentials can be made for a user whose HA1 was removed in the meantime.
+        // The agent cannot make credentials for a user whose HA1 was removed in the meantime.
         let without = DigestUser(name: user.name, realm: user.realm, ha1: [:])
         #expect(answer.field(for: without, uri: ByteString("sip:pbx.test"), .forTests) == nil)
     }
@@ -397,7 +397,7 @@ struct AgentTests {
             WakeableUser(
                 upstream: AgentWorld.upstream, name: ByteString("bob"), algorithms: DigestAlgorithms(of: .md5),
                 fingerprint: 1, lastSign: now.date), now: now, into: &orders)
-        // The clock says 1970, so only the stored ceiling of the last run makes the CSeq rise.
+        // The clock says 1970, so the agent can make the CSeq rise only by the limit that the last run has stored.
         guard case .storeCeiling(let ceiling) = orders.first, orders.count == 1 else {
             Issue.record("expected one order to store, got \(orders)")
             return

@@ -27,7 +27,7 @@ struct SimulatedRegistrar {
         var shortestGrant: UInt32 = 60
         /// Whether the PBX refuses an expiry below `shortestGrant` with 423, instead of granting `shortestGrant`.
         var refusesShort = false
-        /// An expiry that the PBX grants whatever the REGISTER asks for; `nil` for none.
+        /// The expiry that the simulated PBX always grants; `nil` to grant the requested expiry.
         var fixedGrant: UInt32?
         var alwaysStale = false
         var marksStale = true

@@ -35,7 +35,7 @@ struct NoWakeSettingsTests {
     @Test(arguments: [
         "status: 200", "status: 302", "status: 481", "status: 99999", "status: busy", "action: drop", "action: forward",
         "action: redirect", "for: {bob@example.net: {action: forward}}",
-        // The next targets are refused, because a user's name must not decide where the URI leads.
+        // Targets that the settings refuse, because a user's name must not decide where the URI leads.
         "to: \"sip:{{user}}\"", "to: \"sip:vm@{{user}}\"", "to: \"sip:vm@pbx;user={{user}}\"",
         "to: \"sip:{{user}}{{user}}@pbx\"", "to: \"{{user}}:vm@pbx\"", "to: \"sip:a@b@c\"", "to: tel:123",
         "to: \"http://pbx\"", "to: \"sip:vm@pbx?Route=%3Csip:x%3E\"", "to: \"<sip:vm@pbx>\"",

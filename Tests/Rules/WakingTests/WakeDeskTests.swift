@@ -242,7 +242,8 @@ struct WakeDeskTests {
         desk.noLongerWaits(call, for: first)
         desk.noLongerWaits(call, for: second)
         #expect(desk.watched(on: MachineScene.phone) == [first])
-        // The desk watches the flow for the second device too, because an ended call still waits for this device.
+        // ``WakeDesk`` also waits for a sign of life of the second device on the flow, because an ended call still
+        // waits for the second device.
         desk.watch(MachineScene.phone, of: second)
         #expect(desk.watched(on: MachineScene.phone) == [first, second])
     }

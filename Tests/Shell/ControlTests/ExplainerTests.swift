@@ -40,6 +40,7 @@ private struct Station {
         let store: SQLiteStore
         let push: PushService
         let control: ControlService
+        let taps: MessageTaps
     }
 
     static let pbx = Endpoint(.loopbackV4, 5070)
@@ -125,9 +126,10 @@ private func makeStation(
     push.happened = { event in shard.assumeIsolated { $0.pushHappened(event) } }
     var router = ServiceRouter()
     let door = ShardDoor(to: shard)
-    Explainer(door: door, store: store, settings: settings.timeline).register(in: &router)
+    let taps = MessageTaps(listeners: [listener])
+    Explainer(door: door, store: store, taps: taps, settings: settings.timeline).register(in: &router)
     let control = try ControlService(path: socket, loop: loop, router: router)
-    return Station.Kept(door: door, store: store, push: push, control: control)
+    return Station.Kept(door: door, store: store, push: push, control: control, taps: taps)
 }
 
 @Suite("explain, over the control socket", .timeLimit(.minutes(10)))
@@ -199,8 +201,26 @@ struct ExplainerTests {
                 #expect(last[name] != nil, "\(name)")
             }
             #expect(Self.moments(in: json) + Self.moments(in: try JSONValue(all.body)) == [])
-            // No part of the answer contains the token.
+            // The push token appears nowhere in the answer.
             #expect(!String(decoding: all.body, as: UTF8.self).contains("456789abcdef"))
+        }
+    }
+
+    @Test func `a record has the id of the call's trace while the daemon sends spans`() async throws {
+        try await withStation { station in
+            let bytes = SIPText.invite(to: "eve", from: "103", at: Station.pbx, callID: "c1", branch: "i1")
+            await station.receive(bytes, from: Station.pbx)
+            var report = try await station.explain("c1")
+            while report.records.isEmpty { report = try await station.explain("c1") }
+            #expect(report.records.map(\.traceID) == [nil])
+            let loop = station.session.loop
+            try await Bench(loop).run { _ in
+                var settings = OTLPSettings()
+                settings.url = "http://127.0.0.1:4318"
+                station.kept.taps.spans = try CallSpans(settings, on: loop, log: .silent)
+            }
+            // printf %s c1 | sha256sum | cut -c1-32
+            #expect(try await station.explain("c1").records.map(\.traceID) == ["d0f631ca1ddba8db3bcfcb9e057cdc98"])
         }
     }
 

@@ -171,7 +171,7 @@ struct KeyRoutesTests {
         #expect(try realms(nil, "c.example") == [])
         #expect(try realms("pbx", "a.example") == [])
         #expect(try realms("pbx", "a.example", "B.example") == ["pbx"])
-        // The accounts of a tenant belong to the tenant alone, also in a common realm.
+        // Accounts of a tenant belong to this tenant only, even if other domains have the same realm.
         let tenants = Realms(common: "pbx", tenants: [ByteString("b.example"): "pbx"])
         let scope = try #require(DomainScope(domains: ["b.example"]))
         #expect(

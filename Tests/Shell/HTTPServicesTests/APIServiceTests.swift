@@ -20,7 +20,7 @@ import Timekeeping
 
 @Suite("HTTP API", .timeLimit(.minutes(10)))
 struct APIServiceTests {
-    /// An API with a few routes and two keys, on a port of its own.
+    /// An API with a few HTTP routes and two keys, on a port of its own.
     private final class Fixture: Sendable {
         let endpoint: Endpoint
         let session: HTTPSession
@@ -68,7 +68,7 @@ struct APIServiceTests {
                     call throws(ServiceProblem) in
                     struct Thing: Codable { let size: Int }
                     let thing = try call.body(as: Thing.self, expected: "size")
-                    // The handler of this route answers later, and from another thread.
+                    // The handler of this HTTP route answers later, and from another thread.
                     Task { call.answer(thing, status: 201) }
                 }
                 service.router.add("GET", "/v1/forgetful/{}", scope: .tokensRead, domains: .byDomain) {
@@ -142,7 +142,8 @@ struct APIServiceTests {
             }
             let changes = api.logSink.lines.filter { $0.contains("an API request made a change") }
             #expect(changes.count == 1 && changes[0].contains("api-key=branch") && changes[0].contains("status=403"))
-            // The handler of this route forgets to ask, so nobody but a key for the whole daemon gets its answer.
+            // The code of this HTTP route never asks for the key's domains, so only keys for the whole daemon get its
+            // answer.
             let forgotten = try await api.response("GET", "/v1/forgetful/7", key: branch)
             #expect(forgotten.status == 403 && !String(decoding: forgotten.body, as: UTF8.self).contains("secret"))
             #expect(try await api.response("GET", "/v1/forgetful/unknown", key: branch).status == 404)
@@ -150,7 +151,7 @@ struct APIServiceTests {
             #expect(try await api.response("GET", "/v1/asking/A.example", key: branch).status == 200)
             #expect(try await api.response("GET", "/v1/asking/b.example", key: branch).status == 404)
             #expect(try await api.response("GET", "/v1/asking/b.example", key: boss).status == 200)
-            // A route without a key serves a request with any key.
+            // An HTTP route that needs no key serves requests with any key.
             #expect(try await api.response("GET", "/version", key: branch).status == 200)
         }
     }
@@ -292,7 +293,7 @@ struct APIServiceTests {
                 try Data(made.certificate).write(to: URL(filePath: folder.path + "/" + name))
                 try Data(made.key).write(to: URL(filePath: paths.key))
             }
-            /// Whether the server presents the certificate with this name to a new connection.
+            /// Whether the server presents a certificate with the given name to a new connection.
             func isServed(_ name: String, _ api: Fixture) async throws -> Bool {
                 var request = HTTPClientRequest(url: "https://\(api.endpoint)/healthz")
                 request.route.authorityFile = folder.path + "/" + name

@@ -46,7 +46,7 @@ import Timekeeping
             final: ByteString(final), branches: branches)
     }
 
-    /// Returns the calls that the next run finds, if this run writes the changes in so many turns of the loop.
+    /// Returns the calls that the next run finds if this run writes the changes in `turns` turns of the loop.
     private static func kept(_ changes: [CallChange], turns: Int = 1) throws -> [StoredCall] {
         let folder = try TemporaryFolder()
         let journal = CallJournal(folder: folder.path, log: .silent)
@@ -251,7 +251,7 @@ import Timekeeping
         for id in 1...200 as ClosedRange<UInt64> {
             journal.note(.missed(Self.missed(id)))
             journal.flush(now: now)
-            // After the journal is flushed, the shell passes the change on to the store.
+            // After the flush of the journal, the shell passes the change on to the store.
             told = id
         }
         #expect(journal.size > 3 * 4096)
@@ -343,7 +343,7 @@ import Timekeeping
         #expect(CallJournal(folder: folder.path, log: .silent).calls(after: 0, limit: 9).count == 1)
     }
 
-    /// Returns the bytes of the entry in the form of old versions, without a seal.
+    /// Returns the bytes of the entry in the form of old versions, without an authentication code.
     private static func unsealed(_ change: CallChange, _ serial: UInt64) -> [UInt8] {
         var bytes: [UInt8] = []
         change.write(serial, to: &bytes, .forTests)
@@ -393,14 +393,14 @@ import Timekeeping
         }
     }
 
-    /// Reads a change from the bytes, if their seal is valid.
+    /// Reads a change from the bytes, if their authentication code is valid.
     private static func read(_ content: [UInt8]) -> CallChange? {
         var bytes = [UInt8](repeating: 0, count: 4 + JournalKey.sealCount) + content
         bytes.sealJournalEntry(at: 0, .forTests)
         return JournalEntry(in: bytes, at: 0, .forTests)?.change(in: bytes)
     }
 
-    /// Returns the bytes of a change without their seal.
+    /// Returns the bytes of a change without their authentication code.
     private static func content(of change: CallChange) -> [UInt8] {
         var bytes: [UInt8] = []
         change.write(1, to: &bytes, .forTests)
@@ -433,7 +433,8 @@ import Timekeeping
         }
     }
 
-    /// The journal reads no values behind an invalid seal, so this test seals the damaged values.
+    /// The journal reads no values behind an invalid authentication code, so this test computes the code of the damaged
+    /// values.
     @Test func `behind a valid seal, only values that can be written again are accepted`() {
         var random = SeededGenerator(seed: 7)
         let begun = Self.content(of: .begun(Self.call(1, [Self.branch(.called, sent: Self.sent)])))
@@ -464,7 +465,7 @@ import Timekeeping
         #expect(journal.failures == 1)
         journal.note(.begun(Self.call(2, [Self.branch()])))
         journal.note(.over(call: 1))
-        // After a failure, the journal does not retry immediately.
+        // After a failed write, the journal does not retry immediately.
         journal.flush(now: now)
         #expect(journal.failures == 1)
         try AppendedFile.makeFolder(place)
@@ -485,7 +486,7 @@ import Timekeeping
         journal.note(.begun(Self.call(1, [Self.branch()])))
         journal.note(.begun(Self.call(2, [Self.branch()])))
         journal.flush(now: now)
-        // The next run of the daemon cannot create its file, because another file has the name.
+        // The next run of the daemon cannot create its journal file, because another file has the name.
         let next = CallJournal(folder: place, settings: settings, log: .silent)
         let inTheWay = try AppendedFile(creating: "\(place)/2.calls")
         next.note(.over(call: 1))
@@ -502,7 +503,7 @@ import Timekeeping
 }
 
 extension JournalKey {
-    /// A key for journals without a store.
+    /// A key that authenticates the journals of tests that have no store.
     static var forTests: JournalKey {
         do {
             return try JournalKey([UInt8](repeating: 7, count: byteCount))

@@ -13,7 +13,7 @@ import Timekeeping
 
 @testable import Persistence
 
-/// Tests that questions of a caller of some domains select nothing of other domains (T41.7).
+/// Tests that the store's answer to a caller of some domains has no rows of other domains (T41.7).
 @Suite("Questions about domains", .timeLimit(.minutes(10)))
 struct DomainQuestionsTests {
     private let folder: StoreFolder
@@ -74,7 +74,7 @@ struct DomainQuestionsTests {
     }
 
     @Test func `statistics count only devices of the domains, on pages too`() async throws {
-        // A push went to devices of both domains, first to the other one.
+        // The daemon sent one push to devices of both domains, first to the device of the second domain.
         let records = [
             record(1, in: other, device: 2, app: "apns"), record(1, in: own, device: 1),
             record(2, in: other, device: 2), record(3, in: own, device: 1), record(4, in: .empty, device: .nobody),

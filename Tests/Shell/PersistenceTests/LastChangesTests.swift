@@ -12,7 +12,7 @@ import Timekeeping
 
 @Suite("Store, changes of the same row")
 struct LastChangesTests {
-    /// Tells for each change whether it is written.
+    /// Says for each change whether the store would write it.
     private func written(_ changes: [RowChange]...) -> [Bool] {
         let entries = changes.map { StoreIntake.Entry(ticket: nil, changes: $0) }
         var last = LastChanges(of: [], entries)

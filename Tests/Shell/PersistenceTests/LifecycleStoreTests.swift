@@ -59,7 +59,7 @@ struct LifecycleStoreTests {
     @Test(arguments: PushMark.allCases)
     func `a mark is set once, in its row, and sets no other`(mark: PushMark) async throws {
         let store = try ObservedWriter(folder.path)
-        // The first two records are of one push to two devices, and the third of another push.
+        // The first two records belong to one push to two devices, and the third record belongs to another push.
         let records = [record(1), record(1, device: 72), record(2)]
         #expect(await store.write(records.map { .timeline(.record($0)) }) == true)
         for second in 1...2 as ClosedRange<Int64> {

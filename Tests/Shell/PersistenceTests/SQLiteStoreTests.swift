@@ -202,7 +202,7 @@ struct SQLiteStoreTests {
             _ = try await begun.next()
             #expect(await writer.write([.service(.removeUser(name: Self.bob.name, realm: Self.bob.realm))]) == true)
             for _ in 0..<65 { group.addTask { (try? await store.read { try $0.users().count }) ?? -1 } }
-            // One of the concurrent reads exceeds the limit, and fails while the others wait.
+            // One of the concurrent reads exceeds the limit, and fails while the remaining reads wait.
             #expect(try await group.next() == -1)
             mayEnd.signal()
             var answers: [Int] = []

@@ -20,7 +20,7 @@ struct StoreIntakeTests {
 
     private func row(_ id: UInt64, _ cseq: UInt32) -> RowChange { .engine(.binding(.upsert(.sample(id, cseq: cseq)))) }
 
-    /// The tickets of those entries in the batch that somebody waits for.
+    /// The tickets of the batch's entries for whose result somebody waits.
     private func tickets(_ batch: StoreIntake.Batch) -> [UInt64] {
         batch.entries.compactMap { entry in
             guard case .service(let number) = entry.ticket else { return nil }
@@ -81,8 +81,7 @@ struct StoreIntakeTests {
         #expect(intake.add(entry(3, notes(1)), limit: 100) == .now)
         #expect(intake.add(entry(4, notes(1)), limit: 100) == StoreIntake.Notice.none)
         #expect(intake.add(entry(5, notes(1), isAwaited: false), limit: 100) == StoreIntake.Notice.none)
-        // The writer later takes the remaining entries without a new notice, because this batch does not contain all
-        // entries.
+        // The batch does not contain all entries, so the writer later takes the remaining entries without a new notice.
         _ = intake.take(limit: 3, withLazyRows: false)
         #expect(intake.add(entry(6, notes(1)), limit: 100) == StoreIntake.Notice.none)
         // The intake gives the writer no second notice, because the writer takes more entries when the gathering time
@@ -104,10 +103,10 @@ struct StoreIntakeTests {
             intake.add(entry(ticket, notes(1), isAwaited: isAwaited), limit: 1000) ?? .none
         }
         func take() { _ = intake.take(limit: 1000, withLazyRows: false) }
-        // The first change is written now, because the intake does not know yet how many clients exist.
+        // The writer writes the first change at once, because the intake does not know yet how many clients exist.
         #expect([1, 2, 3, 4].map { call($0) } == [.now, .none, .none, .none])
         take()
-        // A change that nobody waits for does not count as a client.
+        // The intake does not count a change that nobody waits for as a client.
         #expect(call(5, isAwaited: false) == .soon)
         #expect([6, 7, 8].map { call($0) } == [.now, .none, .none])
         #expect(!intake.isGroupComplete)
@@ -150,7 +149,7 @@ struct StoreIntakeTests {
         #expect(intake.addLazily([.sample(1, cseq: 2), .sample(2, cseq: 2)], limit: 3) == true)
         #expect(intake.addLazily([.sample(1, cseq: 3)], limit: 3) == false)
         #expect(intake.lazyCount == 2)
-        // The limit accepts all rows of a call or none of them.
+        // The intake's limit accepts all rows of a call or none of them.
         #expect(intake.addLazily([.sample(3), .sample(4)], limit: 3) == nil)
         #expect(
             lazy(intake.take(limit: 10, withLazyRows: true))

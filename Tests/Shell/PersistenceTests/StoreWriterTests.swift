@@ -26,7 +26,7 @@ struct StoreWriterTests {
             .sample(
                 UInt64(Int64.max), cseq: .max, path: ["<sip:p1;lr>", "<sip:p2;lr>"],
                 remote: try #require(Endpoint("[2001:db8::1]:65535"))),
-            // A contact that is not valid text, and a row number that is negative in SQL.
+            // A stored contact whose bytes are no valid text, and whose row number is negative in SQL.
             .sample(.max, contact: ByteString([0x3C, 0, 0xFF, 0x27, 0x3E])),
         ]
         let user = DigestUser(
@@ -159,7 +159,7 @@ struct StoreWriterTests {
             _ = store.writer.commit([.engine(.binding(.upsert(.sample(UInt64(id)))))], for: .service(UInt64(id)))
         }
         _ = await store.results(4000)
-        // The log is small because of checkpoints: 200 commits of several pages would otherwise exceed this limit.
+        // Checkpoints keep the log small: without checkpoints, 200 commits of several pages would exceed the limit of the test.
         let log = try FileManager.default.attributesOfItem(atPath: folder.path + "-wal")[.size] as? Int
         #expect(try #require(log) < 400 * 4096)
         store.writer.stop()

@@ -143,7 +143,7 @@ struct TimelineStoreTests {
                 try folder.read { try $0.timeline(of: .callID(ByteString(callID)), limit: 9) }.count == 1, "\(callID)")
         }
         #expect(try folder.read { try $0.timeline(of: .callID(ByteString("s999")), limit: 9) }.isEmpty)
-        // Old records are removed, whatever event they describe.
+        // The store removes old records, whatever event they describe.
         #expect(
             await store.write([.pruneTimeline(before: UnixTime(milliseconds: 9), keeping: 10, limit: 9)]) == true)
         #expect(try folder.read { try $0.timeline(of: .callID(ByteString("pbx")), limit: 9) }.isEmpty)

@@ -9,8 +9,8 @@ import Timekeeping
 
 @Suite("Watch over certificates (T35.4)")
 struct CertificateWatchTests {
-    /// Runs a test with a watch over the certificate in the settings `tls`; the certificate is valid for a hundred
-    /// days.
+    /// Runs a test with a ``CertificateWatch`` for the certificate in the settings `tls`; the certificate is valid for
+    /// a hundred days.
     private func withWatch(_ body: @Sendable (CertificateWatch, MemoryLogSink, TemporaryFolder) throws -> Void)
         async throws
     {
@@ -29,7 +29,7 @@ struct CertificateWatchTests {
         }
     }
 
-    /// The moment that is this many days before the certificate expires.
+    /// The moment that is `days` days before the certificate expires.
     private func moment(_ days: Int64, before watch: CertificateWatch) throws -> Moment {
         let end = try #require(watch.ends.first?.date)
         return Moment(instant: watch.next, date: end + .seconds(-days * 86_400 - 1))

@@ -122,7 +122,7 @@ struct ConnectionLimitTests {
             #expect(try await client.events.next() == .connected)
             await client.setReading(false)
             await client.send((1...2000).map { options($0) }.joined())
-            // While this peer is blocked, the daemon serves another peer.
+            // While one peer is blocked, the daemon serves another peer.
             let other = try await TCPClient.connected(to: daemon.sip, on: loop)
             await other.send(options(9999))
             #expect(answers(try await other.text { answers($0) == 1 }) == 1)

@@ -23,7 +23,7 @@ struct ListenerTLSTests {
         peer = try SelfSignedCertificate(hosts: ["127.0.0.1", "peer.example.net"])
     }
 
-    /// Writes the TLS files with these contents, and returns settings that name all of them.
+    /// Writes the TLS files with the given contents, and returns settings that name all of these files.
     private func settings(
         _ identity: SelfSignedCertificate, servers: SelfSignedCertificate, clients: SelfSignedCertificate
     ) throws -> TLSSettings {
@@ -64,7 +64,7 @@ struct ListenerTLSTests {
             try await meeting.load(after)
             #expect(try await meeting.server(isWeb, meets: client(trusting: second)) != nil)
             #expect(try await meeting.server(isWeb, meets: client(trusting: first)) == nil)
-            // The key file gets the key of another certificate.
+            // The test writes the key of another certificate into the key file.
             _ = try folder.write(first.key, to: "key.pem")
             await #expect(throws: StartError.self) { try await meeting.load(after) }
             #expect(try await meeting.server(isWeb, meets: client(trusting: second)) != nil)

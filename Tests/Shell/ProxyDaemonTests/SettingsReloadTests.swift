@@ -1,3 +1,4 @@
+import HTTPServices
 import ProxyRuntime
 import PushDelivery
 import Testing
@@ -5,7 +6,7 @@ import Testing
 @testable import ProxyDaemon
 @testable import Settings
 
-/// Tests that a change of each key takes effect at SIGHUP or at a restart, as the schema says.
+/// Tests that a change of each setting takes effect at SIGHUP or at a restart, as the setting's schema says.
 @Suite("Settings that are read again")
 struct SettingsReloadTests {
     /// A value for each key that differs from its default.
@@ -59,6 +60,10 @@ struct SettingsReloadTests {
         "push.fcm.service-account-file": "/tmp/a", "push.fcm.project-id": "a", "push.fcm.server-key": "a",
         "push.fcm.endpoint": "http://a", "push.fcm.token-endpoint": "http://a", "push.fcm.ca-file": "/tmp/a",
         "push.fcm.limits.requests": "7", "push.fcm.limits.queue": "7", "push.fcm.apps": "{a: {params: [b]}}",
+        "push.rustore.enabled": "true", "push.rustore.project-id": "a", "push.rustore.service-token": "a",
+        "push.rustore.payload": "10d", "push.rustore.after-end": "push", "push.rustore.endpoint": "http://a",
+        "push.rustore.ca-file": "/tmp/a", "push.rustore.proxy": "none", "push.rustore.limits.requests": "7",
+        "push.rustore.limits.queue": "7", "push.rustore.apps": "{a: {project-id: b}}",
         "push.webpush.enabled": "true", "push.webpush.hosts": "[a.example]", "push.webpush.payload": "10d",
         "push.webpush.after-end": "push", "push.webpush.vapid-key-file": "/tmp/a",
         "push.webpush.vapid-contact": "mailto:a@example.org", "push.webpush.ca-file": "/tmp/a",
@@ -78,7 +83,8 @@ struct SettingsReloadTests {
         "api.device-registration.webhook-plain-http": "true", "api.device-registration.webhook-ca-file": "/tmp/a",
         "api.device-registration.webhook-source-address": "192.0.2.20", "api.notifications.enabled": "true",
         "api.notifications.per-device": "7", "admin.listen": "[\"127.0.0.1:7\"]", "admin.cert-file": "/tmp/a",
-        "admin.key-file": "/tmp/a", "log.level": "debug", "log.format": "json", "log.calls": "all", "limits.calls": "7",
+        "admin.key-file": "/tmp/a", "admin.names": "[a.example]", "log.level": "debug", "log.format": "json",
+        "log.calls": "all", "limits.calls": "7",
         "limits.calls-per-account": "7", "limits.caller-share": "7", "limits.trusted-share": "7",
         "limits.held-bytes": "2000000", "limits.connections": "7", "limits.connections-per-source": "7",
         "limits.registers-per-source": "7", "limits.handshakes-per-source": "7", "limits.first-request": "7s",
@@ -87,6 +93,8 @@ struct SettingsReloadTests {
         "hep.collector": "\"udp:192.0.2.30:9060\"", "hep.id": "7", "hep.node": "a", "hep.password-file": "/tmp/a",
         "hep.ca-file": "/tmp/a", "hep.sample": "7", "hep.users": "[a]", "hep.registrations": "false",
         "hep.pushes": "false", "hep.message-bodies": "true",
+        "otlp.url": "\"http://192.0.2.31:4318\"", "otlp.headers-file": "/tmp/a", "otlp.ca-file": "/tmp/a",
+        "otlp.service-name": "a", "otlp.node": "a", "otlp.one-in": "7", "otlp.users": "true", "otlp.queue": "777",
     ]
 
     /// Returns the keys of the schema, each with the moment at which its changes take effect. All named groups of one
@@ -126,7 +134,9 @@ struct SettingsReloadTests {
         dump(settings.push.triesCredentials, to: &text)
         dump(settings.shutdown, to: &text)
         dump(settings.hep, to: &text)
-        // The lines are sorted, because the elements of a set have no order.
+        dump(settings.admin.names, to: &text)
+        dump(settings.otlp, to: &text)
+        // The function sorts the lines, because the elements of a set have no order.
         return text.split(separator: "\n").map(String.init).sorted()
     }
 

@@ -98,7 +98,7 @@ struct FlowAdmissionTests {
         }
         var standings = (0..<41).map { admission.added(UInt64($0), from: phone, isTrusted: false, now: at(0)) }
         for index in 0..<40 { #expect(admission.proved(&standings[index], by: 7)) }
-        // A connection that proves itself twice counts only once.
+        // A connection that authenticates twice counts only once.
         #expect(admission.proved(&standings[0], by: 7))
         #expect(!admission.proved(&standings[40], by: 7))
         #expect(standings[40].isUnproved)

@@ -68,7 +68,7 @@ struct ProxyShardTests {
             let found = Mailbox<Bool>()
             let folder = scene.folder.path + "-calls"
             await scene.bench.run { _ in
-                // The call and the look-up that it causes happen in the same turn of the loop.
+                // The call and the look-up that the call causes happen in the same turn of the loop.
                 scene.lookUps.whenAsked = {
                     let files = try? FileManager.default.contentsOfDirectory(atPath: folder)
                     let bytes = (files ?? []).compactMap { FileManager.default.contents(atPath: "\(folder)/\($0)") }
@@ -277,7 +277,7 @@ struct ProxyShardTests {
 
     @Test func `the question whether a token can be pushed is answered`() async throws {
         try await ShardScene.with { scene in
-            // The daemon has no settings for Google, and Apple's token for calls serves only for calls.
+            // The settings have no Google account, and Apple's token for calls cannot carry other pushes.
             #expect(await scene.door.canBePushed(token(.fcm, "token-1")) == false)
             let calls = PushToken(
                 provider: .apns, param: ByteString("T.app.voip"), prid: ByteString(String(repeating: "ab", count: 32)))

@@ -79,7 +79,7 @@ struct StreamFlowsTests {
         }
     }
 
-    // MARK: Connections of ours
+    // MARK: Connections that the daemon opens
 
     @Test func `messages that are sent before a connection is open leave in order, and the next uses the same one`()
         async throws
@@ -113,7 +113,7 @@ struct StreamFlowsTests {
             let nobody = try await scene.places.freePort()
             #expect(await send("one", on: flow(to: nobody), scene))
             try await scene.wait { await figure(.flowClosed, scene) == 1 }
-            // A connection that has failed is not remembered as open.
+            // The shard does not remember a failed connection as open.
             #expect(await send("two", on: flow(to: nobody), scene))
             #expect(await figure(.flowOpened, scene) == 2)
         }

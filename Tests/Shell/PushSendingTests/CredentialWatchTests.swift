@@ -15,14 +15,14 @@ import Timekeeping
 /// Tests that the daemon tries credentials in the background, and logs each problem once.
 @Suite("Trials of credentials at the start", .timeLimit(.minutes(2)))
 struct CredentialWatchTests {
-    /// A watch of credentials on a loop, with its results.
+    /// A ``CredentialWatch``, which checks push credentials, on an event loop, with its results.
     private actor Watcher {
         let loop: EventLoop
         nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }
         nonisolated let log = MemoryLogSink()
         private var service: PushService?
         private var watch: CredentialWatch?
-        /// The pauses for which the watch has asked.
+        /// The pauses between checks that the ``CredentialWatch`` has requested.
         private(set) var pauses: [ClosedRange<Double>] = []
 
         init(_ loop: EventLoop) { self.loop = loop }
@@ -39,7 +39,8 @@ struct CredentialWatchTests {
 
         func begin(isOn: Bool = true) { watch?.start(isOn: isOn) }
 
-        /// Waits until the watch knows, for this many apps, whether their credentials are accepted.
+        /// Waits until the ``CredentialWatch`` knows, for the given number of apps, whether the provider accepts their
+        /// credentials.
         func standings(_ count: Int) async throws -> [String: CredentialStanding] {
             while watch?.standings.count != count { try await loop.pause(.milliseconds(5)) }
             return watch?.standings ?? [:]
@@ -107,7 +108,7 @@ struct CredentialWatchTests {
         try await with(topics: ["com.example.other"]) { watcher, providers in
             await watcher.begin()
             #expect(reason(try await watcher.standings(3)["apns"]) == "TopicDisallowed")
-            // The second round of trials must have the results of the first round.
+            // The second round of trials must give the same results as the first round.
             await watcher.begin()
             while await providers.trials.count < 6 { try await watcher.rest() }
             let lines = watcher.log.lines.filter { $0.contains("does not accept our credentials") }
@@ -146,7 +147,7 @@ struct CredentialWatchTests {
         }) { watcher, _ in
             await watcher.begin()
             #expect(reason(try await watcher.standings(1)["fcm"]).hasPrefix("failed: the token service 127.0.0.1:1"))
-            // The test does not wait for the pauses, which take no time here.
+            // The test does not wait during the pauses, which take no real time in this test.
             while await watcher.pauses.count < 9 { try await watcher.rest() }
             #expect(await watcher.pauses.prefix(4).map(\.lowerBound) == [1, 45, 90, 180])
             #expect(await watcher.pauses.last?.upperBound == 4500)

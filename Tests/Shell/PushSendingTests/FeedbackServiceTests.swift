@@ -153,7 +153,7 @@ struct FeedbackServiceTests {
             #expect(report.ignoredAsOlder == 1)
             #expect(report.unknown == 1)
             #expect(report.failures.isEmpty)
-            // For each token, only the latest time counts.
+            // If the feedback server lists a token several times, only the latest time counts.
             #expect(
                 contacts.asked == [[Self.token(1): 3000, Self.token(2): 2000, Self.token(3): 0x8000_0001]])
         }
@@ -197,7 +197,8 @@ struct FeedbackServiceTests {
     @Test func `a server with a wrong certificate is refused`() async throws {
         let contacts = Contacts()
         try await report(of: [Self.record(1, 1)], contacts: contacts) { settings in
-            // The server is refused, because the client trusts only its own certificate, which has signed no other.
+            // The client refuses the server, because the client trusts only its own certificate, which has signed no
+            // other.
             settings.apns.feedback.caFile = settings.apns.certFile
         } _: { report, _ in
             #expect(report.records == 0)

@@ -58,7 +58,7 @@ struct NotificationDeliveryTests {
 
     @Test func `notifications that cannot be sent make way for the others`() async throws {
         try await withService(reply: { _, _ in .answer(200) }) { (bench, _) async throws in
-            // No notification is sent to a token for calls.
+            // The service sends no notification to a token for calls.
             let calls = PushToken(
                 provider: .apns, param: ByteString("T.com.example.phone.voip"), prid: token(.apns, "AB").prid)
             await bench.notify(1...2000, at: calls)
@@ -93,7 +93,7 @@ struct NotificationDeliveryTests {
             for _ in 1...8 { _ = try await provider.requests.next() }
             await bench.cancel(1)
             await bench.cancel(9)
-            // Only notification 9 leaves the queue, because notification 1 is already in flight.
+            // The cancellation removes only notification 9 from the queue, because notification 1 is already in flight.
             #expect(await bench.notificationRoom == 10_000 - 9)
         }
     }

@@ -10,7 +10,8 @@ import Telemetry
 import TestSupport
 import Timekeeping
 
-/// A push service on a loop, and a dispatcher that gives it orders. A mailbox gets the outcomes of the pushes.
+/// A push service on an event loop, and a dispatcher that gives orders to the push service. A mailbox gets the outcomes
+/// of the pushes.
 actor PushBench {
     let loop: EventLoop
     nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }
@@ -95,7 +96,7 @@ actor PushBench {
         follow()
     }
 
-    /// Sends an order for each of these numbers, all in one turn of the loop.
+    /// Sends a push order for each of the given numbers, all in one turn of the event loop.
     func send(_ numbers: ClosedRange<UInt64>, to token: PushToken) {
         for number in numbers { send(number, to: token) }
     }

@@ -73,7 +73,7 @@ struct PushFaultTests {
                 settings.apns.apps = ["second": second]
             }
         ) { (bench, _) async throws in
-            // More pushes wait for the slow app than it may have in flight.
+            // The slow app has more waiting pushes than it may have in flight.
             for number in 1...50 {
                 await bench.send(UInt64(number), to: apple(number, param: "T.com.example.second"))
             }

@@ -35,7 +35,7 @@ struct PushProxyTests {
             #expect(await proxy.requestCount == 1)
             await bench.send(2, to: token(.fcm, "t:APA91b"))
             #expect(try await bench.outcomes.next().1.isAccepted)
-            // The third tunnel is for Google, which needs one for its token service and one for the pushes.
+            // Pushes to Google need two tunnels, one to the token service and one to the push service.
             #expect(await proxy.requestCount == 3)
             await bench.send(
                 3,
@@ -90,7 +90,7 @@ struct PushProxyTests {
             let report = await bench.report("apns")
             #expect(report.refusal == words)
             #expect(report.credentialsRefused == 0)
-            // A push that needs Google's token service fails in the same way.
+            // A push fails in the same way if the proxy blocks Google's token service.
             await bench.send(2, to: token(.fcm, "t:APA91b"))
             guard case .noConnection(let google) = try await bench.outcomes.next().1 else {
                 return #expect(Bool(false), "no access token is no wrong key")

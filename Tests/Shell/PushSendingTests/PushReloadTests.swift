@@ -151,7 +151,7 @@ struct PushReloadTests {
     @Test func `a push that waits for the former key's credential gets the new key's`() async throws {
         try await withFolder { folder in
             try await withLoop { loop in
-                // The token service answers only its second request.
+                // The imitated token service answers its second request, and does not answer its first request.
                 let provider = FakeProvider(loop) { request, count in
                     request.path != "/token"
                         ? .answer(200, #"{"name":"n"}"#) : count == 0 ? .silence : .answer(200, grant)
@@ -289,7 +289,7 @@ struct PushReloadTests {
                 }
                 await bench.send(2, to: device)
                 #expect(isPastTLS(try await bench.outcomes.next().1))
-                // The key file gets the key of another certificate.
+                // The test writes the key of another certificate into the key file.
                 try write(stranger.key, "cert-key.pem", in: folder)
                 await bench.reload(settings)
                 #expect(sink.lines.contains { $0.contains("certificate was not reloaded") }, "\(sink.lines)")

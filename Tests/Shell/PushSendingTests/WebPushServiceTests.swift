@@ -35,7 +35,7 @@ struct WebPushServiceTests {
             #expect(records[1].type == "missed_calls")
             #expect(records[1].headers["urgency"] == "normal")
             #expect(records[1].headers["content-encoding"] == "aes128gcm")
-            // The service must use one authorization token for many requests.
+            // The daemon must use one VAPID authorization token for many requests.
             #expect(records[0].credential == records[1].credential)
             #expect(await bench.report("webpush").sent == 2)
         }
@@ -90,7 +90,7 @@ struct WebPushServiceTests {
 
     @Test func `a silent push service does not delay another`() async throws {
         try await withLoop { loop in
-            // The silent server accepts connections, and never sends any byte of TLS.
+            // The silent server accepts connections, and never sends a byte of TLS.
             let silent = FakeProvider(loop) { _, _ in .silence }
             let authority = try await silent.listen().dropFirst("http://".count)
             try await withAllProviders(

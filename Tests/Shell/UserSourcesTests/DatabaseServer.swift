@@ -20,7 +20,7 @@ final class DatabaseServer: @unchecked Sendable {
     ///   - ready: the text that the server prints when it is ready.
     ///   - folder: the folder of the server's files.
     ///   - prepare: creates the files of the server.
-    /// - Throws: if the server ends before it is ready.
+    /// - Throws: an error if the database server ends before it is ready.
     init(
         _ program: String, _ arguments: [String], ready: String, in folder: TemporaryFolder,
         _ prepare: (TemporaryFolder) throws -> Void

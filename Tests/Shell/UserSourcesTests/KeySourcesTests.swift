@@ -25,7 +25,7 @@ import TestSupport
         return try BearerSettings(yaml: Array((yaml + lines).utf8), file: "test")
     }
 
-    /// Returns the keys in words, or the fault, as text.
+    /// Returns a description of the keys, or of the fault.
     private static func words(_ keys: Result<[BearerKey], UserFault>) -> String {
         switch keys {
         case .success(let keys): keys.map(\.words).joined(separator: ", ")

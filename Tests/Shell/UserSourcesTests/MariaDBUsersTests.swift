@@ -73,7 +73,7 @@ struct `Users in MariaDB` {
             }
             #expect(try await ask("127.0.0.1", ca).hasPrefix("MD5"))
             #expect(try await ask("127.0.0.1", other).hasPrefix("away: "))
-            // The certificate has the name 127.0.0.1 only.
+            // The server's certificate has only the name 127.0.0.1.
             #expect(try await ask("localhost", ca).hasPrefix("away: "))
             await server.ended()
             await places.close()

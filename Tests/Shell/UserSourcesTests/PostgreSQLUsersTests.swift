@@ -76,7 +76,7 @@ struct `Users in PostgreSQL` {
             }
             #expect(try await ask("127.0.0.1", ca).hasPrefix("MD5"))
             #expect(try await ask("127.0.0.1", other).hasPrefix("away: "))
-            // The certificate has the name 127.0.0.1 only.
+            // The certificate of the database server has only the name 127.0.0.1.
             #expect(try await ask("localhost", ca).hasPrefix("away: "))
             await server.ended()
             await places.close()
@@ -90,7 +90,7 @@ struct `Users in PostgreSQL` {
             #expect(try await bench.ask("bob").hasPrefix("MD5"))
             await server.stopped()
             #expect(try await bench.ask("bob") == "away: it does not answer in time")
-            // The second question opens a new connection, which hangs as well.
+            // The second query for a user opens a new connection, which hangs as well.
             #expect(try await bench.ask("bob").hasPrefix("away: "))
             server.continues()
         }

@@ -17,7 +17,7 @@ struct SourceBench {
     ///   - yaml: the settings of the source.
     ///   - loop: a running loop.
     ///   - patience: the time limit of a connection and of a query.
-    /// - Throws: if the settings are wrong.
+    /// - Throws: an error if the settings are wrong.
     init(_ yaml: String, on loop: EventLoop, patience: Duration = .seconds(60)) async throws {
         self.loop = loop
         let text = "order: [it]\nsources:\n    it:\n" + yaml.split(separator: "\n").map { "        \($0)\n" }.joined()

@@ -93,7 +93,7 @@ struct CSVTests {
         do {
             let file = try NewFile(path: path, hasName: hasName)
             try file.write("a\n")
-            // The file has no name yet, so that nothing is left if its writer is killed.
+            // Until the file is complete it has no name, so that nothing remains if its writer is killed.
             let names = try FileManager.default.contentsOfDirectory(atPath: folder.path)
             #expect(names.map { $0.hasSuffix(".partial") } == (hasName ? [true] : []), "\(names)")
             #expect(try names.allSatisfy { try mode(of: folder.file($0)) == 0o600 })
@@ -103,7 +103,7 @@ struct CSVTests {
         #expect(try String(contentsOfFile: path, encoding: .utf8) == "a\n")
         #expect(try mode(of: path) == 0o600)
         #expect(throws: Command.Failure.self) { _ = try NewFile(path: path) }
-        // Before the writer finishes, another program creates a file with the same name.
+        // Before the writer has finished, another program creates a file with the same name.
         let other = folder.file("other.csv")
         do {
             let file = try NewFile(path: other, hasName: hasName)

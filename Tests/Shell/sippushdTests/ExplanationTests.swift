@@ -97,6 +97,14 @@ struct ExplanationTests {
         #expect(advice("api.push.apple.com:443: no answer in time")?.contains("DNS") == false)
     }
 
+    @Test func `the id of the call's trace`() {
+        var report = report(isUser: false, isKnown: false, [record { $0.end = .answered }])
+        report.records[0].traceID = "5b8efff798038103d269b633813fc60c"
+        #expect(Explanation(report).lines.contains("  trace    5b8efff798038103d269b633813fc60c"))
+        report.records[0].traceID = nil
+        #expect(!Explanation(report).lines.contains { $0.contains("  trace") })
+    }
+
     @Test func `the app's marks of the push`() {
         let record = record {
             $0.tries = 1
@@ -532,5 +540,25 @@ struct ExplanationTests {
                 "  0 ms     3 missed calls to report; push to device r2rp2 by fcm", "  2 ms     sent to the provider",
                 "  2 ms     not finished yet",
             ])
+    }
+
+    @Test func `words name the record of each step, and sum up the newest call`() {
+        let woken = record { record in
+            record.answer = .accepted
+            record.steps.sent = 10
+            record.steps.answered = 50
+            record.steps.ended = 30_000
+            record.end = .timeOver
+        }
+        let words = Explanation(report([record(.providerOff, device: 70), woken])).words
+        #expect(words.lines.filter { $0.record == 1 }.map(\.text).contains { $0.contains("sent to the provider") })
+        #expect(words.verdict == "No phone came in time, so the call was given up.")
+        let advice = words.lines.filter { $0.record == 1 }.last?.advice
+        #expect(advice?.hasPrefix("The phone did not register within 30 s") == true)
+        #expect(words.advice == words.lines.first { $0.record != nil && !$0.advice.isEmpty }?.advice)
+        let printed = Explanation(report([woken])).lines
+        for line in words.lines where !line.advice.isEmpty && line.record == 1 {
+            #expect(printed.contains("  => \(line.advice)"))
+        }
     }
 }

@@ -48,7 +48,7 @@ struct PrintedTests {
 
     @Test func `a help text cannot leave its quotes`() {
         for script in [Completion.zsh.script, Completion.fish.script] {
-            // Each shell has its own notation for an apostrophe.
+            // Each shell has its own way to write an apostrophe inside quotes.
             #expect(script.contains("user\\'s devices") || script.contains("user'\\''s devices"))
         }
     }

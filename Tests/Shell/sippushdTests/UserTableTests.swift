@@ -96,7 +96,7 @@ struct UserTableTests {
     func `a row that is wrong is refused with its reason`(row: String, sentence: String) {
         let found = refusal("user,domain,password", row)
         #expect(found?.contains(sentence) == true, "\(found ?? "taken")")
-        // The report must not show the password.
+        // The report of the import must not show the password.
         #expect(found?.contains("secret") != true)
     }
 
@@ -129,7 +129,7 @@ struct UserTableTests {
                     .ha1MD5))
         let other = try table.user(Array("100,example.net,secret".utf8), line: 3)
         #expect(other.name == "100@example.net" && other.ha1MD5 != own.ha1MD5)
-        // A hash for the realm of the PBX is accepted as it is.
+        // The import accepts a hash for the realm of the PBX unchanged.
         #expect(refusal("user,domain,realm,ha1", "7,a.example,pbx,\(Self.md5)", realms: realms) == nil)
         #expect(refusal("user,domain,realm,ha1", "8,a.example,a.example,\(Self.md5)", realms: realms) != nil)
     }

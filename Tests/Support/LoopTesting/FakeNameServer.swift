@@ -41,7 +41,7 @@ package struct FakeMessage {
     package mutating func add(_ record: FakeRecord, timeToLive: UInt32) {
         let count = UInt16(bytes[6]) << 8 + UInt16(bytes[7]) + 1
         bytes.replaceSubrange(6..<8, with: count.networkBytes)
-        // The record's name is a compression pointer to the name in the question.
+        // The record's name is a compression pointer to the name in the DNS query.
         bytes += [0xc0, 12] + record.type.networkBytes + [0, 1] + timeToLive.networkBytes
         bytes += UInt16(record.data.count).networkBytes + record.data
     }

@@ -4,8 +4,8 @@ package import Reactor
 import ScenarioReplay
 import Testing
 
-/// Phones, PBXs and other peers on real sockets, each with a name. Each message is reported with the name of the peer
-/// that received it.
+/// Phones, PBXs and other peers on real sockets, each with a name. The places report each message with the name of the peer that received
+/// the message.
 package actor Places {
     package let loop: EventLoop
     package nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }
@@ -93,8 +93,8 @@ package actor Places {
 
     package func hangUp(_ name: String) { phones.removeValue(forKey: name)?.close() }
 
-    /// Waits for the next message at this place that begins with `start`. A message for one of the places in `never` is
-    /// a failure.
+    /// Waits for the next message at this place that begins with `start`. The test fails if one of the places in
+    /// `never` gets a message.
     package nonisolated func message(_ start: String, at place: String, never: Set<String> = []) async throws -> String
     {
         while true {
@@ -104,8 +104,8 @@ package actor Places {
         }
     }
 
-    /// Collects the text that this place receives from now on, until the text contains `part`. The text may arrive in
-    /// pieces. A message for one of the places in `never` is a failure.
+    /// Collects the text that the place receives from now on, perhaps in pieces, until the text contains `part`. The
+    /// test fails if one of the places in `never` gets a message.
     package nonisolated func text(until part: String, at place: String, never: Set<String> = []) async throws -> String
     {
         var all = ""

@@ -1,7 +1,7 @@
 package import Reactor
 package import Testing
 
-/// Runs a loop on its own thread while the body runs.
+/// Runs an event loop on its own thread while `body` runs.
 package func withLoop<Result: Sendable>(_ body: (EventLoop) async throws -> Result) async throws -> Result {
     let loop = try EventLoop()
     try loop.start(name: "test")

@@ -1,7 +1,7 @@
 /// Writes and reads WebSocket frames as a browser does (RFC 6455). The type supports only whole text messages, because
 /// SIP needs no other WebSocket messages.
 package struct WebSocketFrames {
-    /// The bytes that have arrived but are not a whole message yet.
+    /// Received bytes that do not form a complete WebSocket message yet.
     private var rest: [UInt8] = []
     /// Whether the server's answer to the handshake has arrived.
     private var isOpen = false

@@ -9,7 +9,7 @@ package actor FakeProvider {
         /// The whole text of the request as received.
         package let text: String
         package let path: String
-        /// The header fields, with names in lower case.
+        /// The header fields of the request, with names in lower case.
         package let headers: [String: String]
         package let body: String
     }
@@ -93,7 +93,7 @@ package actor FakeProvider {
 }
 
 extension FakeProvider.Request {
-    /// Reads a request; the result is `nil` if the text is incomplete.
+    /// Reads an HTTP request from a text; the result is `nil` if the request is incomplete.
     init?(_ text: String) {
         let parts = text.split(separator: "\r\n\r\n", maxSplits: 1, omittingEmptySubsequences: false)
         guard parts.count == 2 else { return nil }

@@ -8,11 +8,11 @@ package actor FakeProxy {
     package enum Behaviour: Sendable {
         /// The proxy connects clients to the port for which they ask, but on the loopback address.
         case leads
-        /// The proxy connects clients as with `leads`, but only if the request has this `user:password` in base64.
+        /// The proxy connects a client, as `leads` does, if the client's request has this `user:password` in base64.
         /// Requests with other credentials are answered with 407.
         case wants(String)
         case answers(String)
-        /// The proxy accepts connections, and never sends anything.
+        /// The fake HTTP proxy accepts connections, and never sends anything.
         case hangs
         case closes
         /// The proxy sends this many bytes of a response head, and never sends the end of the head.

@@ -6,7 +6,7 @@ package struct SeededGenerator: RandomNumberGenerator, Sendable {
 
     package init(seed: UInt64) { state = seed }
 
-    /// Uses the seed of this test run: 1, unless `SIPPUSHD_TEST_SEED` names another, as in `etc/nightly`.
+    /// Uses the seed of the test run: 1, or the value of `SIPPUSHD_TEST_SEED`, which `etc/nightly` sets.
     package init() {
         self.init(seed: ProcessInfo.processInfo.environment["SIPPUSHD_TEST_SEED"].flatMap { UInt64($0) } ?? 1)
     }

@@ -22,7 +22,7 @@ package struct SimulatedDisk {
 
     package mutating func dropQueue() { queued = [] }
 
-    /// Commits all queued changes together, in order. Returns their tickets.
+    /// Commits all queued changes of the simulated store together, in their order. Returns their tickets.
     package mutating func commit() -> [CommitTicket] {
         let batch = queued
         queued = []
@@ -32,8 +32,8 @@ package struct SimulatedDisk {
         return batch.compactMap(\.ticket)
     }
 
-    /// Imitates a full disk, which refuses all changes with a ticket, and leaves the other changes in the queue. The
-    /// result is the tickets of the refused changes.
+    /// Imitates a full disk, which refuses all changes with a ticket, and leaves the other changes in the queue. The function returns the
+    /// tickets of the refused changes.
     package mutating func refuse() -> [CommitTicket] {
         let refused = queued.compactMap(\.ticket)
         queued.removeAll { $0.ticket != nil }

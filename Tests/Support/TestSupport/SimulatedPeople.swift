@@ -31,9 +31,9 @@ package struct SimulatedPhone {
     var refreshes = 0
     var firstRegistered = Instant.distantFuture
     var pushes = 0
-    /// For each Call-ID, the Via branches and flows of the INVITEs that arrived.
+    /// The Via branches and flows of the INVITEs that arrived, for each Call-ID.
     var invited: [String: [(branch: String, flow: Flow)]] = [:]
-    /// The calls that this phone refused (also as merged requests), and the calls whose push failed.
+    /// The calls that the simulated phone refused (also as merged requests), and the calls whose push failed.
     var refused = Set<String>()
     var unpushed = Set<String>()
     var dialogs: [String: SimulatedDialog] = [:]
@@ -118,22 +118,22 @@ package struct SimulatedCall {
     var cancelAnswered = false
     /// The different final responses that arrived at the PBX.
     var finals: [Status] = []
-    /// Whether the daemon crashed during this call.
+    /// Whether the simulated daemon crashed during the call.
     var sawCrash = false
     /// Whether a crash lost the call, because the call was not on the disk.
     var wasLost = false
     /// The phones of which a response of 180 or higher reached the daemon.
     var reached = Set<Int>()
-    /// The phones whose response the daemon certainly accepted, because it arrived on a registered flow or on a flow
-    /// that got the INVITE.
+    /// The phones whose response the daemon certainly accepted, because the response arrived on a registered flow or on
+    /// a flow that got the INVITE.
     var surelyReached = Set<Int>()
     /// Whether the daemon has ended the call, even if its final response has not reached the caller.
     var isOverForDaemon = false
     /// The phones that reported ringing only after the daemon's final response.
     var rangAfterEnd = Set<Int>()
     var wasAnswered = false
-    /// Whether the daemon certainly accepted a phone's 200, because it arrived on a registered flow or on a flow that
-    /// got the INVITE.
+    /// Whether the daemon certainly accepted a phone's 200, because the 200 arrived on a registered flow or on a flow
+    /// that got the INVITE.
     var wasSurelyAnswered = false
     /// The number of answers of phones that reached the daemon before an answer reached the caller.
     var answersHeard = 0
@@ -141,10 +141,10 @@ package struct SimulatedCall {
     var finalsSent = 0
     /// Whether a phone declined for all phones of the user (6xx).
     var wasDeclined = false
-    /// Whether a connection broke while it carried an INVITE of this call. If the INVITE arrived in spite of the broken
-    /// connection, the phone's answer is too late.
+    /// Whether a connection broke while an INVITE of the call was in transmission on it. If the INVITE arrived in spite
+    /// of the broken connection, the phone's answer is too late.
     var lostAPhone = false
-    /// How many pushes reported this missed call, for each phone.
+    /// The number of pushes that reported this missed call, for each phone.
     var reports: [Int: Int] = [:]
     var reportsUnderWay = Set<Int>()
     var reportsInFlightAtCrash = Set<Int>()

@@ -14,7 +14,7 @@ struct SimulatedTimeline {
     private var recorded = Set<RecordID>()
     private(set) var records: [TimelineRecord] = []
 
-    /// A push to one device.
+    /// A simulated push to one device.
     private struct Receipt: Hashable {
         let code: PushCode
         let device: DeviceID
@@ -24,7 +24,7 @@ struct SimulatedTimeline {
         asked[Receipt(code: request.code, device: request.device)] = now
     }
 
-    /// Handles a crash of the process, which loses the open records. After a crash, the next engine numbers its records
+    /// Handles a crash of the daemon, which loses the open records. After a crash, the next engine numbers its records
     /// from the start.
     mutating func crashed() {
         askedBefore.formUnion(asked.keys)

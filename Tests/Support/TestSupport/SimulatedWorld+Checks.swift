@@ -34,8 +34,8 @@ extension SimulatedWorld {
             let known = earlier.last
             if !earlier.contains(where: { $0.branch == branch }) {
                 let hasCrashed = calls.contains { $0.callID == callID && $0.sawCrash }
-                // The daemon may repeat an INVITE only to a phone that has moved, or that answered it as a merged
-                // request.
+                // The daemon may repeat an INVITE only to a phone that has moved to a new address, or that answered it
+                // as a merged request.
                 if let known, known.flow == flow, !phones[phone].refused.contains(callID), !hasCrashed {
                     violate("\(phones[phone].name) got \(callID) twice")
                 }

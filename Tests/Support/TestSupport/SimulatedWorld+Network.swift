@@ -7,7 +7,7 @@ import Timekeeping
 
 /// The simulated network between the daemon and all its peers. The simulated network loses and duplicates datagrams.
 extension SimulatedWorld {
-    /// Delivers bytes to the daemon.
+    /// Delivers bytes of the simulated network to the daemon.
     func deliver(_ bytes: [UInt8], on flow: Flow) {
         let generation = generation
         for _ in 0..<copies(on: flow) {
@@ -80,8 +80,8 @@ extension SimulatedWorld {
         }
     }
 
-    /// Interrupts the network of half of the phones, and sometimes of the PBX, for a while. Some phones move to another
-    /// network during the interruption.
+    /// Interrupts the network of half of the phones, and sometimes of the PBX, for a while. Some simulated phones
+    /// change to a new network during the interruption.
     func networkBreaks() {
         let pause = random.milliseconds(500...15_000)
         for place in phoneAt.keys.sorted(by: { "\($0)" < "\($1)" }) where random.chance(0.5) {

@@ -5,7 +5,7 @@ package import SIPGrammar
 import SIPMessage
 import Timekeeping
 
-/// One call that a phone makes through the PBX, with the events at both.
+/// One call that a phone makes through the PBX, with the events at the phone and at the PBX.
 struct SimulatedOutgoing {
     let callID: String
     let phone: Int
@@ -13,12 +13,12 @@ struct SimulatedOutgoing {
     let flow: Flow
     let registrations: Int
     let invite: SIPRequest
-    // The next properties record the events that the phone saw.
+    // The events of the call that the phone saw.
     var sawProvisional = false
     var cancelAnswered = false
-    /// The different final responses that the phone got.
+    /// The final responses that the phone got, each once.
     var finals: [Status] = []
-    // The next properties record the events that the PBX saw.
+    // The events of the call that the PBX saw.
     var branches = Set<ByteString>()
     var answer: Status?
     var isAcknowledged = false

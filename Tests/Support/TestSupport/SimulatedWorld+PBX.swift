@@ -4,7 +4,7 @@ import SIPGrammar
 import SIPMessage
 import Timekeeping
 
-/// Simulates the PBX, from which all calls to phones come.
+/// Simulates the PBX, which sends all calls to phones.
 extension SimulatedWorld {
     /// The maximum time for which a call is held: the ring timeout of 30 s, and time for repetitions of the INVITE. If
     /// the network is interrupted, calls may be held longer.

@@ -26,8 +26,8 @@ extension SimulatedWorld {
         sendRegister(of: phone, attempt: 0)
     }
 
-    /// Delivers a push for a call to a phone. If the app is awake, it gives a sign of life on its flow. If the app was
-    /// asleep, it registers again.
+    /// Delivers a push for a call to a phone. If the app is awake, the app sends a message on its flow, which is a sign
+    /// of life. If the app was asleep, it registers again.
     func phoneIsCalled(_ phone: Int) {
         let isThere = phones[phone].isRegistered && (phones[phone].transport == .udp || phones[phone].connection != nil)
         if isThere, random.chance(plan.awake) {
@@ -56,7 +56,8 @@ extension SimulatedWorld {
 
     private func sendRegister(of phone: Int, attempt: Int) {
         let current = phones[phone].registrations
-        // The first flow registers last: when it gets its 200, the other flows have left the old address.
+        // The phone's first flow registers last: when the first flow gets its 200, the phone's other flows have left
+        // the old address.
         for number in (0..<phones[phone].flows).reversed() {
             deliver(phones[phone].registerText(flow: number), on: flow(of: phone))
         }
@@ -122,7 +123,7 @@ extension SimulatedWorld {
         func answer(_ status: Status) { self.answer(phone, status, to: request) }
         switch request.method {
         case .invite:
-            // The phone answers a retransmission of a merged request with 482 too.
+            // The phone answers a merged request and each of its retransmissions with 482.
             if phones[phone].metTwice.contains(request.via.branch) { return answer(.loopDetected) }
             if let dialog = phones[phone].dialogs[key] {
                 if dialog.invite.via.branch == request.via.branch {

@@ -14,7 +14,7 @@ package import Timekeeping
 /// crashes.
 ///
 /// The simulation has its own clock, and takes all random numbers from a seed. A day is simulated within seconds, and
-/// the same seed repeats a failed day. The property ``violations`` has the invariants that were violated.
+/// the same seed repeats a failed day. The property ``violations`` lists the invariants that the daemon violated.
 package final class SimulatedWorld {
     package struct Plan {
         package var users = 6
@@ -54,10 +54,10 @@ package final class SimulatedWorld {
         package var answeredElsewhere = 0.2
         /// The number of calls that phones make through the PBX.
         package var outgoing = 0
-        /// Whether the PBX owns the users, and the daemon keeps them registered there. The PBX then sends its INVITEs
+        /// Whether the PBX owns the users, and the daemon keeps the users registered at the PBX. The PBX then sends its INVITEs
         /// to the tokens in the contacts that the daemon has registered.
         package var registersAtPBX = false
-        /// How many times the PBX loses its registrations.
+        /// How many times the simulated PBX loses its registrations.
         package var pbxRestarts = 0
 
         package init() {}
@@ -103,13 +103,13 @@ package final class SimulatedWorld {
     /// Prepares a simulated day.
     ///
     /// - Parameters:
-    ///   - seed: the number that determines the day and its plan. On every second day the daemon crashes a dozen times.
-    ///     On every fourth day, phones whose flow shows life are called immediately, and get a push in parallel. On
-    ///     every eighth day, phones have two flows, and no datagram is lost. On another eighth of the days, phones have
-    ///     `pn-purr` values in their Contacts, and some calls use these values. On a third of the days, the network is
-    ///     interrupted and the disk is full repeatedly. On three of eight days, phones make calls through the PBX. On a
-    ///     sixteenth of the days, the PBX owns the users.
-    ///   - story: called with a line for each message between the daemon and the others.
+    ///   - seed: the random seed that determines all events of the simulated day. On every second day the daemon
+    ///     crashes a dozen times. On every fourth day, phones whose flow shows life are called immediately, and get a
+    ///     push in parallel. On every eighth day, phones have two flows, and no datagram is lost. On another eighth of
+    ///     the days, phones have `pn-purr` values in their Contacts, and some calls use these values. On a third of the
+    ///     days, the network is interrupted and the disk is full repeatedly. On three of eight days, phones make calls
+    ///     through the PBX. On a sixteenth of the days, the PBX owns the users.
+    ///   - story: called with a line for each message that the daemon sends or receives.
     package init(seed: UInt64, story: ((String) -> Void)? = nil) {
         self.seed = seed
         self.story = story
@@ -187,7 +187,7 @@ package final class SimulatedWorld {
             at(random.milliseconds(30_000...Int64(start / .milliseconds(1)))) { $0.diskFills() }
         }
         runUntil(now.instant + start + .seconds(400))
-        // In the evening, no calls begin and nothing is lost, and each phone registers twice.
+        // In the evening, no calls begin, no messages are lost, and each phone registers twice.
         isQuiet = true
         for round in 0..<2 {
             for phone in phones.indices {
@@ -280,7 +280,7 @@ package final class SimulatedWorld {
         case .push(let transmission): pushLeft(transmission)
         case .makeCredential, .dryRunEnded, .testPushEnded: break
         case .reported: break
-        case .flowProved, .expectLife, .reuse: break
+        case .flowProved, .expectLife, .reuse, .callEnded: break
         case .readKeys: break
         case .askUser(let question): engine.userAnswered(question.ticket, .unknown, now: now)
         case .userSettled: break
@@ -302,7 +302,7 @@ package final class SimulatedWorld {
         }
     }
 
-    /// Lets the disk refuse changes for a while. The call journal is not affected, because it is on another disk.
+    /// Makes the disk refuse changes for a while. The call journal is not affected, because it is on another disk.
     private func diskFills() {
         let pause = random.milliseconds(1_000...20_000)
         tell("the disk is full for \(pause)")
@@ -310,20 +310,20 @@ package final class SimulatedWorld {
         at(pause) { $0.planCommit() }
     }
 
-    /// Crashes the process. Lets the daemon crash, which loses all connections and all uncommitted changes.
+    /// Lets the daemon crash, which loses all connections and all uncommitted changes.
     private func crash() {
         tell("the daemon dies")
         generation += 1
         let kept = Set(disk.calls.values.compactMap(\.userCall?.callID.string))
         for index in calls.indices where !calls[index].isOver {
             calls[index].sawCrash = true
-            // A call is lost in the crash if it was not written to the journal before.
+            // The simulated crash loses a call that was not in the call journal yet.
             if !kept.contains(calls[index].callID) { calls[index].wasLost = true }
         }
         for index in calls.indices { calls[index].reportsInFlightAtCrash.formUnion(calls[index].reportsUnderWay) }
         disk.dropQueue()
         timeline.crashed()
-        // The next engine gets another seed, because another run has other random numbers.
+        // The next engine gets another seed, because each run of the daemon has its own random numbers.
         engine = Self.engine(
             disk.restored(), seed &+ UInt64(generation) << 32, plan,
             ceiling: registrations.ceiling, startedAt: now.date)

@@ -1,6 +1,6 @@
-/// One row of a test table: events, and the lines that each event must cause.
+/// One row of a test table: events, and the output lines that each event must cause.
 package struct Story<Stage, Line: Equatable & Sendable>: Sendable, CustomStringConvertible {
-    /// The name of this row in the test's table.
+    /// The name of the row in the test's table.
     package let description: String
     private let stage: @Sendable () -> Stage
     private let steps: [Step]
@@ -28,7 +28,7 @@ package struct Story<Stage, Line: Equatable & Sendable>: Sendable, CustomStringC
         return faults
     }
 
-    /// One event, with the lines that it must cause. A line that is not expected is an error.
+    /// One event, with the output lines that the event must cause. A line that is not expected is an error.
     package struct Step: Sendable {
         fileprivate let name: String
         fileprivate let run: @Sendable (inout Stage) -> [Line]
@@ -63,7 +63,7 @@ package struct Story<Stage, Line: Equatable & Sendable>: Sendable, CustomStringC
 }
 
 extension Story.Step where Line == String {
-    /// Expects exactly these lines among all lines that begin with `start`.
+    /// Expects that the lines that begin with `start` are exactly the given lines.
     package func only(_ start: String, _ lines: [String]) -> Self {
         saying("\(lines) of \(start)") { said in said.filter { $0.hasPrefix(start) } == lines }
     }

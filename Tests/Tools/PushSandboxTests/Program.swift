@@ -13,13 +13,13 @@ enum Program {
     /// - Parameters:
     ///   - path: the path of the program.
     ///   - arguments: the arguments, without the program's name.
-    ///   - output: the file for its standard output.
+    ///   - output: the file for the program's standard output.
     /// - Returns: the exit code, or 128 plus the number of the signal that killed it.
     /// - Throws: ``Failure`` if the program cannot be started.
     static func run(_ path: String, _ arguments: [String], output: String) async throws -> Int32 {
         let child = try start(path, arguments, output: output)
         return await withCheckedContinuation { continuation in
-            // Waiting for the program has a thread of its own, which blocks.
+            // A separate thread waits for the end of the program, because the waiting blocks the thread.
             Thread.detachNewThread {
                 var status: Int32 = 0
                 while unsafe waitpid(child, &status, 0) < 0, errno == EINTR {}

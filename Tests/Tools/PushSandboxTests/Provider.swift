@@ -88,7 +88,7 @@ struct Provider {
 }
 
 enum Keys {
-    /// The key of the service account. The key is made once for all tests, because making it takes a while.
+    /// The private key of the Google service account. All tests share one key, because making a key takes long.
     private static let accountPEM = Result { try GeneratedKey.rsa() }
 
     static func account() throws -> ProviderKey { try ProviderKey(.bytes(accountPEM.get()), for: .rs256) }
@@ -97,7 +97,7 @@ enum Keys {
 extension SandboxAnswer {
     var json: JSONValue { (try? JSONValue(body)) ?? .null }
     var reason: String? { json["reason"]?.string }
-    /// FCM's error code in the answer.
+    /// FCM's error code in the sandbox's answer.
     var errorCode: String? { json["error"]?["details"]?.array?.first?["errorCode"]?.string }
     /// The results in an answer of FCM's legacy interface: "sent" for a message id, otherwise the error.
     var results: [String] {

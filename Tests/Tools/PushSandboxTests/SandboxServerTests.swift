@@ -91,7 +91,7 @@ private struct Bench {
         }
     }
 
-    /// Runs curl. Runs curl, and returns its exit code, the body, and the status with the HTTP version.
+    /// Runs curl, and returns curl's exit code, the body, and the status with the HTTP version.
     func curl(_ arguments: String...) async throws -> (code: Int32, body: String, summary: String) {
         let file = folder.appending(path: UUID().uuidString).path
         let code = try await Program.run(

@@ -5,7 +5,8 @@ import PushSandbox
 import Reactor
 import Testing
 
-/// The sandbox and a client on one loop. The client knows just enough HTTP/2 to see the SETTINGS of the server.
+/// A push sandbox and an HTTP/2 client on one event loop. The client knows just enough HTTP/2 to see the SETTINGS of
+/// the server.
 private actor SettingsBench {
     let loop: EventLoop
     nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }

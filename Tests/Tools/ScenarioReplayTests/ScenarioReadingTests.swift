@@ -129,8 +129,9 @@ import Testing
         #expect(scenario.steps[2].name == "GET /healthz" && scenario.steps[2].request?.status == 200)
         #expect(scenario.steps.map(\.isCommand) == [false, false, false])
         #expect(reports.difference(status: 202, answer: #"{"next":1}"#) == nil)
-        #expect(reports.difference(status: 401, answer: "")?.contains("401, expected 202") == true)
-        #expect(reports.difference(status: 202, answer: "{}")?.contains("next in the answer is not there") == true)
+        #expect(reports.difference(status: 401, answer: "")?.description == "was answered with 401, expected 202")
+        #expect(
+            reports.difference(status: 202, answer: "{}")?.description == "next in the answer is not there, expected 1")
     }
 
     @Test func `an unknown key is refused with its place`() {

@@ -1,4 +1,4 @@
-"""T34: phones that are awake although they send nothing."""
+"""Probes of the threat T34: phones that are awake although they send nothing."""
 
 import time
 
@@ -20,7 +20,7 @@ def questions(phone, seconds):
 @probe("T34.1", "asked-phone-rings-at-once", "direct")
 def asked(t):
     """When a push is sent, an open connection gets an OPTIONS. If the phone answers the
-    OPTIONS, the call arrives on this connection, and only once."""
+    OPTIONS, the call arrives on the connection of the OPTIONS, and only once."""
     t.needs("call.ask-connections")
     phone, name, password, token = sleeper(t, t.stream())
     caller, request = call(t, name)
@@ -45,7 +45,7 @@ def asked(t):
 
 @probe("T34.1", "who-is-not-asked", "direct")
 def not_asked(t):
-    """No OPTIONS is sent over UDP, to another user's connection, or a second time before the phone has answered."""
+    """The daemon sends no OPTIONS over UDP, to another user's connection, or a second time before the phone has answered."""
     t.needs("call.ask-connections")
     phone, name, *_ = sleeper(t, t.phone())
     caller, request = call(t, name)
@@ -64,8 +64,8 @@ def not_asked(t):
 
 @probe("T34.1", "one-question-for-ten-flows", "digest")
 def ten_flows(t):
-    """A phone with ten connections gets one OPTIONS, on the flow that registered last. The daemon sends
-    the INVITE only after an answer on this flow."""
+    """A phone with ten connections gets one OPTIONS, on the flow that registered last. The daemon sends the INVITE only after an
+    answer to the OPTIONS on the phone's flow."""
     t.needs("call.ask-connections")
     device = Device(t, fresh("asked"))
     agents = [device.registered(number) for number in range(1, 10)]
@@ -95,7 +95,7 @@ def ten_flows(t):
     check(agents[9].request("INVITE", request.call_id, 2), "the answer of the flow that was asked did not let the call out")
     check(invited(request, 0.1) == [], "another flow rang as well")
     caller.send(caller.cancel(request))
-    # The flow that registered last is gone, so the next flow gets the OPTIONS.
+    # The flow that registered last has ended, so the next flow gets the OPTIONS.
     agents.pop().reset()
     time.sleep(0.3)
     caller, request = call(t, device.name)
@@ -108,8 +108,8 @@ def ten_flows(t):
 
 @probe("T34.2", "silent-phone-is-waited-for", "open")
 def silent(t):
-    """If a phone gave a sign of life but does not answer its INVITE, the call waits for it. If its token is dead, the call ends
-    immediately."""
+    """If a phone gave a sign of life but does not answer its INVITE, the call waits for the phone. If the silent phone's token is
+    dead, the call ends immediately."""
     t.needs("call.ring-live-flow-within")
     phone, token = t.phone(), fresh("dead")
     name, _ = t.registered(phone, params=pushed(token))
@@ -158,7 +158,7 @@ def ended(t):
     answer = caller.response(request.call_id, "INVITE", 2)
     check(answer and answer.status == 486, f"the caller got {answer}")
     check(phone.request("CANCEL", request.call_id, 2), "the phone was not cancelled")
-    # The phone answered before it got the CANCEL.
+    # The phone answers as if it had not received the CANCEL yet.
     phone.respond(invite, 200, tag="b")
     check(phone.request("ACK", request.call_id, 2) and phone.request("BYE", request.call_id, 2), "the phone that answered was not hung up")
     check(caller.take(lambda m: m.call_id == request.call_id and m.status == 200, 0.5) is None, "the caller got a 200 after its 486")

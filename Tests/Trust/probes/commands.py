@@ -24,7 +24,8 @@ def pair(t):
 
 
 def refused(t, agent, request, victim, status, what, user=None):
-    """Sends the request, with a password if it is asked for. It must be refused with a Warning, and must not arrive."""
+    """Sends the request; if the daemon challenges the request, sends it again with the password. The daemon must refuse the
+    request with a Warning, and must not forward it."""
     answer = agent.exchange(request, 3)
     if answer is not None and answer.status == 407 and user:
         request = request.renewed().add(*credentials(answer, *user, request.method, request.uri))
@@ -37,7 +38,8 @@ def refused(t, agent, request, victim, status, what, user=None):
 
 
 def passes(agent, request, victim, what, user=None):
-    """Sends the request, with a password if it is asked for. It must arrive and be answered."""
+    """Sends the request; if the daemon challenges the request, sends it again with the password. The request must arrive and get
+    a response."""
     if user:
         answer = agent.exchange(request)
         check(answer and answer.status == 407, f"{what}: {answer and answer.start}")
@@ -103,7 +105,7 @@ ANSWERING = [
 
 
 def found(message, line):
-    """Whether the most lenient reader finds this field in the message."""
+    """Whether the most lenient SIP parser finds the header field in the message."""
     flat = re.sub(rb"\r\n[ \t]+", b" ", message.raw).lower()
     return re.search(rb"(?m)^" + re.escape(line.partition(":")[0].strip().lower().encode()) + rb"\s*:", flat)
 
@@ -136,7 +138,8 @@ def answer_pbx(t):
 
 @probe("T9.13", "pbx-pages", "direct")
 def paging(t):
-    """The header fields that an intercom of the PBX needs arrive unchanged. In the answer of a phone they are removed."""
+    """The header fields that an intercom of the PBX needs arrive unchanged. From the response of a phone, the daemon removes the
+    header fields with commands."""
     callee, pbx = t.phone(), t.phone(trusted=True)
     name, _ = t.registered(callee)
     for line in ANSWERING:
@@ -225,7 +228,7 @@ def names(t):
     count = renamed(t, call.of_phone, call.pbx, call.name, others + [f"<sip:{call.name}@elsewhere.invalid>"])
     phone, (name, _), of_phone, of_pbx = outgoing(t)
     count += renamed(t, of_phone, t.daemon.pbx, name, others + [f'"The Boss" <sip:{name}@example.net>'])
-    # A display name that the caller has not used for the called phone is removed. The request is forwarded.
+    # The daemon removes a display name that the caller has not used for the called phone, and forwards the request.
     for value in (f'"Boss" <sip:{call.name}@example.net>', f"Boss <sip:{call.name}@example.net>"):
         for method in ("UPDATE", "INVITE", "INFO"):
             request = call.of_phone.make(method)
@@ -239,7 +242,7 @@ def names(t):
             check(answer and answer.status == (486 if method == "INVITE" else 200), f"{method} from {value}: {answer}")
             if method == "INVITE":
                 call.phone.send(call.phone.ack_failure(request, answer))
-    # RFC 4916: the PBX may change the connected party.
+    # By RFC 4916, the PBX may change the connected party.
     moved = call.of_pbx.make("UPDATE")
     moved.set("From", re.sub(r"^[^;]*(?=;tag=)", '"Desk" <sip:104@example.net>', call.of_pbx.local))
     call.pbx.send(moved)
@@ -257,7 +260,7 @@ def names(t):
 
 @probe("T27.4", "phone-that-does-not-come-ends-no-call", "direct")
 def not_coming(t):
-    """A request for a phone that does not come gets 500 with Retry-After, because a 480 would end the call (RFC 5057)."""
+    """A request for a phone that does not register gets 500 with Retry-After, because a 480 would end the call (RFC 5057)."""
     phone = t.stream()
     name, password, token, caller, request, dialog = talking(t, phone)
     phone.reset()
@@ -290,7 +293,8 @@ def not_coming(t):
 
 @probe("T9.17", "challenge-that-nobody-can-answer", "digest")
 def challenge(t):
-    """If a PBX challenges in the daemon's realm, the phone would answer without end, because the daemon removes the phone's answers."""
+    """If a PBX challenges in the daemon's realm, the phone would answer without end, because the daemon removes the phone's
+    answers."""
     caller = t.phone()
     name, password = t.registered(caller)
     for method, status, field in (("MESSAGE", 407, "Proxy-Authenticate"), ("INVITE", 401, "WWW-Authenticate")):

@@ -34,7 +34,7 @@ class Call:
 
 
 def outgoing(t, phone=None, user=None):
-    """An answered call from a phone through the upstream. Returns both dialogs and the phone's name and password."""
+    """Makes a call from a phone through the upstream, which answers. Returns both dialogs, and the phone's name and password."""
     phone = phone or t.phone()
     name, password = user or t.registered(phone)
     request = phone.make("INVITE", "sip:700@example.net", name)
@@ -59,7 +59,7 @@ def works(dialog, other, method="INFO"):
     got = other.request(method, request.call_id, 4)
     if got:
         other.respond(got, 200)
-        # Takes the response, because the next probe would otherwise treat the response as its own.
+        # Takes the response out of the queue, because the next probe would otherwise take the response for its own.
         dialog.agent.response(request.call_id, method, 2)
     return got
 
@@ -189,7 +189,7 @@ def sides(t):
     request = call.of_pbx.make("BYE", agent=call.phone)
     call.phone.send(request)
     check(not call.phone.request("BYE", request.call_id, 0.7), "the phone's BYE in the name of the PBX came back to it")
-    # Any trusted peer may send it, because a PBX can have several addresses.
+    # Any trusted peer may send the request, because a PBX can have several addresses.
     second = t.phone(trusted=True)
     request = call.of_pbx.make("INFO", agent=second)
     second.send(request)
@@ -293,8 +293,8 @@ def other_port(t):
 
 
 def led_astray(t, *traps):
-    """Sends requests inside the dialog, with the right tags from the right side. Their targets depend on the token, not on URI,
-    Route or Contact."""
+    """Sends requests inside the dialog, with the right tags from the right side. The targets of the requests depend on the token,
+    not on URI, Route or Contact."""
     phone, user, of_phone, of_pbx = outgoing(t)
     arrived = count = 0
     for trap in traps:
@@ -320,7 +320,7 @@ def led_astray(t, *traps):
 
 @probe("T20.4", "contact-in-an-answer-leads-nowhere", "digest")
 def answer_contact(t):
-    """A phone answers with the Contact of another host. The PBX's ACK and BYE do not go there."""
+    """A phone answers a call with the Contact of a foreign host. The PBX's ACK and BYE do not go there."""
     phone = t.phone()
     name, password = t.registered(phone)
     for trap in (t.trap(), t.trap(trusted=True), t.trap(host="127.0.0.1")):

@@ -78,7 +78,7 @@ def alike(one, other, words):
 
 @probe("T41.6", "key-of-one-domain")
 def key_of_one_domain(t):
-    """The attacker tries every object of the other domain, by each name that it has."""
+    """The attacker tries every object of a domain for which the key is not valid, by each name of the object."""
     daemon, attacker = two_domains(t, "two-domains", "127.2.0.71")
     boss = asking(t, daemon.key)
     fact = victim(t, boss)
@@ -95,7 +95,8 @@ def key_of_one_domain(t):
         told = [word for word in words if str(word) in text and str(word) not in path]
         check(status in (200, 404) and not told, f"GET {path} got {status}, and tells {told}: {text[:300]}")
     for path in [f"/v1/pushes/{fact['push']}", f"/api/v1/pushes/{fact['push']}/", f"/api/v1/notifications/{fact['push']}/metrics/",
-                 "/v1/push-statistics?by=push", "/v1/push-statistics?by=push&domain=example.net", "/api/v1/pushes/", "/v1/dead-tokens"]:
+                 "/v1/push-statistics?by=push", "/v1/push-statistics?by=push&domain=example.net", "/api/v1/pushes/", "/v1/dead-tokens",
+                 "/v1/reports/wakes", "/v1/reports/wakes?domain=example.net&format=csv"]:
         status, text = attacker("GET", path, api=True)
         told = [word for word in words if str(word) in text and str(word) not in path]
         check(status in (200, 404) and not told, f"GET {path} got {status}, and tells {told}: {text[:300]}")
@@ -124,7 +125,7 @@ def key_of_one_domain(t):
     check(status == 202 and json.loads(text)["sent_to"] == 0, f"a notification got {status} {text}")
     time.sleep(patience(0.5))
     check(len(t.suite.provider.of(fact["token"])) == pushes, "the attacker's push reached the phone")
-    # Nothing of the victim is gone or changed.
+    # All objects of the victim still exist, and none has changed.
     check(json.loads(boss("GET", f"/v1/users/{name}")[1])["name"] == name, "the user is gone")
     check(json.loads(boss("GET", f"/v1/users/{name}/devices")[1])[0]["id"] == device["id"], "the device is gone")
     check(name in boss("GET", "/v1/held?limit=1000")[1], "the call is gone")
@@ -134,7 +135,7 @@ def key_of_one_domain(t):
     report = json.loads(boss("GET", f"/v1/pushes/{fact['push']}", api=True)[1])
     check(not report["devices"][0]["read"], "the attacker has marked the push as read")
     fact["caller"].send(fact["caller"].cancel(fact["request"]))
-    # The key works in its own domain.
+    # The attacker's key works in its own domain.
     mine, _ = daemon.user(domain="example.org")
     check(attacker("GET", f"/v1/users/{mine}@example.org")[0] == 200, "control: the key does not reach its own user")
     check(json.loads(attacker("GET", "/v1/users")[1]) == {"users": [{"name": f"{mine}@example.org"}]}, "control: the list of own users")
@@ -144,7 +145,7 @@ def key_of_one_domain(t):
 
 @probe("T41.7", "key-learns-no-users")
 def key_learns_no_users(t):
-    """The attacker asks for users of the other domain that exist, and for users that do not."""
+    """The attacker asks for users of a foreign domain that exist, and for users that do not exist."""
     daemon, attacker = two_domains(t, "two-domains-asked", "127.2.0.72")
     boss = asking(t, daemon.key)
     fact = victim(t, boss)
@@ -203,7 +204,7 @@ def key_and_the_whole_daemon(t):
 
 @probe("T41.9", "key-gives-no-more")
 def key_gives_no_more(t):
-    """The attacker makes and removes keys."""
+    """The attacker tries to add keys with more domains, and to remove other keys."""
     daemon, attacker = two_domains(t, "two-domains-keys", "127.2.0.74")
     key_of(daemon, "net-admin", "admin", "example.net")
     key_of(daemon, "both-admin", "admin", "example.net,example.org")

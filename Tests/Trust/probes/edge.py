@@ -31,7 +31,7 @@ KINDS = {"tls": secure, "ws": browser, "wss": lambda t, **options: browser(t, Tr
 
 
 def talk(t, caller, request, phone):
-    """Runs a call from the INVITE at the phone to its end."""
+    """Runs a call from the INVITE at the phone to the call's end."""
     invite = phone.request("INVITE", request.call_id)
     check(invite, "no INVITE at the phone")
     via = invite.get("via")
@@ -236,7 +236,7 @@ def tickets(t):
 
 @probe("T24.3", "renewed-certificate", alone=True)
 def renewed(t):
-    """SIGHUP loads new certificate files. Connections stay open, and a broken file changes nothing."""
+    """On SIGHUP, the daemon loads new certificate files. Connections stay open, and a broken file changes nothing."""
     daemon = t.daemon = t.own(EdgeDaemon("renewal", t.suite, {"auth": "off"}))
     daemon.start()
     old = secure(t, made=context(daemon.authority))
@@ -501,8 +501,8 @@ def stun(t):
 
 @probe("T24.11", "half-a-proxy-header", "edge")
 def half_header(t):
-    """A load balancer sends half a header, and leaves the connection open or closes it. Other peers are served, and the
-    connection ends."""
+    """A load balancer sends half a header, and leaves the connection open or closes it. The daemon serves other peers, and closes
+    the connection."""
     binary = b"\r\n\r\n\0\r\nQUIT\n\x21\x11"
     opened = []
     for port in (t.daemon.port, t.daemon.tls_port, t.daemon.ws_port):
@@ -534,7 +534,8 @@ def half_header(t):
 
 @probe("T24.11", "farewells-keep-nobody-waiting", alone=True)
 def farewells(t):
-    """Clients that continue to send after their WebSocket was closed delay nobody else, and are cut off."""
+    """A client that continues to send after its WebSocket was closed delays no other client, and the daemon closes its
+    connection."""
     daemon = t.daemon = t.own(EdgeDaemon("farewells", t.suite, {"auth": "off"}))
     daemon.start()
 
@@ -611,13 +612,13 @@ def beside_api(t):
 
 @probe("T24.7", "websocket-frames", "edge")
 def frames(t):
-    """A frame that breaks RFC 6455 ends the connection, with the close code for this error or without one. Other frames are
-    accepted."""
+    """A frame that breaks RFC 6455 ends the connection, with the close code for this error or without one. The daemon accepts all
+    other frames."""
     def options(phone):
         return phone.make("OPTIONS", "sip:example.net")
 
     def pieces(s):
-        # If the connection ends with unread bytes, the kernel sends a reset, and the close frame is lost.
+        # If the daemon closes a connection with unread bytes, the kernel sends a reset, and the close frame is lost.
         for number in range(200):
             if s.closed:
                 break
@@ -655,7 +656,7 @@ def frames(t):
     request = options(phone)
     phone.frame(request.bytes(), opcode=2)
     check(phone.response(request.call_id, "OPTIONS"), "a binary frame is not served")
-    # Without Content-Length, the frame marks the end (RFC 7118 section 5.2.4).
+    # Without Content-Length, a SIP message over WebSocket ends with its frame (RFC 7118 section 5.2.4).
     request = options(phone)
     phone.send(re.sub(rb"Content-Length: 0\r\n", b"", request.bytes()))
     check(phone.response(request.call_id, "OPTIONS"), "without Content-Length")
@@ -666,7 +667,8 @@ def frames(t):
 
 @probe("T24.12", "websocket-small-frames", alone=True)
 def small_frames(t):
-    """A message in frames of one byte takes as much memory as one in a single frame. Pings in between are answered."""
+    """A message in frames of one byte takes as much memory as one in a single frame. The daemon answers pings between two
+    messages."""
     daemon = t.daemon = t.own(EdgeDaemon("frames", t.suite, {"auth": "off", "limits": {"first-request": "120s"}}))
     daemon.start()
     many, size = 32, 50_000
@@ -689,7 +691,7 @@ def small_frames(t):
         time.sleep(0.1)
     check(all(phone.pongs for phone in phones), "no pong between the frames")
     grown = (daemon.memory() - before) * 1024
-    # The connections themselves and their socket buffers use a part of this memory.
+    # The connections and their socket buffers use a part of the measured memory.
     check(grown < many * (3 * size + 100_000), f"{many} half messages of {size} bytes take {grown >> 10} KiB")
     for phone in phones[:3]:
         phone.socket.sendall(last)
@@ -749,12 +751,12 @@ def close_heard(t):
 
 @probe("T24.8", "websocket-peer-that-is-gone", "edge")
 def silent(t):
-    """websocket.ping-interval is 5 s: a client that answers stays connected. A client that does not is closed, and its phone
-    counts as asleep."""
+    """websocket.ping-interval is 5 s: a client that answers pings stays connected. The daemon closes a client that does not
+    answer, and treats its phone as asleep."""
     begin = time.monotonic()
     quiet, good = browser(t), browser(t)
     quiet.answers_pings = False
-    # Without a request, both would be closed after limits.first-request, 6 s.
+    # Without a request, the daemon would close both connections after limits.first-request, 6 s.
     for phone in (quiet, good):
         answer = phone.exchange(phone.make("OPTIONS", "sip:example.net"))
         check(answer and answer.status == 200, f"control: {answer}")
@@ -767,8 +769,8 @@ def silent(t):
 
 @probe("T24.8", "websocket-many-messages", "edge")
 def many(t):
-    """Many small messages arrive from a client that reads answers slowly. Other clients are served in the meantime, and all
-    messages are answered."""
+    """Many small messages arrive from a client that reads answers slowly. The daemon serves other clients in the meantime, and
+    answers all messages."""
     flood, other = browser(t), browser(t)
     requests = [flood.make("OPTIONS", "sip:example.net") for _ in range(600)]
     for request in requests:

@@ -75,7 +75,7 @@ def contacts(t):
     register(0)
 
     def cost(first, contacts):
-        """The least cost of several batches. A busy machine makes single batches slower, but never faster."""
+        """Returns the cost of the cheapest of several batches. A busy machine makes single batches slower, but never faster."""
         batch_costs = []
         for batch in range(batches):
             before = t.daemon.work()
@@ -85,7 +85,7 @@ def contacts(t):
         return min(batch_costs)
 
     many, none = cost(1, 12), cost(1 + batches * count, 0)
-    # On a slow machine, both batches take longer.
+    # On a slow machine, the batches with and without contacts both take longer.
     check(many <= max(2, 8 * none), f"a REGISTER of 12 contacts with 50 parameters takes {many:.1f} ms of processor time, "
                                     f"one without {none:.1f}")
     return (f"a REGISTER of 12 contacts with 50 parameters each, and its challenge, take {many:.2f} ms of processor time; "
@@ -145,7 +145,7 @@ def amplification_open(t):
 
 @probe("T4.1", "replies-go-to-the-source", "digest")
 def reflection(t):
-    """Via, received, rport and maddr name a victim. Nothing may be sent there."""
+    """Via, received, rport and maddr name a victim. The daemon must send nothing to the victim."""
     victim, agent = t.trap(), t.phone()
     place = f"{victim.host}:{victim.port}"
     vias = [
@@ -191,7 +191,7 @@ def stateless(t):
     time.sleep(1.5)
     settled(t)
     check(len(agent.history) == count and not agent.repeats, f"{len(agent.history) - count + len(agent.repeats)} challenges were repeated by a timer")
-    # The same INVITE is answered again, because the daemon does not remember it.
+    # The daemon answers the same INVITE again, because it does not remember the INVITE.
     again = t.phone()
     request = again.make("INVITE", f"sip:{name}@example.net")
     for expected in (1, 2):
@@ -261,7 +261,7 @@ def loop(t):
         caller.send(caller.make("MESSAGE", f"sip:{name}@example.net", body="x"))
         time.sleep(2.5)
         made = t.daemon.metric("sippushd_sip_requests_total", method="MESSAGE") - before
-        # Other probes of this daemon send no MESSAGE. This one may have been repeated once.
+        # Other probes of this daemon send no MESSAGE. The sending agent may have repeated the MESSAGE once.
         check(made <= 3, f"one MESSAGE became {made:.0f} at our own listeners")
         results.append(made)
     return "one MESSAGE to six contacts that name our own listeners, over UDP and dead TCP, did not come back"

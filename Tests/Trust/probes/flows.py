@@ -16,7 +16,7 @@ OUTBOUND = ("Supported", "path, outbound, gruu")
 
 
 class Device:
-    """A phone that keeps several TCP connections. Each is registered under its own number."""
+    """A phone that keeps several TCP connections, and registers each with its own reg-id."""
 
     def __init__(self, t, token=None):
         self.t, self.token = t, token
@@ -58,7 +58,7 @@ def several(t):
     second.reset()
     invite = rings(first, request, "on the other flow when that connection has ended")
     first.respond(invite, 180, tag="b")
-    # The first flow comes back while the phone rings on the second. The call does not change.
+    # The ended flow registers again while the phone rings on the other flow, where the call must stay.
     second = device.registered(2)
     check(not second.request("INVITE", request.call_id, 0.7), "a flow that registers takes a call from another that rings")
     first.respond(invite, 200, tag="b")
@@ -110,13 +110,13 @@ def ten(t):
 
     def register(number):
         agent = t.stream()
-        # Each copy of the device keeps its own answer.
+        # Each thread has its own copy of the device object, because each REGISTER gets its own answer.
         own = copy.copy(device)
         own.registered(number, agent=agent)
         return agent
 
     def invited(agents, request):
-        """The agents that got the INVITE. They answer that they are busy."""
+        """Returns the agents that got the INVITE, and lets them answer 486."""
         time.sleep(0.7)
         got = [(agent, agent.request("INVITE", request.call_id, 0.01)) for agent in agents]
         for agent, invite in got:
@@ -172,7 +172,8 @@ def flow_timer(t):
 
 @probe("T26.4", "flow-timer-udp", "lively")
 def flow_timer_udp(t):
-    """Over UDP, no connection can be closed. A silent flow is used only after the other flow, until it gives a sign of life."""
+    """Over UDP, no connection can be closed. The daemon uses a phone's silent flow only after the phone's second flow, until a
+    sign of life comes on the silent flow."""
     device = Device(t)
     busy, silent = device.registered(1), device.registered(2, agent=t.phone())
 
@@ -242,7 +243,7 @@ def first_hop(t):
 
 @probe("T26.3", "gruu", "direct")
 def gruu(t):
-    """GRUUs: each leads only to its device, and does not show the user or the device."""
+    """A GRUU leads only to its device, and does not show the user or the device."""
     device = Device(t, fresh("gruu"))
     phone = device.registered(1)
     contact = device.answer.get("contact")
@@ -266,7 +267,8 @@ def gruu(t):
         check(not other.request("INVITE", request.call_id, 0.7), f"{uri} leads to another device")
         phone.respond(invite, 486, tag="b")
         check(caller.response(request.call_id, "INVITE").status == 486, "the call has another end")
-    # Nobody can forge a temporary GRUU, neither by changing a letter nor with a value that was sealed for another purpose.
+    # Nobody can forge a temporary GRUU, neither by changing a letter nor with a value that the daemon encrypted for
+    # another purpose.
     body = temporary.split("tgruu.")[1].split("@")[0]
     changed = body[:-1] + ("A" if body[-1] != "A" else "B")
     for bad in (changed, body[:10], "", "A" * 400, "%00"):
@@ -281,7 +283,7 @@ def gruu(t):
 @probe("T26.5", "names-that-change")
 def names(t):
     """pn-purr values and temporary GRUUs are new in each answer, and do not show which of them belong to one phone. Earlier
-    values stay valid."""
+    pn-purr values and temporary GRUUs stay valid."""
     t.daemon = t.suite.daemons["names"] = Daemon("names", t.suite, {"registrar": {"announce-purr": True}})
     t.daemon.start()
     device, call_id, numbers = Device(t, fresh("names")), fresh("names"), itertools.count(1, 10)
@@ -314,7 +316,7 @@ def names(t):
         invite = rings(phone, request, f"for {uri}")
         phone.respond(invite, 486, tag="b")
         check(caller.response(request.call_id, "INVITE").status == 486, "the call has another end")
-    # A REGISTER with another Call-ID makes all earlier temporary GRUUs invalid.
+    # A REGISTER with a new Call-ID makes all earlier temporary GRUUs invalid.
     device.registered(1, agent=phone)
     caller = t.phone(trusted=True)
     answer = caller.exchange(caller.make("OPTIONS", seen["temp-gruu"][-1], "700"))

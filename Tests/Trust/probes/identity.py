@@ -147,7 +147,7 @@ def replayed_call(t):
     for uri in ("sip:0900123456@example.net", "sip:0900123456@example.net;x=sip:700@example.net", "sip:700@example.org", "tel:0900123456"):
         check(not dial(thief, uri), f"credentials for sip:700@example.net brought an INVITE for {uri} to the PBX")
     check(not dial(thief, request.uri, "MESSAGE"), "credentials for INVITE brought a MESSAGE to the PBX")
-    # The owner uses the credentials. After that they are invalid, even for a call to the same number.
+    # When the owner has used the credentials, they are invalid, even for a call to the same number.
     check(dial(caller, request.uri), "control: its owner's call does not arrive")
     check(not dial(thief, request.uri), "the credentials of a call brought a second call to the PBX")
     check(not dial(caller, request.uri), "the credentials of a call brought a second call of their owner to the PBX")
@@ -250,7 +250,7 @@ def work(t):
                 for _ in range(count):
                     ask(name)
                 counts[name].append(daemon.instructions() / count)
-        # The daemon's timers sometimes cause additional work.
+        # The probe takes the least number of instructions, because the daemon's timers sometimes cause additional work.
         least = {name: min(values) for name, values in counts.items()}
         words = ", ".join(f"{least[name]:.0f}" for name in names)
         check(max(least.values()) <= 1.05 * min(least.values()), f"{ask.__name__}: {names} take {words} instructions: {counts}")
@@ -287,7 +287,7 @@ def guessing(t):
     [answer] = guess(thief, name, password, 1)
     check(answer is None or answer.status != 200, "after 40 wrong passwords the right one from the same source was accepted at once")
     shown = "silence" if answer is None else answer.start.split(" ", 1)[1]
-    # Other sources guess the password of the same user.
+    # Attackers at other addresses guess the password of the same user.
     for _ in range(6):
         guess(t.phone(), name, "wrong", 9)
     [answer] = guess(t.phone(), name, password, 1)
@@ -349,7 +349,7 @@ def leaks(message, allowed=()):
         name = re.sub(rb"[^a-z-]", b"", line.partition(b":")[0].lower())
         if b"evil-boss" in line and any(name.startswith(field.lower().encode()[:12]) for field in IDENTITY):
             found.append(line)
-    # A folded line is joined to the field above it.
+    # A folded line belongs to the header field in the line above.
     flat = re.sub(rb"\r\n[ \t]+", b" ", message.raw).lower()
     for field in IDENTITY:
         for part in re.findall(rb"(?m)^" + field.lower().encode() + rb"[\s\x00]*:[^\r\n]*evil-boss[^\r\n]*", flat):
@@ -358,7 +358,8 @@ def leaks(message, allowed=()):
 
 
 def calls_with(t, lines, toward):
-    """Sends an INVITE with these lines from a phone that has shown its password. Returns the message that arrives, if any."""
+    """Sends an INVITE with these lines from a phone that has authenticated by its password. Returns the message that arrives, if
+    any."""
     caller = t.phone()
     name, password = t.registered(caller)
     if toward == "pbx":
@@ -391,7 +392,7 @@ def calls_with(t, lines, toward):
 def identity_probe(t, toward):
     count, let_through = 0, 0
     for field in IDENTITY:
-        # One field is tested with all spellings, and each of the others with three.
+        # The probe tests one field with all spellings, and each other field with three.
         lines = list(spelled(field)) if field in ("P-Asserted-Identity", "Remote-Party-ID") else list(spelled(field))[:6:2]
         name, results = calls_with(t, lines, toward)
         for line, arrived in results:
@@ -478,7 +479,7 @@ def own_from(t):
             t.daemon.pbx.respond(arrived, 486, tag="b")
             reached.append(f"{value} ({' '.join(arrived.all('p-asserted-identity')) or 'no P-Asserted-Identity'})")
         else:
-            # Another domain is another realm, for which the phone has no password.
+            # The daemon's second domain has a realm of its own, for which the phone has no password.
             refusals = (400, 403, 404, 416) + ((401, 407) if "example.org" in value else ())
             check(answer is not None and answer.status in refusals, f"From {value}: {answer and answer.start}")
     check(not reached, f"a From that is not the proved user reached the PBX: {reached}")

@@ -75,7 +75,7 @@ def finals(caller, request, seconds=1.0):
 
 
 def again(caller, request, status, seconds=3.0):
-    """Whether the daemon repeats the final response within this time."""
+    """Whether the daemon repeats the final response within the given time."""
     limit = time.monotonic() + patience(seconds)
     with caller.changed:
         while True:
@@ -147,7 +147,8 @@ def cancelled(t):
 
 @probe("T28.1", "hold-ends-over-kill")
 def ends(t):
-    """After a crash, the waiting time of a call does not start again, because the daemon computes it from the date of the call."""
+    """After a crash, the waiting time of a call does not start again, because the daemon computes it from the date of the
+    call."""
     daemon = own_daemon(t, "hold-ends", call={"ring-timeout": "12s"}).start()
     phone, name, password, token = sleeper(t)
     start = time.monotonic()
@@ -159,7 +160,7 @@ def ends(t):
     answer = caller.response(request.call_id, "INVITE", 40)
     end = time.monotonic()
     check(answer and answer.status == 480, f"the call ended with {answer}")
-    # If the waiting time had started again, it would end this long after the kill.
+    # If the waiting time had started again, the call would end this long after the kill.
     check(start + 11.5 < end < killed + 12, f"it waited {end - start:.1f} s in two runs, call.ring-timeout is 12 s")
     caller.send(caller.ack_failure(request, answer))
     return f"a hold of 12 s over kill -9 took {end - start:.1f} s"
@@ -167,8 +168,8 @@ def ends(t):
 
 @probe("T28.1", "folder-for-calls")
 def folder(t):
-    """`calls` names another folder. Calls survive in it, one daemon locks it, and a folder that cannot be written stops no
-    call."""
+    """The setting `calls` names a different folder. Calls survive in that folder, one daemon locks it, and a folder that cannot
+    be written stops no call."""
     t.needs("calls")
     place = os.path.join(t.suite.folder, "kept-calls")
     daemon = own_daemon(t, "folder-for-calls", calls=place).start()
@@ -183,7 +184,7 @@ def folder(t):
     invite = waiting.rings()
     check(invite, "the call does not go on")
     answered(t, waiting.caller, waiting.request, waiting.phone, invite)
-    # This change prevents even root from writing into the folder.
+    # A file takes the place of the folder, so that even root cannot write into it.
     daemon.stop()
     shutil.rmtree(place)
     daemon.launch()
@@ -238,7 +239,8 @@ def made_calls(t):
     other = own_daemon(t, "foreign-calls").start()
     daemon, waiting, place = killed_with_a_call(t, "changed-calls")
     other.kill()
-    # The file of one store is put into the folder of the other, under its own name and appended to the other file.
+    # The probe puts the journal file of store A into the folder of store B, once as a separate file, and once appended to store
+    # B's file.
     elsewhere = folder_of(other)
     os.makedirs(elsewhere, mode=0o700, exist_ok=True)
     names = sorted(os.listdir(place))
@@ -248,7 +250,7 @@ def made_calls(t):
     other.launch()
     check(other.metric("sippushd_calls_resumed_total") == 0, "a call of another store goes on")
     check("another store" in other.log(), "the log says nothing of it")
-    # The caller's number is replaced by another number of the same length.
+    # The probe replaces the caller's number by another number of the same length.
     for file in names:
         with open(os.path.join(place, file), "r+b") as changed:
             raw = changed.read()
@@ -265,7 +267,7 @@ def made_calls(t):
 
 @probe("T28.2", "ringing-call-over-kill")
 def ringing(t):
-    """kill -9 while phones ring: their answers reach the caller, and the other phones are cancelled."""
+    """kill -9 while phones ring: the phone's answer reaches the caller, and the user's other phones are cancelled."""
     daemon = own_daemon(t, "ringing-over-kill").start()
     phone, name, password, token = sleeper(t)
     other = t.phone()
@@ -287,7 +289,7 @@ def ringing(t):
     answered(t, caller, request, phone, invite)
     check(other.request("CANCEL", request.call_id), "the other phone rings on after the answer")
     other.respond(elsewhere, 487, tag="o")
-    # The ACK is lost. The daemon is killed when it would forget an answer that was acknowledged.
+    # The ACK is lost, and the daemon is killed at the time at which it would forget an acknowledged answer.
     restarted(daemon, after=6)
     caller.repeats.clear()
     phone.respond(invite, 200, tag="p")
@@ -372,7 +374,8 @@ def streams(t):
 
 @probe("T28.3", "caller-over-tls-and-kill", alone=True)
 def secure_caller(t):
-    """A PBX called over TLS and opens no new connection. The daemon connects to it, if the PBX proves the name in its Via."""
+    """A PBX called over TLS and opens no new connection. The daemon connects to the PBX if the PBX's certificate has the host
+    name in its Via."""
     for whose, name_of, hears in (("its own", "IP:{}", True), ("another's", "DNS:pbx.example.net", False)):
         daemon = t.daemon = t.own(EdgeDaemon("tls-caller-" + fresh("d"), t.suite, {}))
         daemon.start()
@@ -388,7 +391,7 @@ def secure_caller(t):
 
 @probe("T28.3", "phone-moves-over-kill")
 def moves(t):
-    """A phone that rings over TCP loses its connection by kill -9. It registers again and rings there."""
+    """A phone that rings over TCP loses its connection by kill -9. The phone registers again, and rings on the new connection."""
     daemon = own_daemon(t, "moves-over-kill").start()
     phone = t.stream()
     phone, name, password, token = sleeper(t, phone)

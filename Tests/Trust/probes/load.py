@@ -15,10 +15,11 @@ from .wake import pushed
 
 
 class Backlog:
-    """The bytes that wait in the kernel's buffer of the daemon's UDP socket. A full buffer drops all packets, so the load must
-    leave room: otherwise the daemon cannot prefer any request."""
+    """The bytes that wait in the kernel's buffer of the daemon's UDP socket. A full socket buffer drops all packets, so the load
+    must leave room in the buffer: otherwise the daemon cannot prefer any request."""
 
-    # More bytes than the daemon reads in one turn, and fewer than the smallest buffer holds. For one REGISTER, the kernel
+    # This number of bytes is more than the daemon reads in one turn, and less than the smallest buffer holds. For one REGISTER,
+    # the kernel
     # counts more than a thousand bytes.
     SOME, MOST = 48 << 10, 96 << 10
 
@@ -27,7 +28,7 @@ class Backlog:
 
     def waiting(self):
         with open("/proc/net/udp") as file:
-            # The socket that reserves the port is in this table too.
+            # The table also has the socket that reserves the port.
             rows = [line.split() for line in file if line.split()[1].endswith(self.place)]
         return max((int(row[4].split(":")[1], 16) for row in rows), default=0)
 
@@ -36,7 +37,7 @@ class Backlog:
 
 
 class Flood:
-    """REGISTERs for unknown users, and their answers. One thread sends them as fast as the buffer has room."""
+    """REGISTERs for unknown users, and their answers. One thread sends the REGISTERs as fast as the buffer has room."""
 
     def __init__(self, target, host):
         self.target = target
@@ -93,8 +94,9 @@ class Flood:
 
 @probe("T30.1", "calls-before-registers", alone=True)
 def calls_first(t):
-    """Everything that a daemon reads has waited for twice limits.queueing (20 ms): the daemon is stopped until that much waits,
-    so the speed of the machine does not matter. The waiting packets are REGISTERs of unknown users."""
+    """All packets that the daemon reads have waited for twice limits.queueing (20 ms), because the probe stops the daemon until
+    enough packets wait. The result therefore does not depend on the speed of the machine. The waiting packets are REGISTERs of
+    unknown users."""
     t.needs("limits.queueing")
     daemon = own_daemon(t, "crowded", auth="off", limits={"queueing": "20ms", "registers-per-source": 0}, call={"ring-timeout": "90s"}, log={"level": "info"}).start()
     phone, name, password, token = registered_now(t)
@@ -120,7 +122,7 @@ def calls_first(t):
             for flood in floods:
                 flood.may_send.clear()
             time.sleep(0.04)
-            # All packets that the daemon reads now have waited that long, except for packets of phones and callers.
+            # Except for packets of phones and callers, all packets that the daemon reads now have waited longer than limits.queueing.
             daemon.process.send_signal(signal.SIGCONT)
             until(lambda: backlog.waiting() < backlog.SOME // 16, 0.1)
 
@@ -132,14 +134,14 @@ def calls_first(t):
         until(lambda: sum(flood.refused for flood in floods) >= 300, 60)
         refused = sum(flood.refused for flood in floods)
         check(refused >= 300, f"after 60 s {refused} REGISTERs were refused, {sum(f.others for f in floods)} served")
-        # Most REGISTERs of known users are not served either.
+        # The daemon also refuses most REGISTERs of known users.
         refresh = None
         while (refresh is None or refresh.status != 503) and time.monotonic() < limit:
             bystander = t.random.choice(bystanders)
             refresh = bystander[0].register(*bystander[1:3], params=pushed(bystander[3]), timeout=3)
         check(refresh and refresh.status == 503, f"control: a phone that no call waits for got {refresh}")
-        # In the meantime, the phone wakes up. Its packets may be dropped before the daemon reads them, so the phone repeats
-        # them.
+        # While the call waits, the phone wakes up. The kernel may drop the phone's packets before the daemon reads them, so the
+        # phone repeats its packets.
         answer = phone.register(name, password, params=pushed(token), timeout=30)
         check(answer and answer.status == 200, f"the REGISTER of the phone that a call waits for got {answer}")
         invite = phone.request("INVITE", timeout=30)
@@ -198,7 +200,7 @@ def descriptors(t):
         except OSError:
             pass
         crowd.append(one)
-    # When the daemon is idle, it has handled all connections. A daemon in an endless loop never becomes idle.
+    # An idle daemon has handled all connections, and a daemon in an endless loop never becomes idle.
     for _ in range(20):
         work = daemon.work()
         time.sleep(2)
@@ -247,8 +249,8 @@ def memory(t):
 
 @probe("T30.4", "provider-away")
 def provider_away(t):
-    """The provider's server stops for a while. A call waits as long as usual and becomes a missed call, which is reported
-    later."""
+    """The imitated push provider's server stops for a while. A call waits as long as usual and becomes a missed call, which is
+    reported later."""
     port = t.suite.free_port()
     daemon = own_daemon(t, "lonely", call={"ring-timeout": "5s"},
                         push={"fcm": {"endpoint": f"http://127.0.0.1:{port}"}}).start()
@@ -288,7 +290,7 @@ def provider_away(t):
 
 
 class Bridge:
-    """Listens on a port and forwards the bytes."""
+    """A TCP relay: listens on a port and forwards the bytes."""
 
     def __init__(self, port, target):
         self.listener = socket.create_server(("127.0.0.1", port))
@@ -320,7 +322,7 @@ class Bridge:
 
 @probe("T30.5", "names-nobody-knows")
 def names(t):
-    """The PBX has a name that no name server answers for. Calls to it fail, and calls from it work."""
+    """The PBX has a name that no name server answers for. Calls to the PBX fail, and calls from the PBX work."""
     daemon = own_daemon(t, "nameless", auth="off", upstream="sip:pbx.sippushd-probe.invalid").start()
     phone = t.phone()
     name, _ = t.registered(phone)
@@ -339,7 +341,7 @@ def names(t):
 
 
 class NameServer:
-    """A name server for one daemon. It receives all questions, and does not answer until it is told to."""
+    """A name server for one daemon. The name server receives all questions, and answers only after the probe permits it."""
 
     def __init__(self, host, folder):
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -366,7 +368,7 @@ class NameServer:
                 self.socket.sendto(self.answer(raw), source)
 
     def answer(self, raw):
-        """The answer to a question, with the address if the question asks for one (RFC 1035 section 4.1)."""
+        """The answer to a DNS query, with the address if the query asks for an address (RFC 1035 section 4.1)."""
         end = raw.index(b"\0", 12) + 5
         is_address = raw[end - 4:end - 2] == b"\0\1"
         records = b"\xc0\x0c\0\1\0\1\0\0\0\x3c\0\4" + socket.inet_aton(self.address) if is_address else b""

@@ -25,7 +25,8 @@ def given_up(t, name, token, count=1):
 
 @probe("T31.1", "list-beside-a-late-invite", "narrow")
 def list_beside(t):
-    """With push.fcm.after-end invite-cancel and the payload of ECSS-10, the phone also gets the list of missed calls, because rule R22 has no exception for this case."""
+    """With push.fcm.after-end invite-cancel and the payload of ECSS-10, the phone also gets the list of missed calls, because
+    rule R22 has no exception for this case."""
     t.needs("push.fcm.after-end", "missed-calls.after-late-invite")
     for answers in (False, True):
         old, name, password, token = sleeper(t)
@@ -44,7 +45,7 @@ def list_beside(t):
         check(t.suite.provider.wait(token, 2, 3), f"no list of missed calls beside the late INVITE; the phone {'answers' if answers else 'ignores'} it")
         lists = [push["data"]["calls"] for push in t.suite.provider.of(token) if push.get("data", {}).get("type") == "missed_calls"]
         check(len(lists) == 1 and len(lists[0]) == 1, f"the lists were {lists}")
-        # The provider has accepted the list, so the call is not reported again.
+        # The provider has accepted the list of missed calls, so the daemon does not report the call again.
         again = t.phone()
         answer = again.register(name, password, params=pushed(token))
         check(answer and answer.status == 200, f"control: {answer}")

@@ -1,4 +1,4 @@
-"""T28.6: thousands of calls that wait at the same time."""
+"""Probes of rule T28.6: thousands of calls wait at the same time."""
 
 import base64
 import collections
@@ -83,8 +83,8 @@ class Multitude:
         return (call_id, "REGISTER"), lambda: self.phones.send(raw, host, self.target)
 
     def invitation(self, user):
-        """All INVITEs differ. Some have lines in common with others, some have none, some are short, and some have several
-        kilobytes."""
+        """Makes INVITEs that all differ. Some INVITEs have lines in common with others and some have none; some are short, and
+        some have several kilobytes."""
         call_id = fresh("crowd")
         kind = self.random.randrange(4)
         if kind == 0:
@@ -180,7 +180,7 @@ class Multitude:
 
 @probe("T28.6", "thousands-wait-over-kill", alone=True)
 def thousands(t):
-    """Thousands of calls wait. Some end, some are answered, and the daemon is killed. Then the phones of the other calls
+    """Thousands of calls wait. Some end, some are answered, and the daemon is killed. Then the phones of the remaining calls
     register."""
     seed = t.random.getrandbits(32)
     daemon = own_daemon(t, "multitude", auth="off", call={"ring-timeout": "90s"}, log={"level": "notice"}).start()

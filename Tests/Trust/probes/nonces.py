@@ -9,7 +9,7 @@ from suite import check, probe
 from .store import own_daemon
 from .wake import call, pushed
 
-# The daemons of these probes have this lifetime of nonces. A nonce that is older is valid only for its contact.
+# The lifetime of nonces in the daemons of the probes for T39. An older nonce is valid only for its contact.
 LIFETIME = 5.0
 
 
@@ -93,7 +93,8 @@ def replayed(t):
 
 @probe("T39.2", "kept-nonce-of-two-contacts", "narrow")
 def two_contacts(t):
-    """Two contacts of a user keep one nonce. Somebody uses the credentials of one contact for the other."""
+    """Two contacts of a user keep one nonce. Somebody uses the digest credentials of one contact for the user's second
+    contact."""
     waker = Waker(t, waits=False)
     second, other = t.stream(waker.host), fresh("token")
     answer = waker.register(second, 2, token=other)
@@ -116,7 +117,8 @@ def two_contacts(t):
 
 @probe("T39.2", "kept-nonce-after-kill")
 def killed(t):
-    """After kill -9 directly after the 200, the daemon accepts no earlier credentials again, and the phone can continue with the next count."""
+    """After kill -9 directly after the 200, the daemon accepts no earlier credentials again, and the phone can continue with the
+    next count."""
     daemon = own_daemon(t, "nonces", digest={"nonce-lifetime": "5s"}).start()
     waker = Waker(t)
     seen = []
@@ -145,7 +147,7 @@ def killed(t):
 
 @probe("T39.3", "kept-nonce-of-two-phones", "narrow")
 def two_phones(t):
-    """Two phones of one user use one nonce. It stays good for the phone whose contact keeps it."""
+    """Two phones of one user use one nonce, which stays valid for the phone whose contact keeps the nonce."""
     waker = Waker(t)
     refused(waker.register(t.stream(), 2, token=fresh("second")), "another phone of the user with this nonce")
     other = Waker(t)
@@ -160,7 +162,8 @@ def two_phones(t):
 
 @probe("T39.4", "kept-nonce-over-udp", "narrow")
 def over_udp(t):
-    """The source of a datagram may be forged. Over UDP, only a known address may use the nonce again."""
+    """The source of a datagram may be forged. Over UDP, the phone may use its nonce again only from an address that the daemon
+    knows."""
     waker = Waker(t, t.phone())
     stranger = t.phone()
     sent = len(waker.text(stranger, 2).bytes())
@@ -214,7 +217,7 @@ def ends(t):
 
 @probe("T39.7", "nonce-in-the-push")
 def in_the_push(t):
-    """The nonce in a push lets nobody register without the password, and nobody twice."""
+    """Nobody can register by the nonce of a push without the password, or twice with one nonce count."""
     own_daemon(t, "pushed-nonce", digest={"nonce-lifetime": "5s"}, push={"fcm": {"payload": "ecss10.extended"}}).start()
     waker = Waker(t)
     caller, request = call(t, waker.name)

@@ -22,7 +22,8 @@ def own_daemon(t, name, settings, pbx_host=None):
 
 
 def called(t, phone, user, body=b"", to="700", method="INVITE"):
-    """Sends a call, or another request, from a phone that shows its password. Returns the request that should reach the PBX."""
+    """Sends a call, or another request, from a phone that authenticates by its password. Returns the request that should reach
+    the PBX."""
     name, password = user
     request = phone.make(method, f"sip:{to}@example.net", name, body=body)
     answer = phone.exchange(request)
@@ -51,7 +52,7 @@ def connected(agent, request):
 
 @probe("T33.1", "calls-leave-from-the-listener")
 def leaves_from_the_listener(t):
-    """A machine has several addresses, and SIP is configured for an address that the kernel would not choose."""
+    """The daemon's machine has several addresses, and SIP is configured for an address that the kernel would not choose."""
     daemon = own_daemon(t, "addresses", {}, "127.2.0.5")
     daemon.host = HERE
     other = t.suite.free_port()
@@ -200,7 +201,7 @@ def wait_for(truth, timeout, text):
 
 @probe("T33.4", "upstream-away")
 def upstream_away(t):
-    """The PBX stops without sending anything, and starts again later."""
+    """The PBX's program stops without closing messages, and starts again later."""
     t.needs("upstream-check.interval", "upstream-check.patience")
     daemon = own_daemon(t, "deserted", {"upstream-check": {"interval": "2s", "patience": "1s"}}, "127.2.0.9")
     pbx = daemon.start().pbx
@@ -213,7 +214,7 @@ def upstream_away(t):
     pbx.respond(got, 486, tag="p")
     ended(phone, request, [486])
     pbx.answers = False
-    # This call shows the daemon that the PBX has stopped.
+    # The call to the stopped PBX shows the daemon that the PBX does not answer.
     request = called(t, phone, user)
     begin = time.monotonic()
     check(pbx.request("INVITE", request.call_id), "control: no INVITE when the PBX has just gone")
@@ -261,7 +262,7 @@ def outgoing_calls_are_told(t):
     check(phone.take(lambda m: m.status == 180 and m.call_id == request.call_id, 3), "control: it does not ring")
     said = daemon.command("explain", number).stdout
     check("not finished yet" in said and "ringing began" in said, f"an active call is not explained: {said}")
-    # The call continues after a crash, and has one record.
+    # The call continues after a crash, and has one timeline record.
     daemon.kill()
     daemon.launch()
     got = pbx.request("INVITE", request.call_id, 0.9) or got
@@ -277,7 +278,8 @@ def outgoing_calls_are_told(t):
 
 @probe("T33.6", "advertise-is-tried")
 def advertise_is_tried(t):
-    """The daemon warns of a name in `advertise` that has no address or leads elsewhere, and accepts a name that leads to the daemon."""
+    """The daemon warns of a name in `advertise` that has no address or leads elsewhere, and accepts a name that leads to the
+    daemon."""
     lost = own_daemon(t, "nowhere", {"advertise": "nowhere.invalid"}, "127.2.0.11").start()
     wait_for(lambda: "the daemon cannot resolve the host name in the setting advertise" in lost.log(), 15, "the log does not say that advertise leads nowhere")
     found = own_daemon(t, "somewhere", {"advertise": "localhost"}, "127.2.0.12").start()

@@ -27,8 +27,8 @@ class Crowd:
 
     Each fourth phone sleeps, and registers a second after each call for it. All phones answer at once, and repeat the answer
     until their caller has received it (RFC 3261 section 13.3.1.4); the ACK is not sent here. A call ends when its caller has a
-    final response. If none comes within 40 s, the call has no end. A caller whose connection ends repeats its request on
-    another one."""
+    final response; without a final response within 40 s, the call counts as a call without an end. A caller whose connection ends
+    repeats its request on another connection."""
 
     def __init__(self, target, awake, asleep):
         self.target, self.awake, self.asleep = target, awake, asleep
@@ -42,7 +42,7 @@ class Crowd:
         self.calls, self.ends = {}, collections.Counter()
         self.refused, self.connections, self.begun = 0, 0, 0
         self.times = []
-        # The history of each open call and of each call without an end, also by user.
+        # The history of each open call and of each call without a final response, also by user.
         self.stories, self.users, self.unfinished = collections.defaultdict(list), {}, []
 
     def tell(self, call_id, line):
@@ -162,7 +162,9 @@ class Crowd:
             self.selector.unregister(stream)
             stream.close()
             if call and not call["final"]:
-                # The connection has ended with the daemon. A PBX connects again, and repeats the same transaction.
+                # The connection has ended together with the daemon's process. Like a PBX, the caller connects again, and repeats
+                # the same
+                # transaction.
                 self.again(call_id, call)
             return
         for part in raw.split(b"SIP/2.0 ")[1:]:
@@ -198,7 +200,7 @@ class Crowd:
         self.say(message.call_id, ("\r\n".join(lines) + "\r\nContent-Length: 0\r\n\r\n").encode(), source, phone, 0.5)
 
     def say(self, call_id, raw, source, phone, wait):
-        """Sends a 200, and repeats it until it has been received."""
+        """Sends a 200, and repeats the 200 until the caller has received it."""
         try:
             phone.sendto(raw, source)
         except OSError:
@@ -224,7 +226,7 @@ class Crowd:
             self.over(message.call_id, call, message.status)
 
     def acknowledge(self, call, message):
-        """Stops the repetitions of an answered call. Its ACK is not sent here."""
+        """Stops the repetitions of an answered call. This test sends no ACK for an answered call."""
         if message.status >= 300 and call["stream"] is None:
             text = call["raw"].decode().split("\r\n")
             lines = [text[0].replace("INVITE", "ACK", 1)]

@@ -68,7 +68,7 @@ def handed(t):
     check(t.suite.provider.wait(token), "control: a call after the restart")
     caller.send(caller.cancel(request))
     daemon.stop()
-    # One socket is not in the settings, and one is for both address families.
+    # The manager passes a socket that the settings do not name, or a socket for both address families.
     extra = manager.open(socket.SOCK_STREAM, ("127.0.0.1", 0), "stray")
     place = "%s:%s" % extra.getsockname()
     try:
@@ -109,7 +109,8 @@ def kept(t):
 
 
 def thread_of_loop(process):
-    """The thread that runs the daemon's loop. It has the program's name, and is not the first thread."""
+    """The thread that runs the daemon's loop. Finds the thread by the program's name; the first thread of the process is another
+    thread with this name."""
     for task in os.listdir(f"/proc/{process}/task"):
         with open(f"/proc/{process}/task/{task}/comm") as file:
             if file.read().strip() == "sippushd" and int(task) != process:
@@ -119,8 +120,8 @@ def thread_of_loop(process):
 
 @probe("T29.3", "watchdog")
 def watchdog(t):
-    """WatchdogSec=2: the loop sends notifications while it serves. It sends none while its thread hangs, even if all other
-    threads run."""
+    """With WatchdogSec=2, the event loop notifies systemd while it serves. While the loop's thread hangs, the daemon notifies
+    nobody, even if all other threads run."""
     daemon, manager = managed(t, "watched", watchdog=2.0)
     begin = time.monotonic()
     daemon.start()
@@ -193,8 +194,7 @@ def drain(t):
 
 @probe("T29.4", "drain-on-sigterm")
 def drain_on_sigterm(t):
-    """shutdown.drain-time is 15 s: open calls get this time, a second SIGTERM ends it, and without calls the daemon ends
-    immediately."""
+    """shutdown.drain-time is 15 s: after SIGTERM the daemon waits so long for open calls. A second SIGTERM ends the daemon, and without calls the daemon ends immediately."""
     t.needs("shutdown.drain-time")
     daemon = own_daemon(t, "terminated", shutdown={"drain-time": "15s"}, call={"ring-timeout": "20s"}).start()
 

@@ -54,7 +54,7 @@ def pushes(t):
 
 @probe("T32.2", "held-calls-of-one-caller", "shares")
 def held(t):
-    """A user may have 32 waiting calls here. Two accounts try to use all of them, and the PBX's calls still get through."""
+    """In this daemon, a user may have 32 waiting calls. Two accounts try to use all 32, and the PBX's calls still get through."""
     phone, target, _, token = sleeper(t)
     own = []
     for count in (40, 40):
@@ -118,7 +118,7 @@ def bye(t):
     time.sleep(0.5)
     statuses = [m.start for m in caller.history if m.status and m.status >= 300]
     check(not statuses, f"the other call's requests got {statuses}")
-    # The first call can be ended too, although its side has used up its share.
+    # A sender that has used up its share can still end its first call by BYE.
     own = greedy[2].make("BYE")
     greedy[0].send(own)
     back = t.stream()
@@ -160,7 +160,8 @@ def missed(t):
 
 @probe("T32.5", "records-of-others")
 def records(t):
-    """One source makes 600 calls to unknown users, and 400 records are kept. The record of a call to a phone stays."""
+    """One source makes 600 calls to unknown users, and the daemon stores only 400 records of them. The record of a call to a
+    phone must stay."""
     daemon = own_daemon(t, "recorder", push={"timeline": {"max-records": 400}})
     daemon.start()
     _, target, _, token = sleeper(t)
@@ -188,7 +189,7 @@ def registers(t):
     t.needs("limits.registers-per-source")
     flood, host = t.phone(), None
     host = flood.host
-    # The phone was asked for its password earlier, and now shows it.
+    # The daemon has challenged the phone earlier, and the phone now sends its credentials.
     proved = t.phone(host)
     name, password = t.daemon.user()
     first = proved.make("REGISTER", "sip:example.net", name, to=f"sip:{name}@example.net", contact=f"<sip:{name}@{proved.local()}>")
@@ -245,7 +246,7 @@ def handshakes(t):
     other = shaken(t.address())
     check(other, "another address is refused")
     other.close()
-    # A client that shows a password each time may connect more often.
+    # A client that authenticates by a password on each connection may connect more often.
     host, proved = t.address(), 0
     name, password = t.daemon.user()
     for _ in range(18):
@@ -263,7 +264,8 @@ def handshakes(t):
 
 @probe("T25.7", "message-with-anothers-names", "shares")
 def names(t):
-    """Two accounts send MESSAGEs with the same Call-ID, From tag, CSeq and branch. Both MESSAGEs are delivered."""
+    """Two accounts send MESSAGEs with the same Call-ID, From tag, CSeq and branch. The daemon delivers the MESSAGEs of both
+    senders."""
     phone, target, password, token = sleeper(t)
     call_id, tag, branch, sent = fresh("same"), fresh("tag"), fresh("z9hG4bK"), []
     for words in (b"first", b"second"):

@@ -23,7 +23,7 @@ def quiet(t, name, **settings):
 
 
 def line_with(daemon, *words, timeout=8.0):
-    """The first line that contains all of these words."""
+    """Returns the first log line that contains all of the given words."""
     limit = time.monotonic() + patience(timeout)
     while time.monotonic() < limit:
         for line in daemon.log().splitlines():
@@ -41,7 +41,7 @@ def wait_until(truth, timeout=8.0):
 
 
 def explained(daemon, name, *words, timeout=8.0):
-    """The output of explain for a name, once it contains all of these words."""
+    """Waits until the output of explain for a name contains all the given words or the time is over, and returns the output."""
     limit = time.monotonic() + patience(timeout)
     while True:
         answer = daemon.command("explain", name)
@@ -107,7 +107,7 @@ def each_refusal(t):
     first, request = call(t, name, caller=pbx)
     check(phone.request("INVITE", request.call_id), "control: the first call rings")
     refused(486, "callee-limit", name)
-    # Strangers are refused, each at an address of its own.
+    # The daemon refuses strangers, each of which has its own address.
     for status, edit in (
             (483, lambda request: request.set("Max-Forwards", "0")), (420, lambda request: request.add("Proxy-Require", "none")),
             (400, lambda request: request.set("CSeq", "1 BYE")), (400, lambda request: request.add("Call-ID", "another")),
@@ -140,8 +140,9 @@ def flood_of_refusals(t):
     for round in range(50):
         for stranger in strangers:
             stranger.send(stranger.make("INVITE", f"sip:{9000 + round}@example.net"))
-    # The daemon reports the strangers' refusals after three seconds without a password. Then their share of log lines is used
-    # up.
+    # The daemon reports the strangers' refusals after three seconds without a password. After these reports, the strangers' share
+    # of log
+    # lines is used up.
     check(wait_until(lambda: daemon.log().count("status=407") >= 5), f"control: {daemon.log().count('status=407')} lines")
     pbx = t.phone(trusted=True)
     caller, request = call(t, "nobody", caller=pbx)
@@ -189,7 +190,7 @@ def store_gone(t):
     check(not os.path.exists(path), "the refused start made a store")
     added = daemon.command("user", "add", "late@example.net", "--password-stdin", stdin="secret\n")
     check(added.returncode == 1 and not os.path.exists(path), f"user add made a store: {added}")
-    # After the store is put back, all data is there.
+    # When the store's file is back in its place, the daemon has all data again.
     for end in ("", "-wal", "-shm"):
         if os.path.exists(path + end + ".away"):
             os.rename(path + end + ".away", path + end)
@@ -222,7 +223,7 @@ def certificate_expires(t):
     check(line_with(daemon, "warning a certificate expires soon", cert), f"no warning at the start: {daemon.log()[-500:]}")
     left = daemon.metric("sippushd_certificate_expiry_timestamp_seconds", file=cert) - time.time()
     check(2 * 86400 < left < 4 * 86400, f"the gauge says {left} s from now")
-    # Each SIGHUP reports the problem again, for the current certificate.
+    # At each SIGHUP, the daemon reports the problem again, for the current certificate.
     renew(5)
     daemon.process.send_signal(signal.SIGHUP)
     check(wait_until(lambda: daemon.log().count("warning a certificate expires soon") == 2), f"no warning at SIGHUP: {daemon.log()[-500:]}")
@@ -240,7 +241,8 @@ def device_show(t):
     daemon = quiet(t, "showing").start()
     name, password = daemon.user()
     stream, token = t.stream(), fresh("token")
-    # The phone's User-Agent is long, and changes the reading direction. A control byte in it would be refused with 400.
+    # The phone's User-Agent is long, and changes the reading direction. The daemon would refuse a control byte in the User-Agent
+    # with 400.
     agent = "Probe/1.0 (\u202eder) "
 
     def register(cseq, said):
@@ -286,7 +288,7 @@ def device_show(t):
     caller.send(caller.cancel(request))
     text = shown("accepted")
     check("accepted" in text and "fcm" in text, f"the app and the last push: {text}")
-    # The app was updated. Its REGISTER changes nothing else, so the new User-Agent is written later.
+    # The app was updated. The app's REGISTER changes only the User-Agent, so the daemon writes the new User-Agent later.
     stream = t.stream()
     register(11, "Probe/2.0")
     register(21, "Probe/2.1")
@@ -322,7 +324,7 @@ def audit(t):
     check(removed.returncode == 0, f"control: {removed}")
     line = line_with(daemon, "an API request made a change", "method=DELETE", f"object={name}@example.net", f"control socket, uid {os.getuid()}")
     check(line, f"a user who was removed: {daemon.log()[-500:]}")
-    # The following commands change no user.
+    # None of these commands changes a user.
     copy = os.path.join(daemon.folder, "copy.db")
     for command, route, words in (
         (("backup", copy), "/v1/backup", copy), (("message", "remove", "7"), "/v1/messages", "message 7"),
@@ -490,8 +492,8 @@ class FaultyProxy:
 
 @probe("T35.10", "faulty-proxy-is-blamed")
 def faulty_proxy(t):
-    """If a proxy refuses or does not answer, the circuit breaker of its provider opens. The log blames the proxy, not the
-    provider."""
+    """If a proxy refuses or does not answer, the circuit breaker of its provider opens. The log names the HTTP proxy as the
+    cause, not the push provider."""
     for behaviour, words in (("502", "cannot reach this server (502)"), ("hangs", "does not answer in time"),
                              ("407", "refuses our login (407)")):
         proxy = t.own(FaultyProxy())
@@ -508,7 +510,7 @@ def faulty_proxy(t):
                 answer = phone.register(name, password, params=f";pn-provider=fcm;pn-param=p;pn-prid={fresh('token')}", expires=60)
                 check(answer and answer.status == 200, f"control: REGISTER got {answer}")
                 call(t, name, caller=pbx)
-                # Failures at the same time count as one failure.
+                # Simultaneous failures of requests count as one failure.
                 time.sleep(0.25)
 
         wake(7)

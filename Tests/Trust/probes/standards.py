@@ -104,7 +104,7 @@ def large(t):
     check(answer and answer.status == 486, f"the phone got {answer}")
     phone.send(phone.ack_failure(again, answer))
     check(not pbx.take(lambda m: m.call_id == request.call_id, 0.2), "the large INVITE came as a datagram as well")
-    # The dialog was made over UDP.
+    # The dialog of this call began over UDP.
     phone, _, of_phone, of_pbx = outgoing(t)
     update = of_phone.make("INVITE", body=LARGE)
     phone.send(update)
@@ -215,7 +215,7 @@ def offered(t):
 
 @probe("T23.6", "sha-512-256")
 def longest_hash(t):
-    """digest.algorithms names SHA-512-256 first. The users were added after that, so each user has this hash."""
+    """digest.algorithms names SHA-512-256 first. The users were added with this setting, so each user has this hash."""
     daemon = t.daemon = Daemon("sha512", t.suite, {"digest": {"algorithms": "[SHA-512-256, SHA-256, MD5]"}})
     t.suite.daemons["sha512"] = daemon
     daemon.start()

@@ -28,7 +28,7 @@ def own_daemon(t, name, pbx=None, **settings):
 
 
 def registered_now(t):
-    """A phone with a token whose REGISTER was just acknowledged."""
+    """Makes a phone with a token, whose REGISTER has just got 200."""
     phone, token = t.phone(), fresh("token")
     name, password = t.registered(phone, params=pushed(token))
     return phone, name, password, token
@@ -36,8 +36,7 @@ def registered_now(t):
 
 @probe("T21.1", "foreign-open")
 def foreign(t):
-    """sqlite3, Python or a backup opens and closes the store's file while the daemon runs. Then the daemon is killed (kill
-    -9)."""
+    """sqlite3, Python or a backup opens and closes the store's file while the daemon runs. After that, the daemon is killed (kill -9)."""
     daemon = own_daemon(t, "foreign").start()
     path = daemon.settings()["store"]
     registered_now(t)
@@ -64,7 +63,7 @@ def foreign(t):
 
 @probe("T21.1", "acknowledged-is-kept")
 def acknowledged(t):
-    """kill -9 during a flood of REGISTERs: each phone that got its 200 is known afterwards."""
+    """kill -9 during a flood of REGISTERs: the next run of the daemon knows each phone that got its 200."""
     daemon = own_daemon(t, "killed").start()
     users = [daemon.user() for _ in range(60)]
     kept, stop = [], threading.Event()
@@ -114,7 +113,7 @@ def missed(t):
             check(t.suite.provider.wait(token), "control: no push")
 
     def counted(contacts):
-        """The number of these contacts, and of their calls, that the daemon knows."""
+        """The numbers of the given contacts, and of their calls, that the daemon knows."""
         lists = [[json.loads(daemon.admin("GET", f"/v1/users/{name}@example.net/{what}")[1]) for _, name, _, _ in contacts]
                  for what in ("devices", "bucket")]
         return tuple(sum(1 for one in some if len(one) == 1) for some in lists)
@@ -283,7 +282,7 @@ def restart(t):
     got = works(of_phone, daemon.pbx, "INVITE")
     check(got, "after kill -9 and a restart a phone's re-INVITE does not pass")
     check(works(of_phone, daemon.pbx, "BYE"), "after kill -9 and a restart a phone cannot end its call")
-    # Another store has another key, so a token from that store is not accepted.
+    # A store with another key does not accept the token of the first store.
     daemon.kill()
     path = daemon.settings()["store"]
     # Without the lock file, a missing store is not reported (T35.3).
@@ -349,8 +348,8 @@ def terminals(t):
 
 @probe("T18", "no-secret-in-any-log", alone=True)
 def secrets(t):
-    """All daemons of this run logged at level debug. All of them got passwords, tokens and keys that must not appear in the
-    log."""
+    """All daemons of this run logged at level debug. The daemons of this run got passwords, tokens and keys that must not appear
+    in the log."""
     planted = {"a password": r"pw-PLANTED-\w+", "a provider's key": PUSHES, "an API key": r"spd_[A-Za-z0-9_-]{20,}",
                "a digest response": r"response=\"?[0-9a-f]{32}", "a push token": None}
     # The provider repeats this token in its refusal.
@@ -380,7 +379,7 @@ def secrets(t):
 
 
 class FaultyDisk:
-    """Lets one system call fail once: the `place`th of its kind after the start of the program."""
+    """Lets one system call fail once: the call with the number `place` of its kind after the start of the program."""
 
     def __init__(self, call, place):
         self.before = ["strace", "-D", "-f", "-qq", "-o", "/dev/null", "-e", f"trace={call}", "-e",
@@ -434,7 +433,8 @@ def disk_errors(t):
 
 @probe("T18.3", "killed-export-leaves-nothing")
 def killed_export(t):
-    """An export with hashes is killed in the middle. It leaves no file, because its file had no name until then."""
+    """An export with hashes is killed in the middle. The killed export leaves no file, because the file of an incomplete export
+    has no name."""
     folder = os.path.join(t.suite.folder, "killed-export")
     os.makedirs(folder, mode=0o700)
     config, control = os.path.join(folder, "sippushd.yaml"), os.path.join(folder, "control.sock")
@@ -448,7 +448,7 @@ def killed_export(t):
     page = json.dumps({"users": users}).replace("PLANTED0", "0123abcd").encode()
 
     def serve():
-        """An imitated daemon that gives the first page of users, and never the second."""
+        """An imitated daemon that returns the first page of users, and never the second."""
         pages = 0
         while True:
             connection, _ = listener.accept()

@@ -21,7 +21,7 @@ def first_request(t):
     times = {}
 
     def one(what, drip):
-        # This time is taken before the daemon accepts the connection, so the measured time is never too short.
+        # The probe reads the clock before the daemon accepts the connection, so the measured time is never too short.
         begin = time.monotonic()
         stream = t.stream()
         number = 0
@@ -89,7 +89,7 @@ def per_source(t):
     check(count >= 32, f"control: only {count} connections stand")
     other = t.stream()
     check(other.exchange(other.make("OPTIONS", "sip:example.net")), "another source is shut out")
-    # Connections that have proved a password do not count.
+    # Connections with a right password do not count.
     crowded = t.address()
     proved = []
     for _ in range(70):
@@ -120,7 +120,7 @@ def gives_way(t):
 
 @probe("T17.3", "connections-per-account", "narrow", alone=True)
 def per_account(t):
-    """limits.connections is 60, and one account may prove 32 of them. limits.authentication is 4 s."""
+    """limits.connections is 60, and one account's password may authenticate 32 connections. limits.authentication is 4 s."""
     name, password = t.daemon.user()
     streams = []
     for _ in range(40):
@@ -146,7 +146,7 @@ def per_account(t):
 
 
 def burst(agent, count):
-    """Sends OPTIONS requests one after the other. Returns the milliseconds that each of them took."""
+    """Sends OPTIONS requests one after the other, and returns the duration of each OPTIONS in milliseconds."""
     times = []
     for _ in range(count):
         request = agent.make("OPTIONS", "sip:example.net")
@@ -214,7 +214,7 @@ def half_messages(t):
     time.sleep(0.3)
     before, address_space = t.daemon.memory(), t.daemon.memory("VmData")
     sockets = []
-    # From each source come fewer connections than its limit allows.
+    # Each source opens fewer connections than its limit allows.
     hosts = [t.address() for _ in range(12)]
     for number in range(count):
         connection = socket.socket()
@@ -250,7 +250,7 @@ def busy(t):
         time.sleep(0.05)
     check(len(stream.history) == 2000, f"of 2,000 pipelined requests {len(stream.history)} were answered, "
                                        f"the connection is {'closed' if stream.closed else 'open'}")
-    # This client reads only after a while.
+    # This client begins to read only after some seconds.
     slow = t.stream(trusted=True, read=False)
     raw, calls = pipeline(slow, 2000)
     threading.Thread(target=slow.send, args=(raw,), daemon=True).start()

@@ -12,7 +12,7 @@ A, B = "a.example", "b.example"
 
 
 class Tenancy:
-    """A daemon with two tenants, whose PBXs have addresses of their own and ask in one realm."""
+    """A daemon with two tenants, whose PBXs have different addresses and one realm."""
 
     def __init__(self, t, name, hosts, upstreams=True, limits=None):
         t.needs("tenants")
@@ -25,7 +25,7 @@ class Tenancy:
             if upstreams:
                 groups[domain]["upstream"] = f"sip:{pbx.host}:{pbx.port}"
         groups[A].update(limits or {})
-        # Held calls outlast the probe, also on a busy machine.
+        # The ring timeout is longer than the probe takes, even on a busy machine.
         self.daemon.values = {"call": {"ring-timeout": "120s"}, "domains": f"[example.net, {A}, {B}]", "trusted": "[127.2.9.0/24]", "tenants": groups}
         t.daemon = t.suite.daemons[name] = self.daemon
         self.daemon.start()
@@ -88,7 +88,7 @@ def own_accounts(t):
 
 @probe("T41.2", "peers-of-other-tenants")
 def peers_of_other_tenants(t):
-    """The PBX of one company calls, cancels and ends calls of another."""
+    """The PBX of one company tries to call users of another company, and to cancel and end calls of the other company."""
     scene = Tenancy(t, "tenant-peers", ("127.2.0.53", "127.2.0.54"))
     tokens = {domain: fresh("token") for domain in (A, B)}
     phones = {domain: scene.phone(domain, "100", scene.user(domain, "100"), tokens[domain]) for domain in (A, B)}
@@ -106,7 +106,7 @@ def peers_of_other_tenants(t):
     call = scene.call(scene.pbx[B], B, "100", here)
     check(t.suite.provider.wait(tokens[B]), "control: a call of B's PBX to the daemon's address sends no push")
     check(not t.suite.provider.of(tokens[A]), "the call to the daemon's address went to another tenant")
-    # A's PBX knows the call, and cannot cancel it.
+    # The PBX of company A has seen the call of company B, and cannot cancel it.
     scene.pbx[A].send(scene.pbx[A].cancel(call))
     ended = scene.pbx[B].response(call.call_id, "INVITE", timeout=0.3)
     check(not ended, f"A's PBX cancelled a call of B: {ended}")
@@ -138,7 +138,7 @@ def tenants_over_a_kill(t):
 
 @probe("T41.3", "phones-of-other-tenants")
 def phones_of_other_tenants(t):
-    """A phone of one company dials the number of another."""
+    """A phone of one company calls a number of another company."""
     scene = Tenancy(t, "tenant-phones", ("127.2.0.55", "127.2.0.56"))
     password, token = scene.user(A, "100"), fresh("token")
     phone = scene.phone(A, "100", password)
@@ -165,7 +165,7 @@ def phones_of_other_tenants(t):
 
 @probe("T41.5", "tenants-have-own-limits")
 def own_limits(t):
-    """One company has more calls and contacts than it paid for."""
+    """One company makes more calls and contacts than the limits of its tenant allow."""
     scene = Tenancy(t, "tenant-limits", ("127.2.0.59", "127.2.0.60"), limits={"calls": 2, "contacts": 2})
     tokens = {(domain, name): fresh("token") for domain in (A, B) for name in ("100", "101")}
     for (domain, name), token in tokens.items():

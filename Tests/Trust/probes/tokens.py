@@ -24,7 +24,7 @@ def encoded(data):
 
 
 class Key:
-    """An RSA key of a login server, made with Debian's openssl."""
+    """The RSA key of a login server, which Debian's openssl created."""
 
     def __init__(self, folder, name):
         self.name, self.file = name, os.path.join(folder, name + "-key.pem")
@@ -50,7 +50,8 @@ class Key:
 
 
 class LoginServer:
-    """Publishes keys. `answer` returns status, body and further fields; or waits."""
+    """Publishes the keys of a login server over HTTP. The function `answer` returns status, body and further header fields, or
+    waits."""
 
     def __init__(self):
         server = self
@@ -87,7 +88,7 @@ class LoginServer:
 
 
 def with_login(t, name, limits=None, pbx=None):
-    """A daemon with TLS that accepts tokens of a login server."""
+    """Makes a daemon with TLS that accepts bearer tokens of a login server."""
     t.needs("bearer.issuers", "bearer.issuers.login.jwks-url")
     server = t.own(LoginServer())
     daemon = Daemon(name, t.suite, {}, pbx_host=pbx, edge=True)

@@ -18,14 +18,14 @@ from suite import Skipped, check, probe
 
 
 class Registrar(Phone):
-    """A PBX that registers users with the passwords of the daemon. Tests change how it answers."""
+    """A PBX that registers users with the passwords of the daemon. Tests change how the imitated PBX answers."""
 
     def __init__(self, host, port, target):
         super().__init__(host, target, port)
         self.grant, self.status, self.challenges, self.listed = 60, None, True, []
         # The contact of each user, and all REGISTERs with a contact, in the order in which they came.
         self.contacts, self.registers = {}, []
-        # The passwords that the PBX checks. The PBX takes any credentials of users who are not listed.
+        # The passwords that the PBX checks. For users who are not listed, the PBX accepts any credentials.
         self.passwords, self.wrong = {}, []
         self.answers = True
         usual = self.arrived
@@ -77,7 +77,7 @@ class Registrar(Phone):
         self.respond(request, 200, "OK", tag="pbx", fields=[("Contact", one) for one in self.listed + own])
 
     def contact(self, user, timeout=10.0):
-        """The contact of the user, after the user is registered."""
+        """The contact that the daemon has registered for the user at the PBX."""
         limit = time.monotonic() + patience(timeout)
         while time.monotonic() < limit:
             with self.lock:
@@ -87,7 +87,7 @@ class Registrar(Phone):
         return None
 
     def lacks(self, user, timeout=5.0):
-        """Whether the user's contact is gone, or goes in time."""
+        """Waits until the user's contact is gone, and returns whether it went in time."""
         return until(lambda: user not in self.contacts, timeout)
 
     def ends(self, user):
@@ -178,7 +178,8 @@ def wrong_passwords_stay_here(t):
 
 @probe("T38.2", "refused-password-is-tried-once")
 def refused_password_is_tried_once(t):
-    """If the PBX has another password, the daemon tries its password only once, because retries would lock the account at the PBX."""
+    """If the PBX has another password, the daemon tries its password only once, because retries would lock the account at the
+    PBX."""
     daemon, pbx = own_daemon(t, "refused", "127.2.0.32")
     pbx.status = 403
     phone, name, password, token = sleeper(t)
@@ -232,7 +233,7 @@ def token_is_for_its_pbx_alone(t):
 
 @probe("T38.4", "stranger-answers-for-the-pbx")
 def stranger_answers_for_the_pbx(t):
-    """Somebody sends answers to REGISTERs, with another source address or another branch."""
+    """An attacker sends responses to the daemon's REGISTERs, from another source address or with another branch."""
     daemon, pbx = own_daemon(t, "stranger", "127.2.0.34")
     pbx.answers = False
     _, name, _, _ = sleeper(t)
@@ -328,7 +329,7 @@ def phones_answer_the_pbx(t):
     answer = stranger.exchange(other)
     check(answer and answer.status == 407, f"another address with this From got {answer}")
     check(not pbx.request("INVITE", other.call_id, 0.5), "its call reached the PBX")
-    # The PBX has asked once. A call without a challenge must not make the daemon ask all phones.
+    # The PBX has asked phones for a password once. A call without a challenge must not make the daemon ask all phones.
     call_without_challenge(phone, pbx, name)
     later = phone.make("INVITE", "sip:702@example.net", name)
     phone.send(later)
@@ -360,12 +361,12 @@ def call_without_challenge(phone, pbx, name):
 
 @probe("T38.2", "password-changed-at-the-pbx")
 def password_changed(t):
-    """The operator of the PBX gives a user a new password. The old password must not be tried again and again."""
+    """The operator of the PBX gives a user a new password. The daemon must not try the old password again and again."""
     daemon, pbx = own_daemon(t, "changed", "127.2.0.47")
     pbx.grant = 20
     phone, name, password, token = sleeper(t)
     check(pbx.contact(name), "control: not registered")
-    # The daemon learns first that the PBX answers questions for contacts.
+    # First, the daemon learns that the PBX answers queries of contacts.
     check(until(lambda: any(not one.get("contact") for one in pbx.of(name)), 25), "control: no question for the contacts")
     time.sleep(patience(0.3))
     pbx.passwords[name] = new = fresh("pw-PLANTED-")
@@ -386,7 +387,8 @@ def password_changed(t):
 
 @probe("T38.6", "last-device-gone")
 def last_device_gone(t):
-    """Two devices and one signs out; the only push token dies; an operator removes the user."""
+    """Tests three ends of a registration: both of two devices sign out, one after the other; the only push token dies; an
+    operator removes the user."""
     daemon, pbx = own_daemon(t, "goodbyes", "127.2.0.48")
     one, name, password, token = sleeper(t)
     two, other = t.phone(), fresh("token")
@@ -506,7 +508,8 @@ def mwi_survives(t):
 
 @probe("T38.9", "registers-have-a-rate")
 def registers_have_a_rate(t):
-    """Many users at once, and an operator who orders all of them again: the PBX is not flooded, and called users come first."""
+    """Many users register at the same time, and an operator orders new registrations of all users. The daemon must not flood the
+    PBX, and must register called users first."""
     daemon, pbx = own_daemon(t, "rate", "127.2.0.51")
     daemon.stop()
     daemon.values["register-upstream"]["example.net"]["rate"] = 10
@@ -521,12 +524,15 @@ def registers_have_a_rate(t):
     for _ in range(3):
         done = daemon.command("upstream", "retry", "example.net")
         check(done.returncode == 0, f"control: {done.stderr}")
+    ordered = time.monotonic()
     check(until(lambda: len({one.get("to") for one in pbx.registers[before:]}) == len(users), 30), "not all users were registered again")
     again = pbx.registers[before:]
     # A REGISTER that asked the PBX for the contacts of one user may come in between.
     order = [re.search(r"sip:([^@]+)@", one.get("to")).group(1) for one in again if one.get("contact")]
     check(called in order[:2], f"the user who was called is at place {order.index(called)}")
-    check(max(order.count(name) for name in users) <= 3, "three orders made more than one registration of a user")
+    # On a busy machine, a user may be registered again before the last order comes. The last order is then a new order for the user.
+    early = {re.search(r"sip:([^@]+)@", one.get("to")).group(1) for one in again if one.time <= ordered}
+    check(all(order.count(name) <= 3 for name in users if name not in early), "three orders made more than one registration of a user")
     times = [one.time for one in pbx.registers]
     worst = max(sum(1 for other in times if begin <= other < begin + 1) for begin in times)
     check(worst <= 14, f"{worst} REGISTERs in one second")
@@ -572,7 +578,7 @@ def pbx_sends_the_call_back(t):
 
 @probe("T38.11", "next-server-of-the-pbx")
 def next_server(t):
-    """The first of two servers is silent, then answers 503, and comes back each time."""
+    """The first of two servers is silent, then answers 503, and works again after each fault."""
     if subprocess.run(UNSHARE + ["mount", "--bind", "/etc/hosts", "/etc/resolv.conf"], capture_output=True).returncode:
         raise Skipped("no file can be put in the place of /etc/resolv.conf here")
     t.needs("register-upstream")
@@ -588,7 +594,7 @@ def next_server(t):
     contact = first.contact(user)
     check(contact, "control: not registered at the preferred server")
     check(not second.of(user), "registered at both servers")
-    # The registration lasts for a minute, but the daemon need not wait for the refresh.
+    # The registration lasts for a minute, and the daemon moves the users before their next refresh.
     begin = time.monotonic()
     first.answers = False
     check(second.contact(user, 20) == contact, "the first server is silent, and the user is not registered at the second one")

@@ -1,4 +1,4 @@
-"""T37: users whose passwords are in a database, or behind an HTTP server."""
+"""Probes of the threat T37: users whose passwords are in a database, or behind an HTTP server."""
 
 import hashlib
 import hmac
@@ -18,7 +18,8 @@ SECRET = "hook-PLANTED"
 
 
 class Hook:
-    """An HTTP server that knows users. `answer` gets the question, and returns status, body and further fields; or waits."""
+    """An HTTP server that is a source of users. The function `answer` gets the question, and returns status, body and further
+    header fields, or waits."""
 
     def __init__(self):
         hook = self
@@ -71,7 +72,7 @@ class Hook:
 
 
 def with_hook(t, name):
-    """A daemon that asks a hook for users."""
+    """Makes a daemon whose source of users is an HTTP server (a hook)."""
     t.needs("users.order", "users.sources.pbx.url")
     hook = t.own(Hook())
     daemon = Daemon(name, t.suite, {})
@@ -231,7 +232,7 @@ def database_and_names(t):
         register(flood, f"flood{number}", "x")
     answer, _ = register(phone, name, password)
     check(answer and answer.status == 200, f"after a flood of names, the known user got {answer}")
-    # A removed user is gone at once with a new password, and a new one is there at once.
+    # A new user of the database can register at once.
     other, theirs = fresh("table"), fresh("pw-PLANTED-")
     base.execute("INSERT INTO subscriber VALUES (?, 'example.net', '', ?)", (other, theirs))
     base.commit()

@@ -1,4 +1,4 @@
-"""T10, T11, and calls to phones that sleep, wake up and move."""
+"""Probes of the threats T10 and T11, and of calls to phones that sleep, wake up and change their address."""
 
 import concurrent.futures
 import json
@@ -17,7 +17,7 @@ def pushed(token):
 
 
 def sleeper(t, agent=None):
-    """A phone with a token. Returns it with name, password and token."""
+    """Registers a phone with a push token. Returns the phone, its user's name and password, and the token."""
     phone = agent or t.phone()
     token = fresh("token")
     name, password = t.registered(phone, params=pushed(token))
@@ -32,7 +32,7 @@ def call(t, name, caller=None, user="700"):
 
 
 def talking(t, phone):
-    """A call for which that phone was woken, and which it has answered. Returns also the caller's view of the dialog."""
+    """Makes a call that wakes the phone and that the phone answers. Returns the call, and the caller's view of the dialog."""
     phone, name, password, token = sleeper(t, phone)
     caller, request = call(t, name)
     check(t.suite.provider.wait(token), "control: no push for the call")
@@ -69,7 +69,7 @@ def tokens(t):
         got = next(push for push in t.suite.provider.pushes if push[1].get("to") == token)
     check(set(got[1]) <= {"to", "priority", "data", "time_to_live"} and "X-Evil" not in got[2], f"the param became more than a param: {got[1:3]}")
     caller.send(caller.cancel(request))
-    # Neither another device of the same user nor the caller gets the first device's token.
+    # Other devices of the same user, and the caller, do not get the first device's token.
     second, token = t.phone(), fresh("secret-token-")
     name, password, token = sleeper(t, second)[1:]
     other = t.phone()
@@ -108,7 +108,7 @@ NO_GOOGLE_TOKENS = ("%2Ftopics%2Fall", "/topics/all", "'a'%20in%20topics", "a%26
 
 @probe("T10.2", "topics-are-no-tokens")
 def topics(t):
-    """A push to a topic would ring all devices of an app. Only a token that the provider can have made is accepted."""
+    """A push to a topic would ring all devices of an app, so the daemon accepts only tokens that the provider can have made."""
     t.daemon = t.suite.daemons["forms"] = Daemon("forms", t.suite, {
         "push": {"http": {"enabled": True, "apps": {"gateway": {"url": f"http://127.0.0.1:{t.suite.provider.port}/"}}}},
         "api": {"push-tokens": {"provider": "direct"}}})
@@ -166,7 +166,8 @@ def foreign(t):
             (";pn-provider=fcm;pn-prid=t;pn-param=mine", 200, "")):
         got = told(params)
         check(got[0] == status and word in got[1], f"{params} got {got}")
-    # If the settings have a second topic, the phone must name its topic. Earlier contacts are kept, and the log reports them.
+    # If the settings have a second topic, the phone must name its topic. The daemon keeps earlier contacts, and the log reports
+    # them.
     t.daemon.values["push"]["apns"]["topics"] = "[com.example.phone, com.example.second]"
     t.daemon.values["push"]["fcm"]["params"] = "[other]"
     t.daemon.write_settings()
@@ -181,7 +182,8 @@ def foreign(t):
 
 
 def rings(agent, request, seconds):
-    """The different INVITEs of the call that arrive within this time. The time is not extended on a busy machine."""
+    """The different INVITEs of the call that arrive within this time. Even on a busy machine, the function waits only
+    this long."""
     limit, branches = time.monotonic() + seconds, []
     while time.monotonic() < limit:
         invite = agent.request("INVITE", request.call_id, min(0.9, max(0.01, limit - time.monotonic())))
@@ -565,7 +567,8 @@ def one_device(t):
 
 @probe("T25.1", "messages-wait", "direct")
 def messages(t):
-    """Messages for a sleeping phone: who may leave them, how many, how often it is woken, and which phones get them."""
+    """Messages for a sleeping phone: who may send them, how many may wait, how often they wake the phone, and which phones get
+    them."""
     phone, name, password, token = sleeper(t)
 
     def write(agent, words, user):
@@ -594,7 +597,8 @@ def messages(t):
     check(listed.returncode == 0 and len(listed.stdout.splitlines()) == 5, f"message list: {listed.stdout}{listed.stderr}")
     explained = t.daemon.command("explain", f"{name}@example.net")
     check("4 messages" in explained.stdout, f"explain: {explained.stdout}{explained.stderr}")
-    # Another user who registers gets no message. The phone gets all of them, one after the other, at its current address.
+    # Another user who registers gets none of the messages. The called phone gets all messages, one after the other, at its
+    # current address.
     somebody = t.phone()
     t.registered(somebody, params=pushed(fresh("token")))
     check(not somebody.request("MESSAGE", timeout=0.5), "another user's phone got a message")

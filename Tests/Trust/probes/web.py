@@ -81,7 +81,7 @@ def callbacks(t):
             statuses[host] = register_device(t, identifier, token, "100", f"http://{host}:{port}/hook".encode().decode("latin-1", "replace"))
         except UnicodeError:
             continue
-    # The URLs of the daemon's own listeners.
+    # URLs that lead to the daemon's own listeners.
     for own in (t.daemon.admin_port, t.daemon.api_port):
         register_device(t, identifier, token, "100", f"http://127.3.0.1:{own}/hook")
     url = f"http://{allowed.host}:{allowed.port}/hook?x=1"
@@ -162,7 +162,7 @@ def full_table(t):
                 closed = True
     seconds = time.monotonic() - begin
     check(closed, f"a head that drips for {seconds:.1f} s; api.head-timeout is 2 s")
-    # api.connections is 20, and all of these connections are idle.
+    # api.connections is 20, and all 20 connections are idle.
     idle = [socket.create_connection(address, 5, (t.address(), 0)) for _ in range(24)]
     try:
         status, _, _ = t.daemon.http("GET", "/healthz", port=t.daemon.api_port, source=t.address(), timeout=30)
@@ -187,7 +187,7 @@ def deep(t):
 
 @probe("T15.2", "no-member-twice", "digest")
 def member_twice(t):
-    """If a JSON object has the same name twice, readers would take different values. The daemon refuses it at any depth and with any
+    """If a JSON object has a name twice, two parsers could take different values. The daemon refuses it at any depth and with any
     escapes."""
     twice = {
         "a token report": ("/v1/push-tokens", '{"username":"u","username":"v"}', t.daemon.api_port, None),

@@ -20,8 +20,8 @@ struct ByteSearchTests {
     @Test func `a byte is found at its first place`() {
         for length in 1..<40 {
             for place in 0..<length {
-                // The filling byte follows the wanted byte in value, because the search must not mistake one for the
-                // other.
+                // The filling byte is one greater than the wanted byte, because the search must not mistake the filling
+                // byte for the wanted byte.
                 var text = [UInt8](repeating: UInt8(ascii: ":") + 1, count: length)
                 text[place] = UInt8(ascii: ":")
                 text[length - 1] = UInt8(ascii: ":")

@@ -4,7 +4,7 @@ import Testing
 
 @Suite("Index of slots")
 struct SlotIndexTests {
-    /// Hashes whose search begins at the first entry of the table, at the last one, and at others.
+    /// Hashes whose search begins at the first entry of the table, at the last entry, or between them.
     private static let hashes: [UInt32] = [0, 1, 2, .max, .max - 1, 0x8000_0000, 0x1234_5678, 77, 77 << 20]
 
     @Test func `it behaves like a dictionary, also if hashes collide`() {
@@ -15,7 +15,7 @@ struct SlotIndexTests {
             let slot = UInt32.random(in: 0..<300, using: &generator)
             switch model[slot] {
             case let hash? where step % 5 == 0:
-                // The test gives the entry another slot number, and then the old one again.
+                // The test gives the entry another slot number, and then its old number again.
                 index.replace(hash: hash, slot: slot, with: 1000 + slot)
                 #expect(index.find(hash: hash) { $0 == slot } == nil)
                 index.replace(hash: hash, slot: 1000 + slot, with: slot)

@@ -45,7 +45,7 @@ struct JSONReaderTests {
     ])
     func `no object has a name twice`(text: String) throws {
         #expect(refusal(Array(text.utf8)) == .repeatedName)
-        // A duplicate name is found even in a value that is skipped.
+        // The reader also finds a duplicate name in a value that it skips.
         var reader = try JSONReader(Array(text.utf8))
         #expect(throws: JSONError.self) { try reader.skipValue() }
     }

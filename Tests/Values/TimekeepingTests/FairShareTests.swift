@@ -37,8 +37,8 @@ struct FairShareTests {
         let four = FairShare(of: 4, ofOne: 4, ofUntrusted: 3)
         #expect(place([1, 2, 2, 3, 2], four) == 1)
         #expect(place([1, 2, 3, 101], four) == 0)
-        // A stranger loses an element, although a trusted caller has more, because the untrusted callers together have
-        // more than three.
+        // A stranger loses an element, although a trusted caller has more elements, because all untrusted callers
+        // together have more than three.
         #expect(place([100, 100, 1, 2, 3, 4], four) == 2)
         #expect(place([100, 100, 1, 2], four) == 0)
         #expect(place([], four) == nil)
@@ -68,7 +68,7 @@ struct FairShareTests {
         func asked(_ count: Int, _ isProved: Bool) -> Int {
             (0..<count).count { _ in rate.asked(5, isProved: isProved, now: now) }
         }
-        // The requests that are allowed in ten seconds may arrive at the same moment.
+        // All requests that the limit allows in ten seconds may arrive at the same moment.
         #expect(asked(100, false) == 10)
         #expect(asked(100, true) == 40)
         let another = rate.asked(6, isProved: false, now: now)

@@ -72,7 +72,7 @@ private final class Gate {
         #expect(gate.wait(1) == .seconds(3))
         #expect(gate.wait(1, after: .milliseconds(2_999)) == .milliseconds(1))
         #expect(gate.wait(1, after: .seconds(3)) == nil)
-        // Asking the limit for the remaining waiting time does not count as an event.
+        // A read of the remaining waiting time does not count as an event of the rate limit.
         #expect(gate.admits(1, after: .seconds(3)))
         #expect(gate.wait(2) == nil)
         #expect(Gate(perMinute: 0).wait(1) == nil)

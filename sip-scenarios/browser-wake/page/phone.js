@@ -1,13 +1,15 @@
-// What the phone does: it registers with a web push subscription, hangs up its connection, and comes back when it is pushed.
-// Its account stands in the page's address. One that stays keeps its first connection, and is called on that. One that loses the
-// line while it rings answers on the next.
+// The behaviour of the phone: the page registers with a web push subscription, closes its connection, and registers again after a
+// push. The page's address contains the account. With the mode "stays", the page keeps its first connection to the daemon and
+// gets its calls on the first connection. With "loses", the page's connection breaks while the page rings, and the page answers
+// on the next connection.
 import { Line } from "./sip.js";
 
 const account = Object.fromEntries(new URLSearchParams(location.search));
-// The same for as long as the page lives, so that it comes back to its own registration.
+// The Contact does not change while the page is open, so that the page refreshes its own registration.
 account.contact = `${account.user}@${crypto.randomUUID()}.invalid`;
 
-// Asks what the daemon's pushes are signed with, subscribes for that key alone, and registers with the subscription (RFC 8599).
+// Asks the daemon for its public key for pushes, subscribes to pushes that are signed with this key, and registers with the
+// subscription (RFC 8599).
 async function subscribeAndRegister() {
     const line = await Line.open(account);
     const offer = await line.register(";pn-provider=webpush");
@@ -21,7 +23,7 @@ async function subscribeAndRegister() {
     return push;
 }
 
-// In place of PushManager.subscribe(), which asks a push service on the Internet.
+// Replaces PushManager.subscribe(), which would ask a push service on the Internet.
 async function subscribe(key) {
     const answer = await fetch("subscription", { method: "PUT", body: JSON.stringify({ vapid: key }) });
     if (!answer.ok) throw new Error(`no subscription: ${answer.status}`);
@@ -37,7 +39,7 @@ async function comeBack(push) {
     console.log("the page is back");
 }
 
-// Its connection goes while it rings, and what it had to say to the call goes with it.
+// The connection breaks while the page rings, and the page's answer to the call is lost.
 function ring(line, push) {
     line.answers = false;
     line.onCall = async () => {

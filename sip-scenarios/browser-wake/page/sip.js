@@ -1,4 +1,4 @@
-// As much of SIP over WebSocket (RFC 7118) as a phone needs that registers and is called.
+// The part of SIP over WebSocket (RFC 7118) that a phone needs to register and to be called.
 
 class Message {
     constructor(text) {
@@ -13,7 +13,7 @@ class Message {
     }
 
     get method() { return this.first.split(" ")[0]; }
-    // Of a request it is undefined.
+    // The status is undefined if the message is a request.
     get status() { return this.method === "SIP/2.0" ? Number(this.first.split(" ")[1]) : undefined; }
     values(name) { return this.fields.filter((field) => field.name === name).map((field) => field.value); }
     field(name) { return this.values(name).join(", "); }
@@ -48,7 +48,7 @@ export class Line {
         });
     }
 
-    // Done when the daemon has taken leave, too.
+    // The promise is resolved when the daemon has closed the connection, too.
     close() {
         return new Promise((resolve) => {
             this.#socket.onclose = resolve;
@@ -56,7 +56,7 @@ export class Line {
         });
     }
 
-    // The 200 to a REGISTER whose Contact has these parameters.
+    // Sends a REGISTER whose Contact has these parameters, and returns the 200.
     async register(parameters) {
         let answer = await this.#sendRegister(parameters, "");
         if (answer.status === 401) {
@@ -81,7 +81,7 @@ export class Line {
                 `CSeq: ${sequence} REGISTER\r\n` +
                 `Contact: <sip:${contact};transport=ws${parameters}>\r\n` +
                 `Expires: 3600\r\n` +
-                // Without one a daemon takes us for an old client, which knows MD5 alone.
+                // The daemon treats a client without User-Agent as an old client, which knows only MD5.
                 `User-Agent: page\r\n` +
                 authorization +
                 `Content-Length: 0\r\n\r\n`,
@@ -89,7 +89,7 @@ export class Line {
         return new Promise((resolve) => this.#waiting.set(sequence, resolve));
     }
 
-    // RFC 7616 and RFC 8760.
+    // Digest authentication by RFC 7616 and RFC 8760.
     async #authorization({ realm, nonce }) {
         const { user, domain, password } = this.#account;
         const uri = `sip:${domain}`;
@@ -104,7 +104,7 @@ export class Line {
     }
 
     #received(text) {
-        // Between messages a stream may show that it lives.
+        // An empty WebSocket message is a keep-alive.
         if (text.trim() === "") return;
         const message = new Message(text);
         if (message.status >= 200) return this.#waiting.get(Number.parseInt(message.field("cseq")))?.(message);
@@ -142,7 +142,7 @@ export class Line {
     }
 }
 
-// Nobody speaks here, so nobody listens.
+// The phone has no sound, so the answer has no audio.
 const session = "v=0\r\no=- 1 1 IN IP4 127.0.0.1\r\ns=-\r\nc=IN IP4 127.0.0.1\r\nt=0 0\r\nm=audio 9 RTP/AVP 0\r\n";
 
 const readChallenge = (text) =>

@@ -1,4 +1,4 @@
-// The page's service worker: it gets the pushes, also while the page has no connection, and tells the page.
+// The page's service worker, which receives pushes even while the page has no connection, and reports the pushes to the page.
 self.addEventListener("install", () => self.skipWaiting());
 self.addEventListener("push", (event) => event.waitUntil(tellPages(event.data?.json())));
 

@@ -2,8 +2,8 @@ import Foundation
 
 /// Counts the instructions that the daemon executes in user space for each step of a registration and of a call.
 ///
-/// The steps follow each other without pauses. The daemon is many times slower under callgrind, so it handles several
-/// steps in one turn of the loop, as under load.
+/// The steps of the benchmark follow each other without pauses. The daemon is many times slower under callgrind, so it
+/// handles several steps in one turn of the loop, as under load.
 enum InstructionBenchmark {
     private static let users = 400
     private static let calls = 200
@@ -14,7 +14,8 @@ enum InstructionBenchmark {
     /// The pause after a step, in which all its transactions and calls end (RFC 3261 section 17, 64 times T1). The
     /// instructions of this pause are counted for the step before it.
     private static let aftermath: Duration = .seconds(35)
-    /// The pause until refreshed contacts are on the disk. The instructions of this pause are counted for no step.
+    /// The pause until refreshed contacts are on the disk. The benchmark counts the instructions of the pause for no
+    /// step.
     private static let untilWritten: Duration = .seconds(20)
 
     static func run(_ options: BenchmarkOptions, into report: inout Report) throws(BenchmarkError) {

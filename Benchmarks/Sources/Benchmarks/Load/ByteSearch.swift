@@ -42,7 +42,7 @@ package enum Arrival: Hashable, Sendable {
             self = bytes.count > 0 ? .request : .unknown
             return
         }
-        // A digit follows the SIP version only in a status line, so this datagram is a response.
+        // A digit follows the SIP version only in a status line, so a datagram with such a start line is a response.
         guard let branch = ByteSearch.number(after: Self.cookie, base: 16, in: bytes) else {
             self = .unknown
             return

@@ -22,7 +22,8 @@ final class CallLoad {
     private var overCount = 0
     private(set) var completed = 0
 
-    /// Whether the user's app has a slow provider. The load does not wait for the pushes of users with a slow provider.
+    /// Whether the push provider of the user's app is slow. The load does not wait for the pushes of users with a slow
+    /// provider.
     private let isSlow: (Int) -> Bool
     private let loop: EventLoop
     /// The address to which INVITEs are sent.
@@ -73,7 +74,7 @@ final class CallLoad {
 
     // MARK: Steps
 
-    /// Sends INVITEs to these users at this rate, and waits until the daemon holds all calls.
+    /// Sends INVITEs to the given users at the given rate, and waits until the daemon holds all calls.
     ///
     /// - Returns: the number of held calls.
     func hold(_ users: Range<Int>, rate: Double) throws(BenchmarkError) -> Int {

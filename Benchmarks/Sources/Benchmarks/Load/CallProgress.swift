@@ -9,13 +9,13 @@ package struct CallProgress: Sendable {
     package var pushed: Instant?
     package var pushes = 0
     package var woken: Instant?
-    /// The status of the final response to the woken phone's REGISTER; 0 if there was no response.
+    /// The status of the final response to the woken phone's REGISTER; 0 if no response came.
     package var registerStatus: Int?
     package var delivered: Instant?
     /// The status of the caller's final response.
     package var finalStatus: Int?
     package var isAcknowledged = false
-    /// The 200 that the caller received, from which the BYE is made; `nil` after the end of the call.
+    /// The 200 that the caller received, from which the load generator makes the BYE; `nil` after the end of the call.
     var accepted: SIPResponse?
     /// Whether the caller's BYE was answered.
     package internal(set) var hasEnded = false

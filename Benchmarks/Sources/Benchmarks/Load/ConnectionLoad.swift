@@ -126,7 +126,7 @@ final class ConnectionLoad: @unchecked Sendable {
         throw BenchmarkError("the daemon does not answer on connections any more")
     }
 
-    /// Closes the connections that stayed open.
+    /// Closes the connections that are still open after the benchmark.
     func closeAll() throws(BenchmarkError) {
         startClosing(after: .zero)
         _ = try finish()

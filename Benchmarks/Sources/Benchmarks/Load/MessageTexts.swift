@@ -4,7 +4,7 @@ package import Addressing
 package enum MessageTexts {
     package static let domain = "bench.example"
 
-    /// The app of nearly all phones. The other phones have `slowApp`, whose provider is slow.
+    /// The app of nearly all phones. Phones with `slowApp` have a slow push provider.
     package static let app = "809731204417"
     package static let slowApp = "slow"
 

@@ -1,8 +1,8 @@
 import Addressing
 import Reactor
 
-/// The sockets of the phones. A phone that is woken needs its own socket, because after a sign of life on a flow the
-/// daemon delivers the calls of all phones that registered on the flow. All other phones share a few sockets.
+/// The sockets of the simulated phones. A phone that is woken needs its own socket, because after a sign of life on a
+/// flow the daemon delivers the calls of all phones that registered on the flow. All other phones share a few sockets.
 final class PhoneSockets {
     private let sockets: [UDPSocket]
     private let registers: [MessageTemplate]
@@ -21,7 +21,7 @@ final class PhoneSockets {
     private static let reserve = 2000
 
     /// Opens the sockets. `received` is called with each datagram and the number of its socket. Users for whom `isSlow`
-    /// is true have the app with the slow provider. The first `alone` users have their own sockets, if the system
+    /// is true have the push app whose provider is slow. The first `alone` users have their own sockets, if the system
     /// allows so many.
     init(
         daemon: Endpoint, alone wished: Int, isSlow: @escaping (Int) -> Bool, on loop: EventLoop,

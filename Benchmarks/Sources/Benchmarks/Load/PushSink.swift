@@ -21,7 +21,7 @@ final class PushSink {
         var timer: LoopTimer?
     }
 
-    /// Creates a gateway that answers each push after the delay.
+    /// Creates an imitated push gateway that answers each push after the given delay.
     init(
         on loop: EventLoop, delay: Duration = .zero, pushed: @escaping (_ user: Int) -> Void
     ) throws(BenchmarkError) {

@@ -21,7 +21,7 @@ final class RegisterLoad {
         wait = LoopWait(on: loop)
     }
 
-    /// Sends one REGISTER for each user, and waits for all responses.
+    /// Sends the daemon one REGISTER for each user, and waits for all responses.
     ///
     /// - Returns: the duration of the whole run.
     func run(_ users: Range<Int>, cseq: Int, window: Int) throws(BenchmarkError) -> Duration {

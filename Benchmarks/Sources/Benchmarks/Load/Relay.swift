@@ -5,8 +5,8 @@ import Reactor
 /// and sends the push immediately.
 ///
 /// The relay runs in a process in place of the daemon. A comparison with the relay shows which part of a measured time
-/// the daemon needs, and which part the machine, the kernel and the load need. The relay answers each INVITE with 100,
-/// sends pushes over a few connections that stay open, and runs until it is killed.
+/// the daemon needs, and which part the machine, the kernel and the load need. The benchmark's relay answers each
+/// INVITE with 100, sends pushes over a few connections that stay open, and runs until it is killed.
 package enum Relay {
     /// The first argument of this program that starts the relay. After the word `relay`, the command line has the port
     /// of the push gateway.

@@ -31,7 +31,7 @@ final class ServerProcess {
     ///   - pushPort: the port of the push gateway.
     ///   - slowPort: the port of the slow app's push gateway.
     ///   - loop: the loop of the load.
-    /// - Throws: ``BenchmarkError`` with the daemon's last output, if the daemon does not listen.
+    /// - Throws: a ``BenchmarkError`` with the daemon's last output, if the daemon does not listen.
     convenience init(
         daemon: String, under tool: Callgrind? = nil, servesAPI: Bool, servesStreams: Bool = false, caller: Endpoint,
         pushPort: UInt16, slowPort: UInt16, on loop: EventLoop
@@ -76,7 +76,7 @@ final class ServerProcess {
             process.arguments = (tool?.arguments(for: program) ?? []) + arguments(file.path)
             process.standardInput = FileHandle.nullDevice
             process.standardOutput = FileHandle.nullDevice
-            // The output is written to a file, so that no thread has to read a pipe while the load runs.
+            // The program writes its output to a file, so that no thread must read a pipe while the load runs.
             process.standardError = try words.openForWriting()
             let words = words
             process.terminationHandler = { _ in loop.post { words.ended() } }
@@ -149,8 +149,7 @@ final class ServerProcess {
         return String(decoding: output, as: UTF8.self).trimmingCharacters(in: .whitespacesAndNewlines)
     }
 
-    /// The settings that enable the HTTP API. The text begins with a key of `push`, because the settings before this
-    /// text end inside `push`.
+    /// The settings that enable the HTTP API. The text begins with a key of the group `push`, because the preceding settings end inside this group.
     private static func apiSettings(pushPort: UInt16) -> String {
         """
           acrobits:

@@ -18,7 +18,7 @@ final class Workbench {
 
     /// Starts the daemon. `callCount` is the maximum number of calls. Call number N is for user number N, and both
     /// numbers begin at 0. Users for whom `isSlow` is true have the app with the slow provider. If `wakesPhones` is
-    /// true, each phone has its own socket, so that only its own REGISTER wakes it.
+    /// true, each phone has its own socket, so that only the phone's own REGISTER wakes the phone.
     init(
         _ options: BenchmarkOptions, calls callCount: Int = 0, wakesPhones: Bool = true, servesAPI: Bool = false,
         servesStreams: Bool = false,
@@ -61,7 +61,7 @@ final class Workbench {
     var alone: Range<Int> { 0..<phones.alone }
 
     /// Asks the kernel to run this thread as soon as an event arrives, even if other threads keep the processors busy.
-    /// A thread that runs later would measure events too late.
+    /// If the thread ran later, it would measure events too late.
     func goesFirst() { loop.goFirst() }
 
     /// Runs the loop for some time without sending anything.

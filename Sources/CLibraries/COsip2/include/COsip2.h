@@ -7,7 +7,8 @@
 
 /*
  * libosip2 gets its memory from global allocator functions, which have no context. While a thread reads a message,
- * these functions allocate from the arena that the thread has set. Allocations are not freed one by one.
+ * these functions allocate from the arena that the thread has set. libosip2's allocations are not freed one by
+ * one.
  *
  * Allocations that do not fit into the arena come from the heap until the arena ends, so that the parser never sees a
  * failed allocation. The caller then learns how much memory was missing, and reads again with a larger arena.

@@ -47,7 +47,8 @@ package struct DiskProbe: Hashable, Sendable {
     private static func opened(in folder: String) throws(SystemError) -> Int32 {
         let unnamed = unsafe open_unnamed(folder)
         if unnamed >= 0 { return unnamed }
-        // With one of these three errors, the file system reports that it does not support files without names.
+        // With each of the errors EOPNOTSUPP, EISDIR and EINVAL, the file system reports that it does not support files
+        // without names.
         guard errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL else {
             throw SystemError(call: "open", code: errno)
         }

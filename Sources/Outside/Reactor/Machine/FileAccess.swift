@@ -20,7 +20,7 @@ package struct FileIdentity: Hashable, Sendable {
 }
 
 extension FileIdentity {
-    /// The user of this process.
+    /// The user id of the daemon's process.
     package static var own: FileIdentity {
         let (user, group) = (geteuid(), getegid())
         return FileIdentity(name: userName(user) ?? "\(user)", user: user, group: group, groups: ownGroups)
@@ -29,10 +29,10 @@ extension FileIdentity {
     /// Finds a user of this machine by its name or number.
     ///
     /// - Parameters:
-    ///   - name: the user's name, or its number.
+    ///   - name: the name or number of the Unix user.
     ///   - group: a group that replaces the user's own main group.
-    ///   - more: groups that are added to the user's own.
-    /// - Returns: `nil` if the machine has no such user.
+    ///   - more: groups that are added to the user's own groups.
+    /// - Returns: the user; `nil` if the machine has no such user.
     package static func named(_ name: String, group: String? = nil, more: [String] = []) -> FileIdentity? {
         guard let entry = unsafe getpwnam(name) ?? UInt32(name).flatMap({ unsafe getpwuid($0) }) else { return nil }
         let (user, own) = unsafe (entry.pointee.pw_uid, entry.pointee.pw_gid)
@@ -64,7 +64,7 @@ extension FileIdentity {
     }
 }
 
-/// The use of a file or folder that a user wants.
+/// The use of a file or folder for which a user needs rights.
 package enum FileWish: String, Hashable, Sendable {
     case read
     case write
@@ -105,8 +105,8 @@ package struct FileStatus: Hashable, Sendable {
         self.accessList = accessList
     }
 
-    /// Reads the status of a file. The result is `nil` if the file is missing or this process is not allowed to examine
-    /// it.
+    /// Reads owner, group, rights and kind of a file. If the file is missing, or this process may not examine it, the
+    /// result is `nil`.
     package init?(of path: String) {
         var found = stat()
         guard unsafe stat(path, &found) == 0 else { return nil }
@@ -117,8 +117,7 @@ package struct FileStatus: Hashable, Sendable {
             isFolder: found.st_mode & S_IFMT == S_IFDIR, accessList: length > 0 ? Array(list.prefix(length)) : [])
     }
 
-    /// The path with all symbolic links resolved; `nil` if the file is missing or this process is not allowed to
-    /// examine it.
+    /// The path with all symbolic links resolved; `nil` if the file is missing or this process may not examine it.
     package static func real(_ path: String) -> String? {
         guard let name = unsafe realpath(path, nil) else { return nil }
         defer { unsafe free(name) }
@@ -126,12 +125,12 @@ package struct FileStatus: Hashable, Sendable {
     }
 }
 
-/// Asks the kernel whether a user is allowed to use a file or folder in the way that a ``FileWish`` names.
+/// Asks the kernel whether a user may use a file or folder in the way that a ``FileWish`` names.
 package enum FileAccess {
     package enum Answer: Hashable, Sendable {
         case allowed
         case refused(SystemError)
-        /// The kernel cannot be asked, because this process is not allowed to act as the user.
+        /// The kernel cannot be asked, because this process may not act as the user.
         case unknown
     }
 

@@ -15,9 +15,9 @@ package struct PortOwner: Hashable, Sendable {
     /// Finds the process that has bound a port.
     ///
     /// - Parameters:
-    ///   - endpoint: the port, at this address or at all addresses.
-    ///   - isStream: whether the port is a TCP port; otherwise it is a UDP port.
-    /// - Returns: `nil` if no process has the port, or this process is not allowed to find it out.
+    ///   - endpoint: the port, at the given address or at all addresses.
+    ///   - isStream: whether the port is a TCP port; if false, it is a UDP port.
+    /// - Returns: the process; `nil` if no process has the port, or this process may not find it out.
     package static func of(_ endpoint: Endpoint, isStream: Bool) -> PortOwner? {
         let inodes = Set(
             ["", "6"].flatMap { family in
@@ -31,8 +31,8 @@ package struct PortOwner: Hashable, Sendable {
         return nil
     }
 
-    /// The inode of the socket in a line of `/proc/net/tcp` or `udp`; `nil` if the line has another port, or a stream
-    /// socket that does not listen.
+    /// The inode of the socket in a line of `/proc/net/tcp` or `udp`; `nil` if the line is for a different port, or for
+    /// a TCP socket that does not listen.
     static func inode(in line: String, port: UInt16, isStream: Bool) -> UInt64? {
         let words = line.split(separator: " ")
         guard words.count > 9, let colon = words[1].lastIndex(of: ":"),
@@ -61,14 +61,14 @@ package enum ProcessFiles {
         return String(decoding: bytes, as: UTF8.self).split(separator: "\n").map(String.init)
     }
 
-    /// The number in a file that has only this number, such as a file under `/proc/sys`.
+    /// The number in a file that contains nothing except a number, such as a file under `/proc/sys`.
     package static func number(in path: String) -> Int? { lines(of: path).first.flatMap { Int($0) } }
 
     static var processes: [Int32] { names(in: "/proc").compactMap { Int32($0) } }
 
     static func name(of process: Int32) -> String? { lines(of: "/proc/\(process)/comm").first }
 
-    /// How many files and sockets a process can open; `nil` if this process is not allowed to examine it.
+    /// How many files and sockets a process can open; `nil` if the daemon may not examine that process.
     package static func descriptorLimit(of process: Int32) -> Int? {
         lines(of: "/proc/\(process)/limits").first { $0.hasPrefix("Max open files") }
             .flatMap { $0.split(separator: " ").dropFirst(3).first }.flatMap { Int($0) }

@@ -6,16 +6,17 @@ package import SIPGrammar
 package import SIPTransactions
 package import UpstreamRegistration
 
-/// The owner of each client transaction: the part of the proxy that sent the request and handles the responses.
+/// The owner of each client transaction: the part of the proxy that sent the transaction's request and handles its
+/// responses.
 package struct ClientLegs: ~Copyable {
     package enum Owner {
         /// A branch, whose request was sent to a next hop.
         case branch(BranchLeg)
         /// An INVITE that is sent to a phone after the end of its call.
         case farewell(Farewell)
-        /// An INVITE that was answered when no caller was left.
+        /// An INVITE that a phone answered after the caller had gone.
         case answered(AnsweredINVITE)
-        /// An OPTIONS that this proxy sends itself.
+        /// The client transaction is for an OPTIONS that the daemon itself sends.
         case question(Question)
         /// A REGISTER by which the daemon registers a user at a PBX.
         case registration(RegisterNumber)
@@ -33,7 +34,8 @@ package struct ClientLegs: ~Copyable {
 
     package mutating func start(_ client: ClientTransactionID, _ leg: BranchLeg) { owners[client] = .branch(leg) }
 
-    /// Removes and returns the branch of a transaction that is over, or whose response is not needed any more.
+    /// Removes and returns the branch of a transaction that is over, or whose response the branch does not need any
+    /// more.
     @discardableResult
     package mutating func end(_ client: ClientTransactionID) -> BranchLeg? {
         guard case .branch(let leg)? = owners.take(client) else { return nil }
@@ -96,7 +98,8 @@ package struct ClientLegs: ~Copyable {
 package struct BranchLeg {
     package let call: ProxiedRequest
     package let branch: Int
-    /// Further addresses to try if the next hop does not respond; `nil` if none is known.
+    /// Further addresses of the next hop, to try if the first address does not respond; `nil` if no further address is
+    /// known.
     package private(set) var detour: Detour?
     /// Whether a provisional response has come, so that the next hop has the request even if the connection ends now.
     package fileprivate(set) var hasArrived = false
@@ -115,11 +118,11 @@ package struct BranchLeg {
     /// Whether the branch has a newer transaction, so that only a 2xx still counts in this transaction.
     package func isFormer(_ client: ClientTransactionID) -> Bool { call.fork.branches[branch].former.contains(client) }
 
-    /// Further addresses of one next hop (RFC 3263 section 4.3). The type is a class to save memory, because most hops
-    /// have only one address.
+    /// Further addresses of one next hop (RFC 3263 section 4.3). ``Detour`` is a class to save memory, because most
+    /// next hops have only one address.
     package final class Detour {
         package let hops: [ResolvedHop]
-        /// The changes to the request before it is sent.
+        /// The changes that the proxy makes to the request before it sends the request.
         package let edits: RequestEdits
         package let device: DeviceID?
 
@@ -129,8 +132,8 @@ package struct BranchLeg {
             self.device = device
         }
 
-        /// The addresses of servers other than the one at the end of the flow; `nil` if none is known, or if the hop is
-        /// a phone.
+        /// The addresses of servers other than the server at the end of the flow; `nil` if no address is known, or if
+        /// the next hop is a phone.
         package func toOthers(than flow: Flow?) -> Detour? {
             guard device == nil, let flow else { return nil }
             let others = hops.filter { !$0.isSameServer(as: flow) }

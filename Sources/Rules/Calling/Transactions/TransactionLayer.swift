@@ -8,7 +8,7 @@ package import Timekeeping
 /// generator of To tags.
 package struct TransactionLayer: ~Copyable {
     package private(set) var transactions: TransactionTable
-    /// The owners of client transactions.
+    /// The owner of each client transaction: the part of the proxy that handles its responses.
     package var legs = ClientLegs()
     /// The results of transactions that the engine has not handled yet.
     package var unsettled = Unsettled()
@@ -30,8 +30,8 @@ package struct TransactionLayer: ~Copyable {
     /// - Parameters:
     ///   - request: the request.
     ///   - flow: the flow for responses if a new request other than CANCEL gets its transaction immediately; `nil` if
-    ///     it can get one later by ``begin(_:for:cancelling:respondOn:now:)``.
-    ///   - now: the time.
+    ///     ``begin(_:for:cancelling:respondOn:now:)`` may create the transaction later.
+    ///   - now: the present time.
     /// - Returns: the match that was found, and the transaction that a new request got.
     package mutating func requestReceived(
         _ request: SIPRequest, beginningOn flow: Flow?, now: Instant
@@ -49,8 +49,7 @@ package struct TransactionLayer: ~Copyable {
         transactions.begin(key, for: request, cancelling: invite, respondOn: flow, now: now)
     }
 
-    /// Continues the server transaction of an INVITE from an earlier run of the daemon; `nil` if no transaction is
-    /// free.
+    /// Continues the server transaction of an INVITE from the daemon's earlier run; `nil` if no transaction is free.
     package mutating func resume(_ request: SIPRequest, respondOn flow: Flow, now: Instant) -> ServerTransactionID? {
         transactions.resume(request, respondOn: flow, now: now)
     }
@@ -63,7 +62,7 @@ package struct TransactionLayer: ~Copyable {
     /// Gives back a client transaction that sends nothing.
     package mutating func discard(_ client: ClientTransactionID) { transactions.discard(client) }
 
-    /// Notes that the connection of this client transaction has ended.
+    /// Notes that the connection of a client transaction has ended.
     package mutating func connectionEnded(of client: ClientTransactionID) { transactions.connectionEnded(of: client) }
 
     /// Notes that the phone gets a second request on another flow, on which it can answer the first request too.
@@ -81,7 +80,8 @@ package struct TransactionLayer: ~Copyable {
         transactions.deadlineReached(now: now, into: &unsettled.outputs)
     }
 
-    /// Sends a response, unless its transaction delays or drops it. `send` gets the messages to send.
+    /// Sends a response, unless the server transaction delays or drops the response. The closure `send` gets the
+    /// messages that the transaction sends.
     package mutating func respond(
         _ server: ServerTransactionID, _ status: Status, _ bytes: [UInt8], now: Instant,
         sending send: ([UInt8], Flow) -> Void
@@ -91,7 +91,7 @@ package struct TransactionLayer: ~Copyable {
     }
 
     /// Changes the transactions with `body`, and passes the resulting messages to `send`, in order. All other results
-    /// wait in ``unsettled`` until the engine handles them.
+    /// of the transactions wait in ``unsettled`` until the engine handles them.
     package mutating func change(
         _ body: (inout TransactionTable, inout [TransactionOutput]) -> Void, sending send: ([UInt8], Flow) -> Void
     ) {

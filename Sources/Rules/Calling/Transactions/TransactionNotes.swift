@@ -2,8 +2,8 @@ package import SIPTransactions
 
 /// Stores at most one note for each transaction, found by the transaction's slot without hashing.
 ///
-/// A new transaction can get the slot of an ended transaction whose end the engine has not handled yet. The note of
-/// such an ended transaction moves to ``displaced`` until the engine removes the note.
+/// A new transaction can get the slot of an ended transaction whose end the engine has not handled yet. The note of an
+/// ended transaction whose slot is in use again moves to ``displaced`` until the engine removes the note.
 package struct TransactionNotes<ID: TransactionID, Note> {
     private var notes: [(id: ID, note: Note)?] = []
     private var displaced: [ID: Note] = [:]

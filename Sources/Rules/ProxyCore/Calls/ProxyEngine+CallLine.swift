@@ -44,7 +44,9 @@ extension ProxyEngine {
     func tellEnd(of call: ProxiedRequest, now: Moment) {
         guard call.userCall != nil || call.outgoing != nil, !call.marks.contains(.told) else { return }
         call.saw(.told)
-        // At the default settings, an answered call gets no log line, so this method returns early for most calls.
+        if output.reportsEnds { reportEnd(of: call, now: now) }
+        // At the default settings, an answered call gets no log line, so ``tellEnd(of:now:)`` returns early for most
+        // calls.
         let isGood = call.fork.isAnswered && call.fork.wasAnswered
         guard !isGood || settings.callLogging == .all || log.isEnabled(.info) else { return }
         let code = code(of: call)
@@ -155,6 +157,6 @@ extension ProxyEngine {
 }
 
 extension ProxiedRequest {
-    /// Whether the call was offered to at least one device; false if it was only forwarded to another URI.
+    /// Whether the call was offered to at least one device; false if the call was only forwarded to another URI.
     var hasDevices: Bool { fork.branches.contains { $0.device != nil } }
 }

@@ -17,13 +17,13 @@ import Waking
 
 /// Remembers ended calls for phones that got a push for them and have not registered yet.
 extension ProxyEngine {
-    /// How the app that owns this push token is notified of a call's end, according to the setting `after-end`.
+    /// How the app that owns the push token is notified of a call's end, according to the setting `after-end`.
     func afterEnd(of token: PushToken) -> AfterEnd {
         ledger.dispatcher.directory.afterEnd(of: token)
     }
 
     /// Keeps an ended call for one minute, for phones that got a push and have not registered, and for phones whose
-    /// CANCEL was lost. The bytes of kept calls count toward `limits.held-bytes`.
+    /// CANCEL was lost. The bytes of ended calls that wait for phones count toward `limits.held-bytes`.
     func rememberEnded(_ call: ProxiedRequest, now: Moment) {
         guard let userCall = call.userCall, !call.request.isEmpty,
             calls.bytes + call.request.count <= settings.limits.heldBytes
@@ -73,9 +73,9 @@ extension ProxyEngine {
     /// Ends a call's wait for a phone, and sends the phone a push about the call's end if its app has the setting
     /// `after-end: push`.
     ///
-    /// The phone gets a push instead of a CANCEL, because it has not received the INVITE. The push about the end is
-    /// sent only after the provider has accepted the push about the call, because the phone does not know the call
-    /// before.
+    /// The phone gets a push instead of a CANCEL, because the phone has not received the INVITE. The push about the end
+    /// is sent only after the provider has accepted the push about the call, because the phone does not know the call
+    /// earlier.
     func stoppedWaiting(_ index: Int, of call: ProxiedRequest, now: Moment) {
         let branch = call.fork.branches[index]
         let end = branch.wasWoken || branch.push != nil ? end(of: call, for: branch, now: now) : nil
@@ -96,8 +96,8 @@ extension ProxyEngine {
         case .cancelled(.declinedElsewhere): outcome = .declinedElsewhere
         case .cancelled, .gaveUp, .failed, .silent, .succeeded, nil: break
         }
-        // No push is sent if a phone that registered without push token answered or declined the call. The phone may be
-        // this device, whose token an app has reported over HTTP.
+        // No push is sent if a phone that registered without push token answered or declined the call. The phone that
+        // answered or declined may be the present device, whose token an app has reported over HTTP.
         guard outcome == .missed || wasTakenByKnownDevice(call.fork) else { return nil }
         guard let incoming = revive(call) else { return nil }
         let caller = CallerIdentity(incoming.request, format: settings.call.callerIDFormat)
@@ -133,8 +133,8 @@ extension ProxyEngine {
 /// Notifies phones that got a push for a call and register only after the call's end.
 extension ProxyEngine {
 
-    /// Whether a call stays in the list of missed calls if its INVITE reaches the phone only after the call's end, as
-    /// set for the token's app.
+    /// Whether a missed call stays in the list of missed calls if its INVITE reaches the phone only after the call's
+    /// end, as set for the token's app.
     private func afterLateInvite(to token: PushToken) -> AfterLateInvite {
         ledger.dispatcher.directory.afterLateInvite(to: token, settings.missedCalls.afterLateInvite)
     }
@@ -209,8 +209,8 @@ extension ProxyEngine {
         }
     }
 
-    /// Handles the end of an INVITE that was sent after its call's end: the phone gets the list of missed calls, which
-    /// waited for the INVITE's final response.
+    /// Handles the end of an INVITE that was sent after the end of its call: the phone now gets its list of missed
+    /// calls.
     func farewellEnded(_ client: ClientTransactionID, now: Moment) {
         guard let farewell = sip.legs.endFarewell(client), wakes.answered(farewell.device, farewell: client) else {
             return
@@ -222,7 +222,8 @@ extension ProxyEngine {
 /// Sends ACK and BYE to a phone that answers after the caller has left, so that the dialog ends (RFC 3261 sections
 /// 13.2.2.4 and 12.2.1.1).
 extension ProxyEngine {
-    /// Sends ACK and BYE to a phone or forward destination that answered after an operator had ended the call.
+    /// Sends ACK and BYE to a phone, or to the destination of a forwarded call, that answered after an operator had
+    /// ended the call.
     func hangUp(
         _ branch: Int, of call: ProxiedRequest, by client: ClientTransactionID?, _ answer: SIPResponse, now: Moment
     ) {
@@ -234,7 +235,7 @@ extension ProxyEngine {
         hangUp(answered, answer, now: now)
     }
 
-    /// Sends ACK and BYE for a 2xx that the phone sent before the CANCEL reached it, because no caller is left.
+    /// Sends ACK and BYE for a 2xx that the phone sent before the CANCEL reached the phone, because no caller is left.
     ///
     /// A repeated 2xx gets only an ACK, because the earlier ACK was lost.
     func hangUp(_ answered: AnsweredINVITE, _ answer: SIPResponse, now: Moment) {

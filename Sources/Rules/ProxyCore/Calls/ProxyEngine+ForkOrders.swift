@@ -2,11 +2,13 @@ import Addressing
 import Bytes
 import Calling
 import Collections
+import LocationService
 import ProxyPolicy
 import PushDelivery
 import PushPlanning
 import Registration
 import Routing
+import SIPDialogs
 import SIPGrammar
 import SIPTransactions
 import Telemetry
@@ -49,7 +51,7 @@ extension ProxyEngine {
         case .respondInstead(of: let response, let status):
             respond(server, status, insteadOf: response, of: call, now: now)
         case .giveUp:
-            // The transaction of a request other than INVITE ends here without sending the 408 (RFC 4320 section 4.2).
+            // A transaction of a request other than INVITE ends without sending the 408 (RFC 4320 section 4.2).
             respond(server, .requestTimeout, [], now: now)
         case .cancel(let client, let reason):
             let reasons = reason.fields(callerReasons: call.callerReasons)
@@ -60,7 +62,7 @@ extension ProxyEngine {
         }
     }
 
-    /// Sends the caller a final response that this proxy itself creates.
+    /// Sends the caller a final response that the proxy itself creates.
     func respond(
         _ server: ServerTransactionID, _ status: Status, insteadOf response: SIPResponse?, of call: ProxiedRequest,
         now: Moment
@@ -87,14 +89,45 @@ extension ProxyEngine {
         respond(server, status, bytes, now: now)
     }
 
-    /// The plan for a call if no phone wakes: a final response, a redirect or a forward.
+    /// The status and the header fields of the daemon's own final response to a request that failed.
+    ///
+    /// Inside a dialog, the proxy replaces a `status` that would end the dialog. If the daemon's response replaces
+    /// another server's `response`, the Reason fields are kept, which say why the call failed (RFC 6432). The parameter
+    /// `wasWoken` says whether a push woke the phone for the request.
+    func ownAnswer(
+        _ status: Status, to request: SIPRequest, insteadOf response: SIPResponse? = nil, wasWoken: Bool = false
+    ) -> (Status, [AddedField]) {
+        var fields = response?.frame.values(of: .reason).map { AddedField("Reason", $0) } ?? []
+        if status == .badGateway { fields.append(warning(Self.unanswerable)) }
+        guard request.to.tag != nil else { return (status, fields) }
+        let inside = DialogStatus.inside(status, request.method, wasWoken: wasWoken)
+        if inside == .serverError, request.method != .bye {
+            fields.append(Self.retryAfter(seconds: DialogStatus.retryAfter))
+        }
+        return (inside, fields)
+    }
+
+    /// Sends the responses to a phone's call on the phone's new flow.
+    func callerReturned(_ call: ProxiedRequest, as device: DeviceID, now: Moment) {
+        guard let target = registrar.bindings.forkTarget(device, now: now.instant) else { return }
+        callerReturned(call, on: target.flow)
+    }
+
+    /// Moves the responses to a call to a new connection, if the INVITE's connection ended with the daemon's earlier
+    /// run.
+    func callerReturned(_ call: ProxiedRequest, on flow: Flow) {
+        guard call.source.isClosed, flow.isConnection, let server = call.server else { return }
+        withTransactions { $0.move(server, to: flow, into: &$1) }
+    }
+
+    /// The action for a call if no phone wakes: a final response, a redirect or a forward.
     func noWakePlan(of call: ProxiedRequest) -> NoWakePlan {
         guard let userCall = call.userCall else { return .answer(.temporarilyUnavailable) }
         return noWakePlan(for: userCall.aor, isTrusted: call.isTrusted) { revive(call)?.request }
     }
 
-    /// The plan for an INVITE to this user if no phone wakes: a final response, a redirect or a forward. The closure
-    /// `request` parses the INVITE, and is called only for the few plans that need the parsed INVITE.
+    /// The action for an INVITE to the user `aor` if no phone wakes: a final response, a redirect or a forward. The
+    /// closure `request` parses the INVITE, and is called only for the few actions that need the parsed INVITE.
     func noWakePlan(
         for aor: AddressOfRecord, isTrusted: Bool, _ request: () -> SIPRequest?
     ) -> NoWakePlan {
@@ -116,12 +149,12 @@ extension ProxyEngine {
         return (plan.status, plan.fields)
     }
 
-    /// Notes that a call waited in vain for the device of this branch, so that later calls can wait for a shorter time.
+    /// Notes that a call waited in vain for a branch's device, so that later calls can wait for a shorter time.
     func missed(_ branch: Int, of call: ProxiedRequest, now: Moment) {
         if let device = call.fork.branches[branch].device { wakes.records.missed(device, now: now.instant) }
     }
 
-    /// The bytes of a response without this proxy's Via; `nil` if no Via of the caller is known.
+    /// The bytes of a response after the proxy has removed its own Via; `nil` if no Via of the caller is known.
     func upstream(
         _ response: SIPResponse, of call: ProxiedRequest, adding fields: [AddedField] = []
     ) -> [UInt8]? {
@@ -174,8 +207,8 @@ extension ProxyEngine {
 /// A change of a call is written to the journal before the messages and pushes that follow from the change are sent. A
 /// call stays in the journal until its caller has acknowledged the final response; for a 2xx, see ``AnsweredCalls``.
 extension ProxyEngine {
-    /// Writes a new call into the journal. The journal entry is inserted at the index `place` in the engine's actions,
-    /// before the call's first message or push.
+    /// Writes a new call into the call journal. The journal entry is inserted at the index `place` in the engine's
+    /// actions, before the call's first message or push.
     func journalBegun(_ call: ProxiedRequest, at place: Int, now: Moment) {
         guard call.journalling != .off else { return }
         let request = call.request.unpacked(functions.packing)
@@ -234,8 +267,8 @@ extension ProxyEngine {
             AnsweredCalls.dialogKey(request.callID, request.to.tag, request.cseq.number), now: now.instant)
     }
 
-    /// Keeps a resumed call in the journal for some more seconds after an earlier run has sent its 2xx, because the ACK
-    /// may still be missing.
+    /// Keeps a resumed call in the journal for some more seconds if the daemon's earlier run sent the 2xx, because the
+    /// ACK may still be missing.
     func keepAnswered(_ call: ProxiedRequest, now: Moment) {
         calls.resumeAnswered(call, now: now.instant)
         armJournal()
@@ -266,8 +299,8 @@ extension ProxyEngine {
 /// Sets the timers of a call: one for its wait for phones, and one for the first response to its INVITE.
 extension ProxyEngine {
 
-    /// How long the engine waits for the first response to a request before it treats the flow as dead or the phone as
-    /// asleep.
+    /// How long the engine waits for the first response to a request; after this time, the flow counts as dead, or the
+    /// phone as asleep.
     static let patience: Duration = .seconds(3)
 
     func armSilence(of call: ProxiedRequest, now: Moment) {

@@ -75,6 +75,27 @@ extension ProxyEngine {
         if targets.isEmpty { update(call, now: now) { $0.hasNoDevice() } }
     }
 
+    /// Handles an INVITE for a user without any contact: the INVITE is forwarded through the upstream, or refused.
+    func offerToNobody(_ incoming: IncomingRequest, of aor: AddressOfRecord, caller: Caller, now: Moment) {
+        guard !comesBack(incoming, to: aor) else { return refuse(incoming, .loopDetected, because: .loop, now: now) }
+        let plan = noWakePlan(for: aor, isTrusted: incoming.isTrusted) { incoming.request }
+        guard plan.forwards else {
+            return refuse(incoming, plan.status, because: .noContact, fields: plan.fields, now: now)
+        }
+        guard Breadth.share(of: incoming.request, among: 1) > 0 else {
+            return refuse(incoming, .maxBreadthExceeded, because: .loop, now: now)
+        }
+        offer(incoming, to: aor, [], caller: caller, now: now)
+    }
+
+    /// Whether an INVITE is a forwarded call that has come back to the user for whom it was forwarded.
+    func comesBack(_ incoming: IncomingRequest, to aor: AddressOfRecord) -> Bool {
+        guard incoming.isTrusted, incoming.request.frame.contains(.diversion),
+            settings.call.noWake.settings(for: aor).action == .forward
+        else { return false }
+        return Diversions(incoming.request.frame).comesBack(to: aor)
+    }
+
     /// Sends the INVITE, a push, or both to one device.
     private func offer(
         _ userCall: UserCall, to target: ForkTarget, _ treatment: Treatment, branch: Int, of call: ProxiedRequest,
@@ -98,7 +119,7 @@ extension ProxyEngine {
             if userCall.mayPush { ask(target, now: now) }
         } else {
             sendToDevice(incoming, for: branch, of: call, to: target, now: now)
-            // The timer for a missing response is started here only for a device with one flow; for other devices,
+            // For a device with one flow, the timer for a missing response starts now; for other devices,
             // `sendToDevice` has started the timer.
             if treatment == .ringAndWake, !registrar.bindings.hasFurtherFlows(target.binding) {
                 armSilence(of: call, now: now)
@@ -140,13 +161,53 @@ extension ProxyEngine {
     }
 }
 
+/// Handles CANCEL requests from callers.
+extension ProxyEngine {
+    /// Answers a CANCEL with 200, and cancels the branches of its INVITE (RFC 3261 section 16.10).
+    func cancelReceived(_ incoming: IncomingRequest, of invite: ServerTransactionID, now: Moment) {
+        guard isOfCaller(incoming, of: invite, now: now) else {
+            // The CANCEL of another sender gets no transaction, because a transaction would absorb the CANCEL of the
+            // caller itself.
+            return refuse(incoming, .callDoesNotExist, now: now)
+        }
+        guard let incoming = startTransaction(incoming, cancelling: invite, now: now) else { return }
+        refuse(incoming, .ok, now: now)
+        guard let call = calls.call(of: invite) else { return }
+        callerReturned(call, on: incoming.flow)
+        if call.fork.isWaiting { output.counters.count(.heldCancelled) }
+        let reasons = incoming.request.frame.values(of: .reason).map { $0.compacted() }
+        let isAnswered = reasons.contains(where: CallReason.saysAnswered)
+        call.cancelled(for: reasons)
+        update(call, now: now) { $0.cancelReceived(answeredElsewhere: isAnswered) }
+    }
+
+    /// Whether the CANCEL came from the sender of the INVITE (T22.5).
+    ///
+    /// A matching branch parameter in Via proves nothing, because everybody who got the INVITE knows the parameter. A
+    /// CANCEL can come from another address than its INVITE, because phones change their address and a PBX can have
+    /// several addresses.
+    private func isOfCaller(_ cancel: IncomingRequest, of invite: ServerTransactionID, now: Moment) -> Bool {
+        guard let call = calls.call(of: invite) else { return true }
+        if call.isTrusted, hasTenants {
+            // A PBX of another tenant may share the address of this tenant's PBX.
+            return cancel.isTrusted && isTrusted(cancel.flow, for: home(of: call))
+        }
+        if cancel.flow.remote.address == call.source.remote.address { return true }
+        if cancel.isTrusted, call.isTrusted { return true }
+        guard let sender = call.sender else { return false }
+        return registrar.bindings.forkTargets(for: sender, now: now.instant).contains {
+            $0.flow.remote == cancel.flow.remote
+        }
+    }
+}
+
 /// Checks the limits on waiting requests, and on callers who wake phones (T11).
 extension ProxyEngine {
-    /// Whether the limits leave room for another request: in total, for its caller, and for its callee (T11.3). If the
-    /// result is false, this method has answered the request.
+    /// Whether the limits leave room for another request: in total, for its caller, and for its callee (T11.3). If
+    /// ``admits(_:from:to:now:)`` returns false, the engine has already answered the request.
     ///
-    /// A request beyond its caller's limit gets 503. A request beyond its callee's limit gets 486 or 480, because after
-    /// a 503 a PBX would send no more calls to this proxy.
+    /// A request that exceeds the limit of its caller gets 503. A request beyond its callee's limit gets 486 or 480,
+    /// because after a 503 a PBX would send no more calls to this proxy.
     func admits(
         _ incoming: IncomingRequest, from caller: Caller, to callee: AddressOfRecord?, of domain: ByteString? = nil,
         now: Moment
@@ -181,9 +242,9 @@ extension ProxyEngine {
     }
 
     /// Whether the sender's limit leaves room for a request that starts no call, such as a request inside a dialog. If
-    /// the result is false, this method has answered the request.
+    /// ``admitsBesides(_:from:now:)`` returns false, it has answered the request.
     ///
-    /// A BYE and all requests of a trusted peer always have room (T32.3).
+    /// A BYE, and any request of a trusted peer, always has room (T32.3).
     func admitsBesides(_ incoming: IncomingRequest, from caller: Caller, now: Moment) -> Bool {
         guard incoming.request.method != .bye, !caller.isTrusted else { return true }
         let size = incoming.request.frame.bytes.count
@@ -195,8 +256,8 @@ extension ProxyEngine {
         return false
     }
 
-    /// Whether this caller may wake the user's phones now: the limits of the caller (T11.2) and of the user's domain
-    /// (T41.5) allow it.
+    /// Whether the limits of the caller (T11.2) and of the user's domain (T41.5) allow the caller to wake the user's
+    /// phones now.
     func admitsPushes(
         _ count: Int, of caller: Caller, to aor: AddressOfRecord, from incoming: IncomingRequest, now: Moment
     ) -> Bool {
@@ -213,7 +274,7 @@ extension ProxyEngine {
         return false
     }
 
-    /// Whether this caller may wake phones now (T11.2). A trusted peer may always wake phones, because a PBX limits its
+    /// Whether a caller may wake phones now (T11.2). A trusted peer may always wake phones, because a PBX limits its
     /// own callers.
     private func admitsPushes(of caller: Caller, from incoming: IncomingRequest, now: Moment) -> Bool {
         guard settings.call.pushesPerCaller > 0, !caller.isTrusted else { return true }
@@ -230,7 +291,7 @@ extension ProxyEngine {
     }
 
     /// Begins to proxy a request: keeps a copy without bearer tokens (T40.7), and gives the request a server
-    /// transaction. If no transaction is free, this method answers the request and returns `nil`.
+    /// transaction. If no server transaction is free, ``startProxying`` answers the request and returns `nil`.
     func startProxying(
         _ incoming: IncomingRequest, to devices: [DeviceID?], parties: HeldShares.Parties = .nobody,
         now: Moment
@@ -245,11 +306,20 @@ extension ProxyEngine {
         }
         return (incoming, call)
     }
+
+    /// Returns the request without its bearer tokens, so that no token gets into the journal, into the store or to a
+    /// peer (T40.7).
+    func withoutTokens(_ incoming: IncomingRequest) -> IncomingRequest {
+        guard takesTokens, let bytes = incoming.request.frame.withoutBearer(),
+            let request = functions.reread(bytes)
+        else { return incoming }
+        return incoming.with(request)
+    }
 }
 
-/// Restores the parsed request of a call from the bytes that the call has kept.
+/// Parses the request of a call again from the bytes that the call has stored.
 extension ProxyEngine {
-    /// The request of a call, parsed again unless the call is recent and still has its parsed request.
+    /// The parsed request of a call; it is parsed again unless the call is recent and still has its parsed request.
     func revive(_ call: ProxiedRequest) -> IncomingRequest? {
         guard let request = call.recent ?? reread(call.request) else { return nil }
         let incoming = IncomingRequest(request, on: call.source, isTrusted: call.isTrusted).proved(by: call.sender)

@@ -4,6 +4,8 @@ import Bytes
 import Calling
 import LocationService
 import ProxyPolicy
+import PushDelivery
+import PushPlanning
 import Registration
 import Routing
 import SIPDialogs
@@ -11,6 +13,7 @@ import SIPGrammar
 import SIPTransactions
 import Telemetry
 import Timekeeping
+import Waking
 
 /// Handles responses from next hops, and transactions that fail without a response.
 extension ProxyEngine {
@@ -104,8 +107,7 @@ extension ProxyEngine {
         dialogs.devices.note(device, callID: response.callID, tag: tag)
     }
 
-    /// The response without identity header fields that its sender is not allowed to set, or that the caller is not
-    /// allowed to see (T9.7).
+    /// The response without identity header fields that its sender may not set, or that the caller may not see (T9.7).
     private func stripped(_ response: SIPResponse, of leg: BranchLeg) -> SIPResponse {
         guard let flow = leg.call.fork.branches[leg.branch].flow, isTrusted(flow) else {
             return response.without(settings.stripped)
@@ -118,6 +120,51 @@ extension ProxyEngine {
 
     /// The filter that removes P-Asserted-Identity from responses with `Privacy: id` (RFC 3325 section 7).
     private static let privateIdentity = HeaderFilter([.pAssertedIdentity], names: [])
+
+    /// Notes that a phone is awake, because a response came from the phone. A 408, 430 or 503 does not count as a sign
+    /// that the phone is awake, because an edge may have sent it.
+    func noteReturned(_ leg: BranchLeg, _ status: Status, now: Moment) {
+        guard status != .requestTimeout, status != .flowFailed, status != .serviceUnavailable,
+            let device = leg.call.fork.branches[leg.branch].device
+        else { return }
+        wakes.records.returned(device, now: now.instant)
+    }
+
+    /// Handles a response from the destination of a forwarded call: if the destination rings or has answered, the call
+    /// stops waiting for phones.
+    func noteForwardHeard(_ leg: BranchLeg, _ status: Status, now: Moment) {
+        let call = leg.call
+        guard call.fork.isForwardPending, call.fork.isForward(leg.branch), (180..<300).contains(status.code) else {
+            return
+        }
+        output.timers.cancel(call.stopsWaiting())
+        ledger.ended(leg.branch, of: call, .forwarded, now: now, into: &output.actions)
+        for branch in call.fork.branches.indices where call.fork.branches[branch].isWaiting {
+            missed(branch, of: call, now: now)
+            ledger.ended(branch, of: call, .forwarded, now: now, into: &output.actions)
+        }
+    }
+
+    func responseRefused(
+        _ response: SIPResponse, on flow: Flow, to match: TransactionTable.ClientMatch, now: Moment
+    ) {
+        output.counters.count(.rejectedStrayed)
+        guard let suppressed = access.refusals.strayed(now: now.instant) else { return }
+        log.notice(
+            "a response was refused, because it did not come from the address to which the daemon sent the request",
+            [
+                .source: .described(flow.remote),
+                .target: .described(sip.transactions.flow(of: match)?.remote ?? flow.remote),
+                .status: .number(Int(response.status.code)), .method: .text(name(of: response.cseq.method)),
+                .callID: .bytes(response.callID), .suppressed: .number(suppressed),
+            ])
+    }
+
+    private func name(of method: Method) -> String {
+        var name: [UInt8] = []
+        method.append(to: &name)
+        return String(decoding: name, as: UTF8.self)
+    }
 
     // MARK: No response
 
@@ -152,6 +199,98 @@ extension ProxyEngine {
         guard let leg = sip.legs.end(client) else { return }
         leg.call.fork.formerEnded(client, of: leg.branch)
         calls.forgetIfDone(leg.call)
+    }
+
+    /// Lets a branch wait for a phone that sent no response to the INVITE and may have left its flow; returns false if
+    /// the branch cannot wait.
+    func staysSilent(_ leg: BranchLeg, now: Moment) -> Bool {
+        guard let userCall = leg.call.userCall, leg.call.fork.acceptsBranches, now.instant < userCall.holdUntil,
+            !leg.call.fork.branches[leg.branch].wasHeard, let target = target(of: leg, now: now)
+        else { return false }
+        leg.call.fork.recalled(leg.branch)
+        waitAgain(leg.branch, of: leg.call, for: target, now: now)
+        return true
+    }
+
+    // MARK: Requests whose flow to the device has failed
+
+    /// Handles a 430, by which an edge reports that the flow to the phone has ended (RFC 5626 section 5.3.1).
+    ///
+    /// After a 430, the request is sent on the next flow of the device, or waits for the device if a push can wake it,
+    /// or fails with 480.
+    ///
+    /// - Returns: false if the 430 must be treated like other final responses.
+    func flowFailed(_ client: ClientTransactionID, _ leg: BranchLeg, now: Moment) -> Bool {
+        let branch = leg.call.fork.branches[leg.branch]
+        guard let flow = branch.flow, isTrusted(flow), branch.addressee != nil, leg.call.delivery == nil else {
+            return false
+        }
+        if goesOn(by: client, leg, now: now) || sleeps(leg, now: now) { return true }
+        branchFailed(leg.branch, of: leg.call, with: .temporarilyUnavailable, now: now)
+        return true
+    }
+
+    /// Lets a branch wait for its phone, because an edge reports that the phone's flow has ended; returns false if no
+    /// push can wake the phone.
+    func sleeps(_ leg: BranchLeg, now: Moment) -> Bool {
+        guard leg.call.userCall != nil, leg.call.fork.acceptsBranches, let target = target(of: leg, now: now),
+            target.canBeWoken
+        else { return false }
+        leg.call.fork.recalled(leg.branch)
+        waitAgain(leg.branch, of: leg.call, for: target, now: now)
+        return true
+    }
+
+    // MARK: The device has the INVITE twice
+
+    /// Handles a 482, which a phone that has moved to a new address sends if the INVITE came on both its old and its
+    /// new flow.
+    ///
+    /// - Returns: whether the branch continues; if the result is false, the 482 is the final response of the branch.
+    func loopReported(_ leg: BranchLeg, now: Moment) -> Bool {
+        guard let target = target(of: leg, now: now) else { return false }
+        switch leg.call.fork.loopReported(on: leg.branch) {
+        case .isFinal: return false
+        case .repeatNow: repeatCall(leg, now: now)
+        case .takeBack(let client):
+            withTransactions { table, out in
+                table.cancel(client, reasons: [], now: now.instant, into: &out)
+                if target.path.isEmpty, !target.flow.isClosed {
+                    table.move(client, to: target.flow, now: now.instant, into: &out)
+                }
+            }
+        }
+        return true
+    }
+
+    /// Sends an INVITE again if its branch has waited for the end of the cancelled transaction (state `takingBack`).
+    ///
+    /// - Returns: whether the branch was in the state `takingBack`.
+    func wasTakenBack(_ client: ClientTransactionID, _ leg: BranchLeg, now: Moment) -> Bool {
+        guard leg.call.fork.takenBack(leg.branch, client) else { return false }
+        repeatCall(leg, now: now)
+        return true
+    }
+
+    private func repeatCall(_ leg: BranchLeg, now: Moment) {
+        guard let target = target(of: leg, now: now) else {
+            return branchFailed(leg.branch, of: leg.call, with: .temporarilyUnavailable, now: now)
+        }
+        if hop(to: target).isOpen {
+            deliver(leg.branch, of: leg.call, to: target, now: now)
+        } else {
+            waitAgain(leg.branch, of: leg.call, for: target, now: now)
+        }
+    }
+
+    // MARK: Former transactions
+
+    /// Notes that an earlier transaction of a branch failed or got a response other than 2xx; the branch continues.
+    func formerSpoke(_ status: Status, _ client: ClientTransactionID, _ leg: BranchLeg, now: Moment) {
+        update(leg.call, now: now) { fork in
+            fork.formerSpoke(status, client, of: leg.branch)
+            return []
+        }
     }
 
     // MARK: Responses to our own OPTIONS

@@ -14,11 +14,12 @@ import Telemetry
 package import Timekeeping
 import Waking
 
-/// Continues calls of an earlier run of the daemon: their transactions, branches, waits and pushes.
+/// Continues the calls of the daemon's earlier run: their transactions, branches, waits and pushes.
 extension ProxyEngine {
-    /// Continues a call from the journal of an earlier run, or makes it a missed call if it cannot continue.
+    /// Continues a call from the journal of the daemon's earlier run, or makes it a missed call if the call cannot
+    /// continue.
     ///
-    /// Call this method after all bindings are restored, and before ``restored(now:)``.
+    /// The journal's calls are restored after all bindings, and before ``restored(now:)`` is called.
     package func restore(_ stored: StoredCall, now: Moment) {
         let request = functions.reread(stored.request)
         if let request, request.method == .invite {
@@ -33,7 +34,7 @@ extension ProxyEngine {
         guard let listener = identity.listener(stored.source.listener),
             listener.transport == stored.source.transport
         else { return false }
-        // The caller's flow counts as closed, because its connection ended with the earlier run.
+        // The caller's flow counts as closed, because the caller's connection ended with the daemon's earlier run.
         let incoming = IncomingRequest(request, on: stored.source.closed, isTrusted: stored.isTrusted)
             .proved(by: stored.sender)
         guard
@@ -86,8 +87,8 @@ extension ProxyEngine {
         return Flow(transport: .tcp, listener: incoming.flow.listener, connection: 0, remote: endpoint)
     }
 
-    /// The id of the phone that made a resumed call; when this phone connects again, it gets the responses on its new
-    /// flow.
+    /// The id of the phone that made a resumed call; when the phone connects again, it gets the responses to its INVITE
+    /// on its new flow.
     private func phone(of incoming: IncomingRequest) -> DeviceID? {
         guard !incoming.isTrusted, let user = identity.callingUser(of: incoming) else { return nil }
         return registrar.bindings.device(of: user) { $0.remote == incoming.flow.remote }
@@ -111,7 +112,7 @@ extension ProxyEngine {
             outgoingBegan(call, incoming, next, since: stored.receivedAt, now: now)
         }
         if !stored.final.isEmpty {
-            // The final response is sent again, because the caller may not have received it.
+            // The final response is sent again, because the caller may not have received the response.
             withTransactions {
                 $0.respond(server, status: stored.final.status, bytes: stored.final.array, now: now.instant, into: &$1)
             }
@@ -135,10 +136,10 @@ extension ProxyEngine {
         }
     }
 
-    /// Lists a resumed call as a missed call of its devices until the call is answered, because the store has no row
-    /// for an active call.
+    /// A resumed call is a missed call of its devices until the call is answered, because the store has no row for an
+    /// active call.
     ///
-    /// An answered or refused call is skipped, because the store already has its result.
+    /// An answered or refused call is skipped, because the store already has the result of the call.
     private func restoreMissedCall(_ stored: StoredCall, _ request: SIPRequest, now: Moment) {
         guard let userCall = stored.userCall, stored.final.isEmpty,
             !Fork(resuming: stored).isAnsweredOrForwarded
@@ -163,8 +164,8 @@ extension ProxyEngine {
             now: now)
     }
 
-    /// Whether the push of a resumed branch is sent again, with the same code, because the earlier run may not have
-    /// sent it.
+    /// Whether the push of a resumed branch is sent again, with the same code, because the daemon's earlier run may not
+    /// have sent the push.
     private func mayPushAgain(_ stored: StoredCall.Branch, _ userCall: UserCall) -> Bool {
         stored.stage == .waiting && stored.code != nil && !stored.wasWoken && userCall.mayPush
     }
@@ -184,7 +185,8 @@ extension ProxyEngine {
             take(up: sent, index, of: call, incoming, .sendingAgain, now: now)
             if call.dialogRequest != nil || call.userCall != nil { armSilence(of: call, now: now) }
         case (.called, let sent?) where goesToUpstreamByTLS(sent.flow, of: call):
-            // The upstream's name is looked up again, because the certificate of the server must contain this name.
+            // The upstream's name is looked up again, because the server's certificate must contain the upstream's
+            // name.
             if let upstream = upstream(of: home(of: call))?.hop {
                 lookUp(upstream, toSend: .again(sent), for: index, of: call)
             }
@@ -199,8 +201,8 @@ extension ProxyEngine {
         }
     }
 
-    /// Resumes the transactions of INVITEs that the earlier run sent on the phone's former flows, because a late 2xx
-    /// still counts.
+    /// Resumes the transactions of INVITEs that the daemon's earlier run sent on the phone's former flows, because a
+    /// late 2xx still counts.
     private func takeUpFormer(
         _ stored: StoredCall.Branch, _ index: Int, of call: ProxiedRequest, _ incoming: IncomingRequest, now: Moment
     ) {
@@ -213,7 +215,7 @@ extension ProxyEngine {
         }
     }
 
-    /// Whether the daemon can use a flow of the earlier run again: the flow is UDP, or the daemon can open a new
+    /// Whether the daemon can use a flow of its earlier run again: the flow is UDP, or the daemon can open a new
     /// connection (connection number 0).
     private func isWayOpen(_ flow: Flow, of call: ProxiedRequest) -> Bool {
         !flow.transport.isReliable || flow.transport == .tcp && flow.connection == 0
@@ -225,8 +227,8 @@ extension ProxyEngine {
             && upstream(of: home(of: call)) != nil
     }
 
-    /// Sends a resumed INVITE again over TLS, with the server name of the new look-up, to the upstream's address of the
-    /// earlier run.
+    /// Sends a resumed INVITE again over TLS to the address that the upstream had in the daemon's earlier run, with the
+    /// server name of the new look-up.
     func sendAgain(
         _ sent: StoredCall.SentINVITE, _ index: Int, of call: ProxiedRequest, _ incoming: IncomingRequest,
         to hops: [ResolvedHop], now: Moment
@@ -240,11 +242,11 @@ extension ProxyEngine {
         take(up: sent, index, of: call, incoming, .sendingAgain, now: now)
     }
 
-    /// Resumes the client transaction of an INVITE from the earlier run; with `.sendingAgain`, the same INVITE is sent
-    /// again.
+    /// Resumes the client transaction of an INVITE from the daemon's earlier run; with `.sendingAgain`, the daemon
+    /// sends the same INVITE again.
     ///
-    /// A phone that already has the repeated INVITE repeats its last response, and any other phone treats the INVITE as
-    /// new.
+    /// A phone that already has the repeated INVITE repeats its last response, and a phone that does not have the
+    /// INVITE treats the INVITE as new.
     private func take(
         up sent: StoredCall.SentINVITE, _ index: Int, of call: ProxiedRequest, _ incoming: IncomingRequest,
         _ resumption: TransactionTable.Resumption, now: Moment
@@ -272,7 +274,7 @@ extension ProxyEngine {
         }
     }
 
-    /// The INVITE exactly as the earlier run sent it, except that this run seals the dialog tokens again.
+    /// The INVITE exactly as the daemon's earlier run sent it, except that this run encrypts the dialog tokens again.
     private func again(
         _ sent: StoredCall.SentINVITE, of call: ProxiedRequest, to branch: ForkBranch, _ incoming: IncomingRequest,
         now: Moment
@@ -297,7 +299,7 @@ extension ProxyEngine {
         return incoming.request.forwarded(edits)
     }
 
-    /// The ``ForkTarget/routeHash`` of the Path or flow on which the earlier run sent the INVITE.
+    /// The ``ForkTarget/routeHash`` of the Path or flow on which the daemon's earlier run sent the INVITE.
     private func routeHash(of sent: StoredCall.SentINVITE, to branch: ForkBranch, now: Moment) -> Int {
         let target = branch.addressee.flatMap { registrar.bindings.forkTarget($0, now: now.instant) }
         if let target, !target.path.isEmpty, target.path == sent.routes { return target.routeHash }
@@ -369,6 +371,15 @@ extension ProxyEngine {
     }
 
     // MARK: Callers that come back
+
+    /// Looks up the host name in the Via of a trusted peer that called over TLS (RFC 3261 section 18.2.2, RFC 3263
+    /// section 5). Responses after a restart need a new connection to the peer, whose certificate must prove the host
+    /// name in Via.
+    func lookUpCaller(of call: ProxiedRequest, _ incoming: IncomingRequest) {
+        guard incoming.flow.transport == .tls, incoming.isTrusted else { return }
+        let via = incoming.request.via
+        lookUp(NextHop(host: via.host, port: via.port, transport: .tls, isSecure: false), for: .caller(call))
+    }
 }
 
 extension ByteString {

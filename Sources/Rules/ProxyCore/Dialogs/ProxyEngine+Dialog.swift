@@ -24,8 +24,8 @@ extension ProxyEngine {
         }
         guard admits(incoming, pass, now: now) else { return }
         if let breach = breach(of: incoming, pass) {
-            // The refusal needs a server transaction that receives the ACK; without it, the daemon would forward the
-            // ACK to the other side of the dialog.
+            // A refusal inside a dialog needs a server transaction that receives the ACK; without a transaction, the
+            // daemon would forward the ACK to the other side of the dialog.
             guard let incoming = startTransaction(incoming, now: now) else { return }
             return refuse(incoming, by: breach, now: now)
         }
@@ -88,6 +88,20 @@ extension ProxyEngine {
         journalACK(request, now: now)
     }
 
+    /// Forwards a CANCEL inside a dialog that matches no INVITE of this daemon, like any other request (RFC 3261 section
+    /// 16.10).
+    ///
+    /// A CANCEL cannot be challenged, so its sender must be known without a password (RFC 3261 section 22.1). A CANCEL
+    /// for which the daemon finds no destination is answered with 481.
+    func dialogCancelReceived(_ incoming: IncomingRequest, _ pass: DialogPass, _ next: RouteSet.Next, now: Moment) {
+        guard isAlive(pass, now: now), isAtHome(incoming.flow, pass, now: now),
+            let hop = dialogHop(pass, next, now: now)
+        else { return refuse(incoming, .callDoesNotExist, now: now) }
+        let caller = caller(of: incoming, pass)
+        guard admitsBesides(incoming, from: caller, now: now) else { return }
+        forward(incoming, from: caller, next, on: hop, pass, now: now)
+    }
+
     func forward(
         _ incoming: IncomingRequest, from caller: Caller, _ next: RouteSet.Next, on hop: Flow, _ pass: DialogPass,
         now: Moment
@@ -111,7 +125,7 @@ extension ProxyEngine {
 
     // MARK: How long (T20.5)
 
-    /// Restores the expiry of a dialog that was renewed in an earlier run.
+    /// Restores the expiry of a dialog that the daemon's earlier run has renewed.
     package func restoreDialog(_ digest: UInt64, until: UnixTime, now: Moment) {
         dialogs.renewals.renew(digest, until: until, now: now.date)
     }
@@ -123,7 +137,7 @@ extension ProxyEngine {
 /// A phone need not write `pn-purr` into its Contact, because the dialog token in this proxy's Record-Route names the
 /// phone.
 extension ProxyEngine {
-    /// The request's dialog and phone, if a push can wake that phone; otherwise `nil`.
+    /// The request's dialog and phone, if a push can wake that phone; `nil` if no push can.
     func dialogRequest(
         _ incoming: IncomingRequest, _ pass: DialogPass, _ next: RouteSet.Next, from caller: Caller
     ) -> DialogRequest? {
@@ -135,7 +149,7 @@ extension ProxyEngine {
             isBye: incoming.request.method == .bye)
     }
 
-    /// Sends a request to the phone on the other side of its dialog, and wakes the phone if it sleeps.
+    /// Sends a request to the phone on the other side of its dialog, and wakes the phone if the phone sleeps.
     func sendInDialog(_ incoming: IncomingRequest, _ request: DialogRequest, now: Moment) {
         if let refusal = refusal(of: request) {
             output.counters.count(.shareUsedUp)
@@ -174,7 +188,7 @@ extension ProxyEngine {
     }
 
     /// Sends a request inside a dialog on its phone's flow, or lets the request wait for the phone. The parameter
-    /// `code` is the code of a push that an earlier run may have sent for the request.
+    /// `code` is the code of a push that the daemon's earlier run may have sent for the request.
     func send(
         _ incoming: IncomingRequest, _ request: DialogRequest, of call: ProxiedRequest, again code: PushCode? = nil,
         now: Moment
@@ -252,14 +266,14 @@ extension ProxyEngine {
     }
 
     /// Sends one silent push that wakes a phone for a request inside a dialog, if the limit on notifications allows it.
-    /// The parameter `old` is the code of a push that an earlier run may have sent for the request.
+    /// The parameter `old` is the code of a push that the daemon's earlier run may have sent for the request.
     func wakeInDialog(
         _ target: ForkTarget, _ call: ProxiedRequest, _ request: DialogRequest, again old: PushCode? = nil, now: Moment
     ) {
         guard !request.hasWoken, let token = target.pushToken, let aor = registrar.bindings.binding(target.binding)?.aor
         else { return }
         request.wokePhone()
-        // One push is enough for several waiting requests, because a phone that registers gets all of them.
+        // One push is enough for several waiting requests, because a phone that registers gets all waiting requests.
         let others = wakes.calls(of: request.device)
         guard !others.contains(where: { $0 !== call && $0.dialogRequest?.hasWoken == true }) else { return }
         guard old != nil || mayNotify(target.id, for: request.caller, now: now) else {

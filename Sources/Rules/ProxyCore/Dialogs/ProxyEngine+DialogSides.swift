@@ -13,8 +13,9 @@ import Timekeeping
 /// Identifies the two sides of a dialog, and checks that a request comes from the side that its From tag names (T20.2,
 /// T20.4).
 extension ProxyEngine {
-    /// Whether a request inside a dialog comes from the side of the dialog that its From tag names. If the result is
-    /// false, this method has answered the request: with 407 if a password can prove the sender, otherwise with 403.
+    /// Whether a request inside a dialog comes from the side of the dialog that its From tag names. If
+    /// ``admits(_:_:now:)`` returns false, the engine has already answered the request: with 407 if the sender can
+    /// authenticate by a password, otherwise with 403.
     func admits(_ incoming: IncomingRequest, _ pass: DialogPass, now: Moment) -> Bool {
         if isAtHome(incoming.flow, pass, now: now) { return true }
         guard settings.authenticates, let owner = owner(of: pass.sender, asking: incoming) else {
@@ -43,7 +44,7 @@ extension ProxyEngine {
         return false
     }
 
-    /// Whether the flow is known to belong to the side of the dialog that sent the request.
+    /// Whether the request's flow is known to belong to the side of the dialog that the request claims to come from.
     func isAtHome(_ flow: Flow, _ pass: DialogPass, now: Moment) -> Bool {
         let side = pass.sender
         switch side.party {
@@ -57,8 +58,8 @@ extension ProxyEngine {
             // A request from a phone behind a trusted edge may come from any trusted address, because an edge vouches
             // for its phones.
             if isTrusted(present, in: pass) { return isTrusted(flow, in: pass) }
-            // A request may come on any flow that the phone's user has registered, because the user has shown the
-            // password on that flow.
+            // A request may come on any flow that the phone's user has registered, because the user has authenticated
+            // on that flow.
             guard let binding = registrar.bindings.binding(id) else { return false }
             return registrar.bindings.bindings(for: binding.aor, now: now.instant).contains { isSame(flow, $0.flow) }
         case .caller: return isSame(flow, side.flow) || isProved(flow, pass)
@@ -69,19 +70,19 @@ extension ProxyEngine {
         dialogs.provedPlaces[pass].map { isSame(flow, $0) } ?? false
     }
 
-    /// Whether two flows are the same: the same remote endpoint over UDP, or the same open connection otherwise. Equal
-    /// connection numbers mean the same connection, because the daemon never reuses a number.
+    /// Whether two flows are the same: over UDP, flows with the same remote endpoint; over TCP or TLS, the same open
+    /// connection. Equal connection numbers mean the same connection, because the daemon never reuses a number.
     func isSame(_ flow: Flow, _ other: Flow) -> Bool {
         guard flow.transport == other.transport, flow.remote == other.remote else { return false }
         return !flow.transport.isReliable || (flow.isConnection && flow.connection == other.connection)
     }
 
-    // MARK: The name in From
+    // MARK: The caller's name in From
 
     /// Whether From has the sender's name from the start of the dialog, or names the user that the sender has
     /// registered (T20.7).
     ///
-    /// A BYE, PRACK, ACK or CANCEL passes with any From, because a phone does not show the From of these requests.
+    /// With a BYE, PRACK, ACK or CANCEL, a phone does not show the From, so these requests pass with any From.
     func keepsItsName(_ incoming: IncomingRequest, _ pass: DialogPass) -> Bool {
         let request = incoming.request
         guard Self.showsName(request.method), let names = pass.token.names else { return true }
@@ -112,7 +113,7 @@ extension ProxyEngine {
 
     // MARK: The trusted side
 
-    /// Whether the flow's remote endpoint is the upstream, or a trusted peer that may take part in this dialog.
+    /// Whether the flow's remote endpoint is the upstream, or a trusted peer that may take part in the dialog.
     func isPeer(_ flow: Flow, in pass: DialogPass) -> Bool {
         if isTrusted(flow, in: pass) { return true }
         return belongTogether(home(of: pass), nil)
@@ -128,8 +129,8 @@ extension ProxyEngine {
         let isTheOne: (AddressOfRecord) -> Bool
     }
 
-    /// The user whose password proves that a request comes from this side of the dialog; `nil` if a password cannot
-    /// prove it.
+    /// The user whose password proves that a request comes from one side of the dialog; `nil` if a password cannot
+    /// prove the sender.
     private func owner(of side: DialogSide, asking incoming: IncomingRequest) -> Owner? {
         switch side.party {
         case .peer, .upstream: return nil
@@ -153,6 +154,21 @@ extension ProxyEngine {
         return flow
     }
 
+    /// Replaces a phone's GRUU in the Request-URI by the phone's contact, because a phone may use its GRUU as Contact
+    /// in a dialog.
+    func withoutGRUU(_ next: RouteSet.Next, _ pass: DialogPass, now: Moment) -> RouteSet.Next {
+        guard case .phone(let device) = pass.receiver.party, GRUU(next.requestURI) != nil,
+            let home = identity.home(of: next.requestURI),
+            case .device(let named?, _) = addressee(next.requestURI, home: home),
+            named == registrar.bindings.device(of: device),
+            let target = registrar.bindings.forkTarget(device, now: now.instant),
+            let uri = SIPURI(target.requestURI)
+        else { return next }
+        var next = next
+        next.requestURI = uri
+        return next
+    }
+
     func dialogFlow(_ pass: DialogPass, _ next: RouteSet.Next, now: Moment) -> Flow? {
         let side = pass.receiver
         switch side.party {
@@ -161,8 +177,8 @@ extension ProxyEngine {
                 return isTrusted(flow) ? place(next, insteadOf: flow, pass, now: now) : flow
             }
             let present = registrar.bindings.flow(of: binding)
-            // The connection on which the dialog began is not used if the phone's binding shows that the connection has
-            // closed.
+            // If the phone's binding shows that the first connection of the dialog has closed, the daemon does not use
+            // the closed connection.
             let first = present == side.flow.closed ? nil : side.flow
             guard let flow = [present, first].lazy.compactMap({ $0 }).first(where: { leadsToPhone($0) }) else {
                 return returnFlow(to: binding, now: now)
@@ -172,8 +188,8 @@ extension ProxyEngine {
         case .caller: return leadsToPhone(side.flow) ? side.flow : nil
         case .peer, .upstream:
             if let place = place(next, insteadOf: side.flow, pass, now: now), !place.isClosed { return named(place) }
-            // No flow to this side of the dialog is left after a restart, so a new connection to the upstream is
-            // opened.
+            // After a restart, no flow to the upstream's side of the dialog is left, so the daemon opens a new
+            // connection to the upstream.
             guard let (transport, endpoint) = upstream(of: home(of: pass))?.hop.numeric,
                 let listener = identity.listener(for: transport, to: endpoint.address, preferring: nil)
             else { return nil }
@@ -181,8 +197,8 @@ extension ProxyEngine {
         }
     }
 
-    /// The flow to a phone that has several flows: the flow on which the dialog began, or else the best flow that is
-    /// usable.
+    /// The flow to a phone that has several flows: the flow on which the dialog began or, if this flow is unusable, the
+    /// best usable flow.
     func bestFlow(of binding: DeviceID, for first: Flow, now: Moment) -> Flow? {
         let flows = registrar.bindings.flows(of: binding, now: now.instant).compactMap {
             registrar.bindings.flow(of: $0)
@@ -190,7 +206,7 @@ extension ProxyEngine {
         return flows.contains(first) ? first : flows.first { leadsToPhone($0) }
     }
 
-    /// Adds the upstream's host name to a TLS flow to the upstream, because a dialog token has only the address and the
+    /// Adds the upstream's host name to a TLS flow to the upstream: a dialog token has only the address, and the
     /// certificate check needs the name.
     func named(_ flow: Flow) -> Flow {
         guard flow.transport == .tls, !flow.isConnection else { return flow }
@@ -212,19 +228,19 @@ extension ProxyEngine {
         return Flow(transport: place.transport, listener: listener.number, connection: 0, remote: place.endpoint)
     }
 
-    /// Whether the proxy can send to a phone on this flow: the flow is UDP, or has an open connection. The proxy never
-    /// opens a connection to a phone's source address, because nobody listens there.
+    /// Whether the proxy can send to a phone on the flow: the flow is UDP, or has an open connection. The proxy never
+    /// opens a connection to a phone's source address, because phones do not listen on their source ports.
     func leadsToPhone(_ flow: Flow) -> Bool { !flow.transport.isReliable || flow.isConnection }
 
-    /// The flow to the address that a peer names in Contact or Record-Route, if that address is numeric and trusted;
-    /// otherwise `flow`, on which the dialog began.
+    /// The flow to the address that a peer names in Contact or Record-Route; if this address is not numeric or not
+    /// trusted, the flow on which the dialog began.
     ///
     /// If the peer's URI names no transport, a peer that came over TCP is reached over TCP.
     func place(_ next: RouteSet.Next, insteadOf flow: Flow, _ pass: DialogPass, now: Moment) -> Flow? {
         guard let hop = NextHop(next.target)?.staying(on: flow.transport), let (named, endpoint) = hop.numeric else {
             return flow
         }
-        // UDP is used if TCP to this address failed lately, because an ACK whose connection fails could not be sent
+        // If TCP to the endpoint failed lately, UDP is used, because an ACK whose connection fails could not be sent
         // again.
         let isRefused = named == .tcp && network.lookups.withoutTCP.contains(endpoint, now: now.instant)
         let transport = isRefused && hop.transport == .tcp ? .udp : named
@@ -237,8 +253,8 @@ extension ProxyEngine {
         return Flow(transport: transport, listener: listener.number, connection: 0, remote: endpoint)
     }
 
-    /// Whether a request that is too large for UDP can be sent over TCP: never to phones, and to peers unless the
-    /// peer's URI or the settings name a transport.
+    /// Whether a request that is too large for UDP can be sent over TCP: never to phones; to a peer, only if neither
+    /// its URI nor the settings name a transport.
     func mayUseTCP(_ pass: DialogPass, _ next: RouteSet.Next) -> Bool {
         switch pass.receiver.party {
         case .phone, .caller: false
@@ -260,8 +276,8 @@ extension ProxyEngine {
         return [ResolvedHop(transport: .udp, endpoint: hop.remote, isFixed: true)]
     }
 
-    /// Whether a phone's Route or Request-URI is allowed to name this port of a trusted host: only 5060, 5061 and the
-    /// ports of configured peers (T9.4).
+    /// Whether a phone's Route or Request-URI may name a port of a trusted host: only 5060, 5061 and the ports of
+    /// configured peers (T9.4).
     func isKnownPort(_ endpoint: Endpoint) -> Bool {
         if endpoint.port == 5060 || endpoint.port == 5061 { return true }
         if let (_, upstream) = settings.upstream?.numeric, upstream == endpoint { return true }

@@ -12,8 +12,8 @@ import Timekeeping
 
 /// Makes the Record-Route of a request that begins a dialog, with the daemon's dialog token.
 extension ProxyEngine {
-    /// The Record-Route values that the daemon adds to a request: one value, or two if the sides of the dialog use
-    /// different listeners, so that each side reaches the daemon over its own transport.
+    /// The Record-Route values that the daemon adds to a request: two values if the sides of the dialog use different
+    /// listeners, and one value if not.
     func recordRoutes(
         _ incoming: IncomingRequest, _ edits: RequestEdits, to flow: Flow, device: DeviceID?, now: Moment
     ) -> [ByteString] {
@@ -41,7 +41,7 @@ extension ProxyEngine {
         }
     }
 
-    /// Makes the sealed token for this proxy's Record-Route, by which the proxy recognises later requests of the
+    /// Makes the encrypted token for this proxy's Record-Route, by which the proxy recognises later requests of the
     /// dialog.
     func dialogToken(_ incoming: IncomingRequest, to flow: Flow, device: DeviceID?, now: Moment) -> [UInt8] {
         let callee = device.map { DialogSide(.phone($0), on: flow) } ?? DialogSide(.upstream, on: flow)
@@ -66,7 +66,7 @@ extension ProxyEngine {
     }
 
     /// The 48-bit hash of an AOR, by which a dialog token names the user. Nobody can choose a user name with another
-    /// user's hash, because the hash is cryptographic and the token is sealed.
+    /// user's hash, because the hash is cryptographic and the token is encrypted.
     func hash(of aor: AddressOfRecord) -> UInt64 {
         var text = aor.user.array
         text.append("@")

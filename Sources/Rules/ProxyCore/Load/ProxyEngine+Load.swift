@@ -35,8 +35,8 @@ extension ProxyEngine {
         return Self.retryTime(lot)
     }
 
-    /// Refuses a request statelessly if an overload demands it, and returns whether the request was refused. Call this
-    /// method only if ``isUnderPressure`` is true.
+    /// Refuses a request statelessly if an overload demands it, and returns whether the request was refused.
+    /// ``isRefusedForLoad(_:now:)`` may be called only if ``isUnderPressure`` is true.
     func isRefusedForLoad(_ incoming: IncomingRequest, now: Moment) -> Bool {
         let request = incoming.request
         guard let kind = kind(of: request) else { return false }
@@ -55,8 +55,8 @@ extension ProxyEngine {
     /// Whether the daemon now refuses some requests because of overload.
     package var isUnderPressure: Bool { access.admission.isUnderPressure }
 
-    /// The response that refuses a REGISTER from UDP before the REGISTER is parsed; `nil` if it is admitted and must be
-    /// parsed.
+    /// The response that refuses a REGISTER from UDP before the REGISTER is parsed; `nil` if the REGISTER is admitted
+    /// and must be parsed.
     package func refusal(
         of glance: RegisterGlance, in bytes: Span<UInt8>, from source: Endpoint, now: Instant
     ) -> [UInt8]? {
@@ -109,7 +109,7 @@ extension ProxyEngine {
         log.warning("the daemon is overloaded and refuses new requests", [.duration: .duration(access.admission.limit)])
     }
 
-    /// Logs the end of an overload if it has ended; otherwise checks again after two seconds.
+    /// If the overload has ended, logs the end; if the overload continues, checks again after two seconds.
     func reliefDue(now: Instant) {
         switch access.admission.mayBeRelieved(at: output.counters[.rejectedOverload], now: now) {
         case .notBegun: break

@@ -22,8 +22,8 @@ import Waking
 /// gets the phone's response, or 480 before the sender's transaction times out (RFC 4320), or 202 when the message is
 /// stored.
 extension ProxyEngine {
-    /// Handles a MESSAGE or similar request for one of our users: sends it to the user's awake phones, and keeps it for
-    /// the sleeping ones.
+    /// Handles a MESSAGE or similar request for one of our users: sends the request to the awake phones, and keeps it
+    /// for the sleeping phones.
     func messageReceived(
         _ incoming: IncomingRequest, to aor: AddressOfRecord, _ targets: [ForkTarget], caller: Caller,
         isNotice: Bool = false, now: Moment
@@ -76,6 +76,20 @@ extension ProxyEngine {
         }
     }
 
+    /// Sends a NOTIFY of a PBX to phones that are awake. If the phones sleep, the PBX gets 200, and the latest NOTIFY
+    /// of each event package waits in the store until a phone registers.
+    func noticeReceived(
+        _ incoming: IncomingRequest, to aor: AddressOfRecord, _ targets: [ForkTarget], caller: Caller, now: Moment
+    ) {
+        let event = MessageWords.event(of: incoming.request)
+        for old in messages.queue(of: aor.compacted()) where old.event == event && old.isNotice {
+            // The older NOTIFY is answered with 200, so that the PBX does not send it again.
+            answer(old, .ok, [], now: now)
+            if old.keeping == .passing { forget(old, now: now) }
+        }
+        messageReceived(incoming, to: aor, targets, caller: caller, isNotice: true, now: now)
+    }
+
     /// Whether a phone on UDP may be unreachable, because it registered some time ago and has sent nothing lately. A
     /// phone that may be unreachable gets the request and a push at the same time.
     private func mayBeGone(_ target: ForkTarget, now: Moment) -> Bool {
@@ -88,7 +102,8 @@ extension ProxyEngine {
     private func account(of incoming: IncomingRequest, to aor: AddressOfRecord) -> ByteString {
         if incoming.isTrusted {
             let name = CallerIdentity(incoming.request, format: .uri).number
-            // A PBX can write any name, so the same name counts for each tenant separately.
+            // A PBX can write any sender's name into a MESSAGE, so equal senders' names count for each tenant
+            // separately.
             return tenant(of: aor.host) == nil ? name : ByteString("\(aor.host) \(name)")
         }
         if let user = incoming.sender { return ByteString("\(user)") }
@@ -125,8 +140,8 @@ extension ProxyEngine {
         }
     }
 
-    /// Handles phones that have not answered a message: they count as asleep. A phone gets more time to answer if the
-    /// message was sent on another of its flows a moment ago.
+    /// Handles phones that have not answered a message: these phones count as asleep. A phone gets more time to answer
+    /// if the message was sent on another of its flows a moment ago.
     private func phonesAreSilent(_ message: HeldMessage, now: Moment) {
         // The tries on a phone's other flows end ten seconds before the message's deadline, so that a woken phone has
         // time to register.
@@ -185,8 +200,8 @@ extension ProxyEngine {
         arm(message, at: now.instant + (message.expiresAt - now.date))
     }
 
-    /// Restores the stored messages after a restart, so that they wait for their phones again. A phone gets a new push
-    /// for a message younger than one minute, because the restart may have lost the first push.
+    /// Restores the stored messages after a restart, so that they wait for their phones again. After a restart, a phone
+    /// gets a new push for a message younger than one minute, because the restart may have lost the first push.
     func restoreMessages(now: Moment) {
         for row in messages.takeStored() {
             guard row.expiresAt > now.date, let request = functions.reread(row.request) else {
@@ -196,7 +211,8 @@ extension ProxyEngine {
             let caller = caller(of: row, request)
             let message = HeldMessage(restoring: row, request, from: caller, now: now)
             messages.add(message)
-            // The end of the earlier run may have come between a NOTIFY and the removal of an older one.
+            // The store may contain an outdated NOTIFY, because the daemon's earlier run may have ended before it
+            // removed the older of two NOTIFYs.
             dropNotices(olderThan: message, now: now)
             arm(message, at: now.instant + (message.expiresAt - now.date))
             for device in row.devices {
@@ -215,7 +231,7 @@ extension ProxyEngine {
         }
     }
 
-    /// The caller whose limits apply to a stored message of an earlier run.
+    /// The caller whose limits apply to a message that the daemon's earlier run stored.
     private func caller(of row: StoredMessage, _ request: SIPRequest) -> Caller {
         guard !isTrusted(row.source), let user = AddressOfRecord(uriText: ByteString("sip:\(row.sender)")),
             row.sender.contains(UInt8(ascii: "@"))
@@ -263,7 +279,7 @@ extension ProxyEngine {
         }
     }
 
-    /// Whether a refusal with this status is temporary, so that the phone may accept the message later.
+    /// Whether a refusal with the given status is temporary, so that the phone may accept the message later.
     private static func isForNow(_ status: Status) -> Bool {
         switch status.code {
         case 408, 430, 480, 500, 502, 503, 504: true

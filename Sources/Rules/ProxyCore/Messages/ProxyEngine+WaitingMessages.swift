@@ -16,8 +16,8 @@ import Waking
 
 /// Handles messages that wait for phones: their timers, pushes, storage, responses to the senders, and their end.
 extension ProxyEngine {
-    /// Wakes the recipient's phones for a message. With `messages.store`, the store keeps the message; otherwise the
-    /// message waits in memory until a phone registers.
+    /// Wakes the recipient's phones for a message. With `messages.store`, the store keeps the message; if the setting
+    /// is off, the message waits in memory until a phone registers.
     func waitForPhones(_ message: HeldMessage, now: Moment) {
         wakePhones(for: message, now: now)
         guard messages[message.id] != nil, message.keeping == .passing else { return }
@@ -71,7 +71,7 @@ extension ProxyEngine {
     }
 
     /// Handles the final outcome of a push about messages: if the push failed, messages that are not stored are given
-    /// up for this device.
+    /// up for the device.
     func messagePushFinished(_ push: AskedPush, _ outcome: PushOutcome, now: Moment) {
         guard !outcome.isAccepted else { return }
         wakes.wakeFailed(push.device)
@@ -113,7 +113,7 @@ extension ProxyEngine {
         respond(server, status, incoming.response(status, toTag: sip.tags.next(), fields: fields), now: now)
     }
 
-    /// Sends the sender of a message the refusal that came from a phone, or else 480.
+    /// Sends the sender of a message the refusal that came from a phone, or 480 if no refusal came.
     func answerRefusal(of message: HeldMessage, now: Moment) {
         if let refusal = message.refusal {
             relayToSender(refusal, of: message, now: now)
@@ -157,6 +157,17 @@ extension ProxyEngine {
             [.aor: .described(message.aor), .callID: .bytes(message.key.callID)])
         act(.record([.message(.delete(message.id))]))
         forget(message, now: now)
+    }
+
+    /// Drops the stored NOTIFYs of the same event that are older than `notice`, which is now in the store or at all
+    /// phones. An older NOTIFY stays in the store until the newer NOTIFY is stored, so that a crash loses no NOTIFY.
+    func dropNotices(olderThan notice: HeldMessage, now: Moment) {
+        guard notice.isNotice else { return }
+        for old in messages.queue(of: notice.aor)
+        where old.isNotice && old.event == notice.event && old.id < notice.id && old.keeping != .passing {
+            act(.record([.message(.delete(old.id))]))
+            forget(old, now: now)
+        }
     }
 
     /// Ends all deliveries of the message, and removes the message.

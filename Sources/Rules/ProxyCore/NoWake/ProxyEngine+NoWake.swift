@@ -14,29 +14,8 @@ import Waking
 
 /// Ends or forwards calls for which no phone wakes.
 extension ProxyEngine {
-    /// Handles an INVITE for a user without any contact: the INVITE is forwarded through the upstream, or refused.
-    func offerToNobody(_ incoming: IncomingRequest, of aor: AddressOfRecord, caller: Caller, now: Moment) {
-        guard !comesBack(incoming, to: aor) else { return refuse(incoming, .loopDetected, because: .loop, now: now) }
-        let plan = noWakePlan(for: aor, isTrusted: incoming.isTrusted) { incoming.request }
-        guard plan.forwards else {
-            return refuse(incoming, plan.status, because: .noContact, fields: plan.fields, now: now)
-        }
-        guard Breadth.share(of: incoming.request, among: 1) > 0 else {
-            return refuse(incoming, .maxBreadthExceeded, because: .loop, now: now)
-        }
-        offer(incoming, to: aor, [], caller: caller, now: now)
-    }
-
-    /// Whether an INVITE is a forwarded call that has come back to the user for whom it was forwarded.
-    func comesBack(_ incoming: IncomingRequest, to aor: AddressOfRecord) -> Bool {
-        guard incoming.isTrusted, incoming.request.frame.contains(.diversion),
-            settings.call.noWake.settings(for: aor).action == .forward
-        else { return false }
-        return Diversions(incoming.request.frame).comesBack(to: aor)
-    }
-
-    /// Prepares a new call for the case that no phone wakes: decides whether it can be forwarded, and sets a timer that
-    /// can end its wait early.
+    /// Prepares a new call for the case that no phone wakes: decides whether the call can be forwarded, and sets a
+    /// timer that can end its wait early.
     func noWakeBegan(_ call: ProxiedRequest, now: Moment) {
         let noWake = settings.call.noWake
         guard !noWake.isUsual, let userCall = call.userCall, !call.isForgotten else { return }
@@ -79,31 +58,16 @@ extension ProxyEngine {
         journal(call)
     }
 
-    /// Adds a Diversion header field above the existing ones, because a voice-mail server takes the mailbox from the
-    /// topmost field (RFC 5806 section 4.1).
+    /// Adds a Diversion header field above the existing Diversion fields, because a voice-mail server takes the mailbox
+    /// from the topmost field (RFC 5806 section 4.1).
     func addDiversion(_ edits: inout RequestEdits, _ incoming: IncomingRequest, of userCall: UserCall) {
         let earlier = incoming.request.frame.values(of: .diversion).map { AddedField("Diversion", $0) }
         edits.removed.append(.diversion)
         edits.added += [Diversions.field(for: userCall.aor)] + earlier
     }
 
-    /// Handles a response from the destination of a forward: if the destination rings or has answered, the call stops
-    /// waiting for phones.
-    func noteForwardHeard(_ leg: BranchLeg, _ status: Status, now: Moment) {
-        let call = leg.call
-        guard call.fork.isForwardPending, call.fork.isForward(leg.branch), (180..<300).contains(status.code) else {
-            return
-        }
-        output.timers.cancel(call.stopsWaiting())
-        ledger.ended(leg.branch, of: call, .forwarded, now: now, into: &output.actions)
-        for branch in call.fork.branches.indices where call.fork.branches[branch].isWaiting {
-            missed(branch, of: call, now: now)
-            ledger.ended(branch, of: call, .forwarded, now: now, into: &output.actions)
-        }
-    }
-
-    /// Resumes a forward that an earlier run of the daemon began. The destination of a resumed forward gets as much
-    /// time to ring as in a new forward.
+    /// Resumes the forwarding of a call that the daemon's earlier run forwarded. The destination gets as much time to
+    /// ring after a restart as for a new call.
     func forwardResumed(_ call: ProxiedRequest, now: Moment) {
         guard call.fork.isForwardPending else {
             guard !settings.call.noWake.isUsual, !call.fork.hasForward, call.userCall != nil else { return }
@@ -116,7 +80,8 @@ extension ProxyEngine {
         )
     }
 
-    /// Ends a forward whose destination has neither rung nor answered in time.
+    /// Ends the branch to the destination of a forwarded call, because the destination has neither rung nor answered in
+    /// time.
     func forwardTimedOut(_ call: ProxiedRequest, now: Moment) {
         for branch in call.fork.branches.indices where call.fork.branches[branch].isWaiting {
             missed(branch, of: call, now: now)
@@ -127,8 +92,8 @@ extension ProxyEngine {
 
     // MARK: 180 after the push
 
-    /// Handles the acceptance of a call's push by its provider: sends the caller 180 if the settings demand it, and
-    /// counts the push in the record of the device's wakes.
+    /// Notes that a provider has accepted a call's push: sends the caller 180 if the settings demand it, and counts the
+    /// push in the device's wake record.
     func pushAccepted(_ branch: Int, of call: ProxiedRequest, now: Moment) {
         let noWake = settings.call.noWake
         guard !noWake.isUsual, let userCall = call.userCall, call.fork.acceptsBranches,
@@ -142,7 +107,7 @@ extension ProxyEngine {
     }
 
     /// Sends the caller 180 because a push was accepted, although no phone rings yet. A caller that requires `100rel`
-    /// gets no 180, because there is no dialog yet in which its PRACK could come.
+    /// gets no 180, because its PRACK would need a dialog, and none exists yet.
     private func ringForPush(_ call: ProxiedRequest, now: Moment) {
         guard !call.marks.contains(.rungForPush), !call.fork.branches.contains(where: \.deviceKnows),
             let server = call.server, let incoming = revive(call), !requiresReliability(incoming.request)
@@ -159,15 +124,6 @@ extension ProxyEngine {
 
     // MARK: Phones' own records
 
-    /// Notes that a phone is awake, because a response came from the phone. A 408, 430 or 503 does not count as a sign
-    /// that the phone is awake, because an edge may have sent it.
-    func noteReturned(_ leg: BranchLeg, _ status: Status, now: Moment) {
-        guard status != .requestTimeout, status != .flowFailed, status != .serviceUnavailable,
-            let device = leg.call.fork.branches[leg.branch].device
-        else { return }
-        wakes.records.returned(device, now: now.instant)
-    }
-
     private func armWakeBound(of call: ProxiedRequest, now: Moment) {
         guard let userCall = call.userCall else { return }
         let ends = call.fork.branches.compactMap { wakeBound($0, userCall, now: now) }
@@ -183,8 +139,8 @@ extension ProxyEngine {
         return switch wakes.records.bound(of: device) {
         case .none: nil
         case .after(let duration): began + duration
-        // A call waits a few seconds even for a phone that never wakes, so that a push is sent and the phone can show
-        // that it wakes.
+        // A call waits a few seconds even for a phone that never wakes, so that the phone gets a push and can show that
+        // it wakes.
         case .notWaited: began + WakeRecords.shortest
         }
     }
@@ -205,7 +161,7 @@ extension ProxyEngine {
     private func endWait(_ branch: Int, of call: ProxiedRequest, now: Moment) {
         guard call.fork.branches[branch].isWaiting else { return }
         call.saw(.timeOver)
-        // The call is forwarded, but the branch keeps waiting for its phone until the destination of the forward rings.
+        // The call is forwarded, but the branch waits for its phone until the destination of the forwarded call rings.
         if call.fork.forwardsAfter(branch) { return update(call, now: now) { $0.waitIsOver(branch) } }
         output.counters.count(.heldTimedOut)
         let isNotWaited = call.fork.branches[branch].device.map { wakes.records.bound(of: $0) } == .notWaited

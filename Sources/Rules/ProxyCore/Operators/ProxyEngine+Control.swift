@@ -18,13 +18,15 @@ import Waking
 
 /// Answers operators' queries, and carries out their commands.
 extension ProxyEngine {
-    /// All calls to our users that wait for a phone or ring, oldest first.
+    /// All calls to the daemon's users that wait for a phone or ring, oldest first.
     package var heldCalls: [StoredCall] { heldCalls(after: .beginning, limit: .max).elements }
+
+    package var heldCallCount: Int { calls.offered }
 
     /// One page of the calls that wait for a phone or ring, oldest first; there may be hundreds of thousands of calls.
     ///
-    /// The parameter `cursor` is the property `next` of the previous page. A page can have fewer than `limit` calls
-    /// although more calls follow.
+    /// The parameter `cursor` is the property `next` of the previous page of calls. A page of calls can have fewer than
+    /// `limit` calls although more calls follow.
     package func heldCalls(
         after cursor: PageCursor, limit: Int, of isWanted: ((AddressOfRecord) -> Bool)? = nil
     ) -> Page<StoredCall> {
@@ -45,12 +47,20 @@ extension ProxyEngine {
         calls.offered(where: isAsked).compactMap(StoredCall.init).sorted { $0.id < $1.id }
     }
 
-    /// The waiting or ringing calls with this id, ``CallRef`` or Call-ID: several calls if one INVITE was offered to
-    /// several users.
+    /// The waiting or ringing calls whose id, ``CallRef`` or Call-ID is `text`: several calls if one INVITE was offered
+    /// to several users.
     package func heldCalls(named text: String) -> [StoredCall] {
         if let id = UInt64(text), let call = calls[ForkID(id)].flatMap(StoredCall.init) { return [call] }
         let (callID, ref) = (ByteString(text), CallRef(text))
         return heldCalls { key, call in key.callID == callID || (ref != nil && call.userCall?.ref == ref) }
+    }
+
+    /// The caller of a waiting or ringing call, in the form of ``MissedCall/remoteURI``; `nil` if there is no such
+    /// call. An older call's INVITE is parsed again for each query of an operator.
+    package func caller(of id: UInt64) -> ByteString? {
+        calls[ForkID(id)].flatMap { revive($0) }.map {
+            CallerIdentity($0.request, format: settings.call.callerIDFormat).remoteURI
+        }
     }
 
     /// Ends a waiting or ringing call for an operator, and returns whether the call existed.
@@ -69,12 +79,12 @@ extension ProxyEngine {
     /// Begins the shutdown of the daemon: new calls get 503 from now on, and all other requests are served.
     package func drainBegins() { access.admission.drainBegins() }
 
-    /// The devices to which a call to this user would be sent if it arrived now.
+    /// The devices to which a call to the user would be sent if it arrived now.
     package func targets(of aor: AddressOfRecord, now: Moment) -> [ForkTarget] {
         registrar.bindings.forkTargets(for: aor, now: now.instant)
     }
 
-    /// The User-Agent of a phone's last REGISTER, if the store does not have that value yet; otherwise `nil`.
+    /// The User-Agent of a phone's last REGISTER, if the store does not have that value yet; `nil` if the store has it.
     package func userAgentSaidLately(by device: DeviceID) -> ByteString? { registrar.refreshedLately.agent(of: device) }
 
     package var isDraining: Bool { access.admission.isDraining }
@@ -133,15 +143,15 @@ extension ProxyEngine {
     }
 }
 
-/// Finds devices by their push tokens, which takes a search through all bindings because tokens have no index.
+/// Finds devices by their push tokens, with a search through all bindings, because tokens have no index.
 extension ProxyEngine {
-    /// A device that was found by its token.
+    /// A device that the search found by its push token.
     package struct FoundDevice: Hashable, Sendable {
         package let id: DeviceID
         /// The domain of the device's user.
         package let domain: ByteString
         package let token: PushToken
-        /// When the device last registered with this token.
+        /// The time at which the device last registered with its push token.
         package let registeredAt: UnixTime
     }
 
@@ -156,7 +166,7 @@ extension ProxyEngine {
     /// The domain of the device's user; `nil` if the device is unknown.
     package func domain(of device: DeviceID) -> ByteString? { registrar.bindings.aor(of: device)?.host }
 
-    /// The device with its current push token; `nil` if the device was removed or has no token.
+    /// The device with its present push token; `nil` if the device was removed or has no push token.
     package func device(_ id: DeviceID, now: Moment) -> FoundDevice? {
         guard let target = registrar.bindings.forkTarget(id, now: now.instant), let token = target.pushToken,
             let domain = domain(of: id)
@@ -166,11 +176,12 @@ extension ProxyEngine {
 
     /// One step of a search for devices with certain push tokens.
     ///
-    /// The parameter `words` has a part of each token that needs no escapes in a URI; upper and lower case are equal.
-    /// The parameter `limit` is the largest number of devices to look at in this step, see
+    /// The parameter `words` has, for each token, a part that needs no escapes in a URI; upper and lower case are
+    /// equal. The parameter `limit` is the largest number of devices that one step of the search examines: see
     /// ``BindingTable/forEachDevice(of:with:from:limit:_:)``.
     ///
-    /// - Returns: the candidate devices, and where the next step begins; `nil` after the last step.
+    /// - Returns: the candidate devices, and the place at which the next step begins; this place is `nil` after the
+    ///   last step.
     package func devices(
         of providers: Set<PushProvider>, with words: [[UInt8]], from cursor: BindingCursor, limit: Int
     ) -> (found: [FoundDevice], next: BindingCursor?) {
@@ -189,7 +200,8 @@ extension ProxyEngine {
 
 /// Answers queries of the HTTP service through which apps report devices.
 extension ProxyEngine {
-    /// The AOR of a user in one of this daemon's domains; `nil` if the domain is not one of them or the user is empty.
+    /// The AOR of a user in one of this daemon's domains; `nil` if the daemon does not serve the domain, or the user is
+    /// empty.
     ///
     /// The parameter `user` has no percent-escapes, and a missing `domain` means the daemon's first domain.
     package func aor(of user: ByteString, in domain: ByteString?) -> AddressOfRecord? {
@@ -226,7 +238,7 @@ extension ProxyEngine {
 
 /// Reports the engine's counters and table sizes, for operators.
 extension ProxyEngine {
-    /// The engine's counters and the current sizes of its tables; none of these figures needs a search.
+    /// The engine's counters and the current sizes of its tables; no figure needs a search.
     package var figures: CounterSet {
         var figures = counters
         figures.set(.bindings, to: registrar.bindings.count)

@@ -31,9 +31,11 @@ extension ProxyEngine {
     }
 
     /// Switches a push provider on or off, or pauses it (R8c, R9); the store must already have the new state.
-    func switchProvider(_ provider: PushProvider, to state: ProviderState, now: Moment) {
+    ///
+    /// - Returns: whether the provider accepts pushes again after a pause.
+    func switchProvider(_ provider: PushProvider, to state: ProviderState, now: Moment) -> Bool {
         let former = self.state(of: provider)
-        guard settings.configuredProviders.contains(provider), former != state else { return }
+        guard settings.configuredProviders.contains(provider), former != state else { return false }
         var ended: [BindingTable.Ended] = []
         if state == .off {
             ended = registrar.switchedOff(provider, now: now.instant)
@@ -47,9 +49,9 @@ extension ProxyEngine {
             ledger.pause(provider, now: now, into: &output.actions)
         } else if former == .paused {
             ledger.resume(provider)
-            if state == .on { sendOwedLists(now: now) }
         }
         forget(ended, of: provider, now: now)
+        return former == .paused && state == .on
     }
 
     /// Removes contacts because their provider was switched off, and writes a timeline record for each contact, so that

@@ -17,11 +17,11 @@ package enum NotificationRecipient: Hashable, Sendable {
 package struct NotificationReceipt: Hashable, Sendable {
     /// The code that all pushes of one notification order share, because each device gets the same text.
     package let code: PushCode
-    /// The number of pushes that the daemon sends to push providers for this notification order.
+    /// The number of pushes that the daemon sends to push providers for the notification order.
     package var sent = 0
-    /// The reason for each device that gets no push.
+    /// For each device that gets no push, the reason why it gets none.
     package var skipped: [TimelineRecord.Omission] = []
-    /// The recipients of the order that have no device here.
+    /// The recipients of the order that have no device registered at this daemon.
     package var absent: [NotificationRecipient] = []
 
     init(_ code: PushCode) { self.code = code }
@@ -39,8 +39,8 @@ package enum NotificationRefusal: Error, Hashable, Sendable {
 extension ProxyEngine {
     /// Sends a notification, as an application server has ordered, to all recipients that can get it.
     ///
-    /// If the provider of one device would refuse the content, no device gets the notification, and this method throws
-    /// the reason. A restart of the daemon loses notifications that were not sent yet.
+    /// If the provider of one device would refuse the content, no device gets the notification, and
+    /// ``notificationOrdered`` throws the reason. A restart of the daemon loses notifications that were not sent yet.
     package func notificationOrdered(
         _ notification: PushNotification, for recipients: [NotificationRecipient], now: Moment
     ) throws(NotificationRefusal) -> NotificationReceipt {
@@ -63,8 +63,8 @@ extension ProxyEngine {
                     omissions.append((target, aor, .providerPaused))
                     continue
                 }
-                // The size of the push is checked with the highest possible badge, so that the real push cannot be
-                // longer than the checked one.
+                // The size of the push is checked with the highest possible badge, so that the push that is sent cannot
+                // be longer.
                 let badge = ledger.unread.count(of: target.id) + 1
                 let sketch = request(
                     notification, receipt.code, PushID(rawValue: 0), to: token, of: target, badge: badge, now: now)

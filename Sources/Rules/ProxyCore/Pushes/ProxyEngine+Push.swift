@@ -1,5 +1,5 @@
 package import Addressing
-import Bytes
+package import Bytes
 import Calling
 import LocationService
 import ProxyPolicy
@@ -135,8 +135,8 @@ extension ProxyEngine {
         return true
     }
 
-    /// Restores an unread push from the store at start-up. Call this method after all bindings are restored, in the
-    /// order in which the pushes were sent.
+    /// Restores an unread push from the store at start-up. Unread pushes are restored after all bindings, in the order
+    /// in which the pushes were sent.
     package func restoreUnread(_ code: PushCode, _ matter: UnreadPushes.Matter, of device: DeviceID, at date: UnixTime)
     {
         if isKnown(device) { _ = ledger.becameUnread(code, matter, by: device, at: date) }
@@ -148,8 +148,9 @@ extension ProxyEngine {
         act(.refresh(registrar.refreshedRows(limit: Self.lastRows, now: now).rows))
     }
 
-    /// The maximum number of refreshed contacts that are written when the daemon stops; writing them takes some tenths
-    /// of a second. If more contacts were refreshed, the others keep their older rows in the store.
+    /// The maximum number of refreshed contacts that are written when the daemon stops; writing 10,000 contacts takes
+    /// some tenths of a second. If more contacts were refreshed than can be written, the other contacts keep their
+    /// older rows in the store.
     private static let lastRows = 10_000
 }
 
@@ -169,7 +170,7 @@ extension ProxyEngine {
             to: target, token, of: aor, life: settings.missedCallsLife, now: now, into: &output.actions)
     }
 
-    /// Schedules the lists of missed calls that an earlier run had not sent.
+    /// Schedules the lists of missed calls that the daemon's earlier run had not sent.
     func restoreMissedCalls(now: Moment) {
         ledger.restored(now: now, into: &output.actions) { isBack($0, since: $1, now: now) }
     }
@@ -185,8 +186,8 @@ extension ProxyEngine {
 
     /// Forgets a user's missed calls, which an operator has deleted from the store.
     ///
-    /// The parameter `calls` has the entries as they were when the operator deleted them; calls that still ring or wait
-    /// must not be among them.
+    /// The parameter `calls` has the missed calls at the time of the operator's command, without calls that still ring
+    /// or wait.
     package func missedCallsForgotten(_ calls: [BucketEntry], of aor: AddressOfRecord, now: Moment) {
         ledger.forget(calls, of: aor, now: now, into: &output.actions)
     }
@@ -215,7 +216,7 @@ extension ProxyEngine {
 
 extension PushOutcome {
     /// Whether the outcome shows a good token: the provider accepted the silent push, or the token is only for calls
-    /// and cannot get one.
+    /// and cannot get a silent push.
     var showsGoodToken: Bool {
         switch self {
         case .accepted, .acceptedWithNewToken: true
@@ -266,5 +267,99 @@ extension ProxyEngine {
         notification.isSilent = true
         notification.destinationType = ByteString("registration")
         notify(notification, ledger.newCode(), by: token, target, of: aor, now: now)
+    }
+}
+
+/// The result of one step of the search for dead tokens.
+package struct DeadTokenFindings: Hashable, Sendable {
+    /// The number of contacts that one step of the search has removed.
+    package var dropped = 0
+    /// The number of contacts that were not removed, because they registered after their push token died.
+    package var newer = 0
+    /// The dead push tokens that were found in contacts.
+    package var matched: [ByteString] = []
+    /// The place at which the next step of the search begins; `nil` if all bindings have been searched.
+    package var next: BindingCursor?
+
+    package init() {}
+}
+
+/// Removes contacts whose push tokens are dead, as a provider's answer or Apple's feedback service reports.
+extension ProxyEngine {
+    /// Removes the contact of a device whose push token is dead, and ends the branches that wait for this device. The
+    /// unread missed calls of the device are passed on to the user's other devices.
+    func dropDevice(
+        _ device: DeviceID, of aor: AddressOfRecord, _ token: PushToken?, since: UnixTime?,
+        source: DeadToken.Source, now: Moment
+    ) {
+        output.counters.count(.tokenDropped)
+        log.notice(
+            "a contact was removed, because its push token is dead",
+            [.aor: .described(aor), .device: .described(device)])
+        var changes = removeFlows(of: device, with: token, now: now)
+        if let change = registrar.bindings.remove(device) { changes.append(.binding(change)) }
+        if !changes.isEmpty {
+            if let token {
+                changes.append(
+                    .deadToken(
+                        DeadToken(
+                            token: token, since: since ?? now.date, recordedAt: now.date, source: source,
+                            domain: aor.host)))
+            }
+            act(.record(changes))
+        }
+        if ledger.buckets.unread(device, of: aor) > 0 {
+            let heirs = registrar.bindings.forkTargets(for: aor, now: now.instant)
+                .filter { $0.canBeWoken && $0.id != device }.map(\.id)
+            ledger.passOn(from: device, to: heirs, of: aor, into: &output.actions)
+        }
+        deviceRemoved(device, of: aor, because: .tokenDead, now: now)
+    }
+
+    /// Removes the bindings of the same device on other flows, if they have the same dead token.
+    private func removeFlows(of device: DeviceID, with token: PushToken?, now: Moment) -> [EngineChange] {
+        registrar.bindings.flows(of: device, now: now.instant).compactMap { flow in
+            guard flow != device, registrar.bindings.pushToken(of: flow) == token else { return nil }
+            return registrar.bindings.remove(flow).map { .binding($0) }
+        }
+    }
+
+    /// Removes contacts whose push tokens Apple's feedback service reports as dead, in one step of a search through all
+    /// bindings. The engine serves calls between the steps of the search for dead push tokens. Push tokens have no
+    /// index, because only the search for dead tokens would use an index.
+    ///
+    /// - Parameters:
+    ///   - dead: the dead tokens in lower-case hexadecimal, each with the Unix time in seconds of its death.
+    ///   - cursor: the place at which the step of the search begins.
+    ///   - limit: the number of contacts that the step of the search reads.
+    ///   - now: the present time by the monotonic clock and by the wall clock.
+    /// - Returns: the findings, and the place at which the next step begins.
+    func dropDeadTokens(
+        _ dead: [ByteString: UInt32], from cursor: BindingCursor, limit: Int, now: Moment
+    ) -> DeadTokenFindings {
+        var findings = DeadTokenFindings()
+        var found: [(device: BindingTable.PushDevice, second: UInt32)] = []
+        var cursor = cursor
+        let hasMore = registrar.bindings.forEachAppleDevice(from: &cursor, limit: limit) { device in
+            for token in device.token.appleTokens {
+                guard let second = dead[token] else { continue }
+                findings.matched.append(token)
+                found.append((device, second))
+                return
+            }
+        }
+        for (device, second) in found {
+            guard FeedbackRecord.shouldDropToken(second: second, registeredAt: device.registeredAt),
+                let aor = registrar.bindings.binding(device.id)?.aor
+            else {
+                findings.newer += 1
+                continue
+            }
+            findings.dropped += 1
+            dropDevice(
+                device.id, of: aor, device.token, since: UnixTime(seconds: Int64(second)), source: .feedback, now: now)
+        }
+        if hasMore { findings.next = cursor }
+        return findings
     }
 }

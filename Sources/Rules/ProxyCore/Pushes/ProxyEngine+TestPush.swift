@@ -10,7 +10,7 @@ package import Timekeeping
 package enum TestPushTarget: Hashable, Sendable {
     /// All devices of a user.
     case user(AddressOfRecord)
-    /// The device with this push token, even if no user here has registered it.
+    /// The device with the given push token, even if no user of the daemon has registered the token.
     case token(PushToken)
 }
 
@@ -18,7 +18,7 @@ package enum TestPushTarget: Hashable, Sendable {
 package struct TestPushPlan: Sendable {
     package struct Push: Sendable {
         package let device: DeviceID
-        /// The provider and the first characters of the push token.
+        /// The push provider, and the first characters of the push token.
         package let token: String
         package let app: String
         /// The request to the provider, without secrets; `nil` if no request is sent.

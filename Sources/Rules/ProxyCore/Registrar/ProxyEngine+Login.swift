@@ -1,6 +1,6 @@
-import AccessLimits
+package import AccessLimits
 package import Addressing
-import Bytes
+package import Bytes
 import LocationService
 import ProxyPolicy
 package import Registration
@@ -11,11 +11,10 @@ package import Timekeeping
 
 /// Checks passwords in SIP digests and in HTTP requests, and limits wrong passwords of both kinds together (T8).
 extension ProxyEngine {
-    /// How long the next password from this source or for this user must wait for its check; `nil` if it can be checked
-    /// now.
+    /// How long the next password from a source or for a user must wait for its check; `nil` if it can be checked now.
     ///
     /// The parameter `source` is `nil` for a trusted peer, which sends for many users. The parameter `user` is `nil`
-    /// for a key or another secret that belongs to no user.
+    /// for a key or secret that belongs to no user.
     package func loginWait(from source: IPAddress?, for user: AddressOfRecord?, now: Moment) -> Duration? {
         loginWait(attempt(from: source, for: user), access.sources.logins, now: now)
     }
@@ -26,13 +25,13 @@ extension ProxyEngine {
         return wait
     }
 
-    /// Counts a wrong password or key from this source against the source and the user.
+    /// Counts a wrong password or key against its source address and against the user.
     package func loginFailed(from source: IPAddress?, for user: AddressOfRecord?, now: Moment) {
         output.counters.count(.loginFailed)
         access.sources.logins.failed(attempt(from: source, for: user), now: now.instant)
     }
 
-    /// Notes that this source has shown the right password of this user.
+    /// Notes that a source address has shown the right password of a user.
     package func loginSucceeded(from source: IPAddress?, for user: AddressOfRecord) {
         access.sources.logins.succeeded(LoginLimit.Attempt(from: source, for: user))
     }
@@ -42,7 +41,7 @@ extension ProxyEngine {
         return LoginLimit.Attempt(from: source, for: user, isAtHome: isHome(source, of: user))
     }
 
-    /// Whether a phone of the user is registered from this source address.
+    /// Whether a phone of the user is registered from the address `source`.
     private func isHome(_ source: IPAddress, of user: AddressOfRecord) -> Bool {
         registrar.bindings.device(of: user) { $0.remote.address.source == source.source } != nil
     }
@@ -90,16 +89,22 @@ extension ProxyEngine {
         return verdict
     }
 
+    /// Removes a nonce from all bindings of a user, in memory and in the store.
+    func endNonce(_ name: UInt64, of user: AddressOfRecord, now: Moment) {
+        let changes = registrar.bindings.forget(nonce: name, of: user, now: now)
+        if !changes.isEmpty { act(.record(changes.map { .binding($0) })) }
+    }
+
     /// Whether the sender is allowed to use a nonce from a push to its user. The source address of a datagram can be
     /// forged, so a sender over UDP must have an address from which the user has registered.
     private func mayUsePushedNonce(_ incoming: IncomingRequest, of user: AddressOfRecord) -> Bool {
         incoming.isTrusted || incoming.flow.isFromProvedAddress || isHome(incoming.flow.remote.address, of: user)
     }
 
-    /// How long the digest or bearer token of this request must wait for its check; `nil` if it can be checked now.
+    /// How long the digest or bearer token of a request must wait for its check; `nil` if it can be checked now.
     ///
-    /// A phone never waits on the flow of its own registration, because it has shown its password there and nobody else
-    /// can use the flow.
+    /// A phone never waits on the flow of its own registration: the phone has authenticated on this flow, and nobody
+    /// else can use the flow.
     func loginWait(
         on incoming: IncomingRequest, _ user: AddressOfRecord, _ logins: LoginLimit, now: Moment
     ) -> Duration? {
@@ -126,8 +131,268 @@ extension ProxyEngine {
     }
 
     /// Tells the shell to keep a connection open, because its peer is authenticated. A connection can be reported
-    /// several times, because this costs less than remembering the earlier reports.
+    /// several times, because repeated reports cost less than remembering the earlier reports.
     func noteProved(_ flow: Flow, by user: AddressOfRecord? = nil) {
         if flow.connection != 0 { act(.flowProved(flow, account: user?.hashValue)) }
+    }
+}
+
+/// Checks the bearer tokens of phones (RFC 8898), and keeps the keys for this check up to date (T40).
+extension ProxyEngine {
+    /// Whether the settings accept bearer tokens of phones.
+    var takesTokens: Bool { !settings.bearer.issuers.isEmpty }
+
+    /// Checks the bearer token of a request.
+    ///
+    /// - Returns: the verdict; `nil` if the request has no bearer token, or its domain accepts none.
+    func checkToken(
+        of incoming: IncomingRequest, as role: DigestAuthenticator.Role, home: ByteString, owner: ByteString?,
+        now: Moment
+    ) -> DigestAuthenticator.Verdict? {
+        guard takesTokens else { return nil }
+        let name = role == .registrar ? HeaderName.authorization : .proxyAuthorization
+        var tokens: [ByteString] = []
+        incoming.request.frame.forEachValue(of: name) { value in
+            if let token = value.bearerToken { tokens.append(token) }
+        }
+        guard let token = tokens.first, access.bearer.issuer(for: home) != nil else { return nil }
+        guard incoming.flow.transport.isSecure else {
+            // A token on a flow without TLS is ignored if the request also has digest credentials, which can
+            // authenticate the user.
+            let hasDigest =
+                !(role == .registrar ? incoming.request.authorization : incoming.request.proxyAuthorization).isEmpty
+            return hasDigest ? nil : refused(.challenge(.tokenInClear))
+        }
+        guard tokens.count == 1 else { return refused(.challenge(.badToken(.repeated))) }
+        let logins = access.sources.logins
+        let verdict = access.bearer.judge(token, in: home, from: incoming.flow.remote.address, now: now) { user in
+            loginWait(on: incoming, AddressOfRecord(user: user, host: home), logins, now: now)
+        }
+        readKeys(now: now)
+        switch verdict {
+        case .proved(let name):
+            output.counters.count(.tokenAccepted)
+            let user = DigestUser(name: name, realm: access.digest.realm(for: home).account, ha1: [:])
+            return owner == nil || owner == name ? .authenticated(user, nil) : .forbidden(user)
+        case .bad(let fault, let guessed):
+            if let guessed {
+                let source = incoming.isTrusted ? nil : incoming.flow.remote.address
+                loginFailed(from: source, for: AddressOfRecord(user: guessed, host: home), now: now)
+            }
+            return refused(.challenge(.badToken(fault)))
+        case .limited(let wait): return refused(.limited(wait))
+        case .awaitingKeys: return .awaitingKeys
+        }
+    }
+
+    private func refused(_ verdict: DigestAuthenticator.Verdict) -> DigestAuthenticator.Verdict {
+        output.counters.count(.tokenRefused)
+        return verdict
+    }
+
+    /// The Bearer challenge, which comes before the Digest challenges, because phones prefer the first challenge that
+    /// they support.
+    ///
+    /// The daemon asks for a token only over TLS. Clients that the settings list as old get no Bearer challenge,
+    /// because they fail at an unknown scheme.
+    func tokenChallenge(
+        _ incoming: IncomingRequest, _ reason: DigestAuthenticator.Reason, as role: DigestAuthenticator.Role,
+        home: ByteString, realm: ByteString
+    ) -> [AddedField] {
+        guard takesTokens, incoming.flow.transport.isSecure else { return [] }
+        var fault: BearerFault?
+        if case .badToken(let found) = reason { fault = found }
+        guard fault != nil || !access.digest.isOld(incoming.request.frame.firstValue(of: .userAgent)),
+            let value = access.bearer.challenge(for: home, realm: realm, after: fault)
+        else { return [] }
+        return [AddedField(role == .registrar ? "WWW-Authenticate" : "Proxy-Authenticate", value)]
+    }
+
+    // MARK: Keys
+
+    /// Orders the shell to read the keys that are due, logs whether keys could be read, and sets the timer for the next
+    /// reading.
+    func readKeys(now: Moment) {
+        guard takesTokens else { return }
+        for issuer in access.bearer.takeQuestions(now: now.instant) { act(.readKeys(issuer: issuer)) }
+        for news in access.bearer.takeNews() { tell(news, now: now) }
+        if let due = access.bearer.nextDue, due != output.keysTimer {
+            output.keysTimer = due
+            _ = output.timers.schedule(.keysDue, at: due)
+        }
+    }
+
+    func keysArrived(_ keys: Result<[BearerKey], UserFault>, of issuer: Int, now: Moment) {
+        switch keys {
+        case .success(let keys): access.bearer.received(keys, of: issuer, now: now.instant)
+        case .failure(let fault): access.bearer.failed(fault, of: issuer, now: now.instant)
+        }
+        readKeys(now: now)
+    }
+
+    private func tell(_ news: BearerAuthenticator.News, now: Moment) {
+        let names = access.bearer.rules.issuers.map { "bearer.issuers.\($0.name)" }
+        guard let suppressed = access.keyLines.admit(now: now.instant) else { return }
+        switch news {
+        case .away(let issuer, let fault, hasKeys: true):
+            log.error(
+                "the keys for bearer tokens cannot be read again, so the daemon keeps the keys that it read last",
+                [
+                    .setting: .text(names[issuer]), .reason: .text(fault.sentence), .advice: .text(fault.cure),
+                    .suppressed: .number(suppressed),
+                ])
+        case .away(let issuer, let fault, hasKeys: false):
+            log.error(
+                "the keys for bearer tokens cannot be read, so phones that register with a bearer token get 503",
+                [
+                    .setting: .text(names[issuer]), .reason: .text(fault.sentence), .advice: .text(fault.cure),
+                    .suppressed: .number(suppressed),
+                ])
+        case .back(let issuer):
+            log.notice(
+                "the keys for bearer tokens can be read again",
+                [.setting: .text(names[issuer]), .suppressed: .number(suppressed)])
+        case .changed(let issuer, let count):
+            log.notice(
+                "the daemon has read new keys for bearer tokens",
+                [.setting: .text(names[issuer]), .count: .number(count), .suppressed: .number(suppressed)])
+        }
+    }
+}
+
+/// Holds requests until a source of users outside the store has answered.
+extension ProxyEngine {
+    /// Holds a request until the sources of users have answered about its user.
+    ///
+    /// - Returns: false if there is no room for the request, so that the caller must refuse it.
+    func waits(_ incoming: IncomingRequest, for user: AddressOfRecord, now: Moment) -> Bool {
+        let admission = access.users.hold(incoming, for: user)
+        askSources(now: now)
+        return admission != .noRoom
+    }
+
+    /// Orders the shell to send new queries to the sources of users (databases or HTTP servers), logs failures and
+    /// recoveries of the sources, and sets the timer of the cache.
+    func askSources(now: Moment) {
+        for question in access.users.cache.takeOrders() { act(.askUser(question)) }
+        for news in access.users.cache.takeNews() { tell(news, now: now) }
+        if let due = access.users.nextTimer() { _ = output.timers.schedule(.usersDue, at: due) }
+    }
+
+    /// Drops the waiting requests of a closed connection, and ends their transactions with 503.
+    func waitingEnded(on flow: Flow, now: Moment) {
+        for incoming in access.users.flowEnded(flow) where incoming.server != nil {
+            refuse(incoming, .serviceUnavailable, now: now)
+        }
+    }
+
+    private func tell(_ news: UserCache.News, now: Moment) {
+        let names = access.users.cache.rules.sources.map(\.name)
+        switch news {
+        case .away(let source, let fault):
+            guard let suppressed = access.users.sourceLines.admit(now: now.instant) else { return }
+            log.error(
+                "a source of users does not answer, so users whose data the daemon does not remember get 503",
+                [
+                    .setting: .text("users.sources.\(names[source])"), .reason: .text(fault.sentence),
+                    .advice: .text(fault.cure), .suppressed: .number(suppressed),
+                ])
+        case .back(let source):
+            guard let suppressed = access.users.sourceLines.admit(now: now.instant) else { return }
+            log.notice(
+                "a source of users answers again",
+                [.setting: .text("users.sources.\(names[source])"), .suppressed: .number(suppressed)])
+        case .unusable(let source, let user, let fault):
+            guard let suppressed = access.users.userLines.admit(now: now.instant) else { return }
+            log.warning(
+                "a source of users gave a wrong answer about one user, so the daemon cannot use the answer",
+                [
+                    .setting: .text("users.sources.\(names[source])"), .aor: .described(user),
+                    .reason: .text(fault.sentence), .advice: .text(fault.cure), .suppressed: .number(suppressed),
+                ])
+        }
+    }
+}
+
+/// Checks logins over HTTP with a user's SIP password.
+extension ProxyEngine {
+    package enum LoginVerdict: Hashable, Sendable {
+        /// The password belongs to the user with the given AOR.
+        case right(AddressOfRecord)
+        case wrong
+        /// The password was not checked, because too many wrong passwords came from the address or for the user; the
+        /// client must wait for the given time.
+        case refused(Duration)
+        /// A source of users was asked and has not answered yet, so the login must wait (``loginWaits(_:for:)``).
+        case asking(AddressOfRecord)
+        /// The password could not be checked, because the sources of users do not answer now.
+        case unavailable
+    }
+
+    /// Checks a user's password, and counts a wrong password in the same step, so that simultaneous guesses cannot pass
+    /// the limit of wrong passwords.
+    ///
+    /// - Parameters:
+    ///   - name: the user part of the AOR.
+    ///   - domain: the domain; `nil` for the daemon's first domain.
+    ///   - password: the password in clear text.
+    ///   - source: the address of the client.
+    ///   - hasWaited: whether the login has already waited for an answer of the sources of users.
+    ///   - now: the time by both clocks.
+    /// - Returns: the result of checking the bearer token.
+    package func login(
+        _ name: ByteString, in domain: ByteString?, _ password: ByteString, from source: IPAddress, hasWaited: Bool,
+        now: Moment
+    ) -> LoginVerdict {
+        let known = aor(of: name, in: domain)
+        // The password is also checked for a domain that the daemon does not serve, so that the delay does not show
+        // which domains the daemon serves. All spellings of a user share one count of wrong passwords.
+        let user = known ?? AddressOfRecord(user: name, host: (domain ?? .empty).lowercased())
+        if let wait = loginWait(from: source, for: user, now: now) { return .refused(wait) }
+        let realm = access.digest.realm(for: user.host)
+        let stored = users.user(named: user.user, realm: realm.account)
+        if let stored, access.digest.isPassword(password, of: stored, called: user.user, realm: realm) {
+            loginSucceeded(from: source, for: user)
+            return .right(user)
+        }
+        // The sources of users are asked even for a user in the store, so that the delay does not show which users the
+        // store has (T7).
+        let asker = UserCache.Asker.source(source.source)
+        let found =
+            known == nil
+            ? .unknown
+            : access.users.cache.find(user, realm: realm.text, for: asker, hasWaited ? .last : .any, now: now.instant)
+        var account: DigestUser?
+        if stored == nil, case .known(let user, _) = found { account = user }
+        let isRight =
+            stored == nil && access.digest.isPassword(password, of: account, called: user.user, realm: realm)
+        switch found {
+        case .asking: return asking(user, now: now)
+        case .known where isRight:
+            loginSucceeded(from: source, for: user)
+            return .right(user)
+        case .away where stored == nil: return .unavailable
+        case .known(_, mayRefuse: false) where stored == nil && !hasWaited:
+            let newer = access.users.cache.find(user, realm: realm.text, for: asker, .newer, now: now.instant)
+            if newer == .asking { return asking(user, now: now) }
+        case .known, .unknown, .away: break
+        }
+        loginFailed(from: source, for: user, now: now)
+        switch found {
+        case .away: return .unavailable
+        case .known(_, mayRefuse: false) where stored == nil: return .unavailable
+        case .known, .unknown, .asking: return .wrong
+        }
+    }
+
+    private func asking(_ user: AddressOfRecord, now: Moment) -> LoginVerdict {
+        askSources(now: now)
+        return .asking(user)
+    }
+
+    /// Holds a login until the sources of users have answered about its user, and then emits
+    /// ``ProxyAction/userSettled(_:)``.
+    package func loginWaits(_ ticket: LoginTicket, for user: AddressOfRecord, from source: IPAddress) {
+        if !access.users.hold(ticket, for: user, from: source) { act(.userSettled(ticket)) }
     }
 }

@@ -46,7 +46,7 @@ extension ProxyEngine {
 
     /// Checks the password of a REGISTER.
     ///
-    /// - Returns: the REGISTER with its nonce; `nil` if this method has answered the REGISTER.
+    /// - Returns: the REGISTER with its nonce; `nil` if ``authenticateRegister`` has answered the REGISTER.
     private func authenticateRegister(_ incoming: IncomingRequest, for aor: AddressOfRecord, now: Moment)
         -> IncomingRequest?
     {
@@ -85,10 +85,11 @@ extension ProxyEngine {
 
     // MARK: Limits (T17.6)
 
-    /// Whether the limits allow the daemon to process a REGISTER; if not, this method has answered the REGISTER.
+    /// Whether the limits allow the daemon to process a REGISTER; if the result is false, ``mayRegister`` has answered
+    /// the REGISTER.
     ///
     /// REGISTERs without a password have a stricter limit, so that an attacker with forged source addresses cannot
-    /// exclude phones that show a password.
+    /// exclude phones that send a password.
     private func mayRegister(_ incoming: IncomingRequest, now: Moment) -> Bool {
         guard !incoming.isTrusted else { return true }
         let showsPassword = !settings.authenticates || incoming.request.frame.contains(.authorization)
@@ -164,18 +165,19 @@ extension ProxyEngine {
         } else {
             refuse(queue.current, retryAfter: 10, now: now)
         }
-        // The work that waited for this AOR begins in its order; if one piece of work needs a commit, the rest waits
-        // again.
+        // The work that waited for the AOR begins in its order; if one piece of work needs a commit to the store, the
+        // later work on the AOR waits again.
         for work in queue.waiting { begin(work, for: aor, now: now) }
     }
 
     // MARK: Complete
 
-    /// Makes the changes of a plan effective after they were stored, and answers the REGISTER or the HTTP request.
+    /// Applies the changes of a REGISTER or HTTP request after the store has written them, and answers the REGISTER or
+    /// the HTTP request.
     private func complete(_ work: RegistrarWork, _ plan: RegisterPlan, for aor: AddressOfRecord, now: Moment) {
         registrar.complete(plan)
         if plan.refreshed.isEmpty, case .register(let incoming) = work, let nonce = incoming.nonce {
-            // A sign-out ends the nonce, also for other bindings that keep it.
+            // A sign-out ends the nonce for all bindings that keep the nonce.
             endNonce(nonce.name, of: aor, now: now)
         }
         countNew(plan.facts)
@@ -285,7 +287,7 @@ extension ProxyEngine {
 
     // MARK: Refuse
 
-    /// Refuses a REGISTER or HTTP request because the registrar is busy or the store failed; the client can retry
+    /// Refuses a REGISTER or HTTP request, because the registrar is busy or the store failed; the client can retry
     /// later.
     private func refuse(_ work: RegistrarWork, retryAfter seconds: Int, now: Moment) {
         switch work {

@@ -21,34 +21,16 @@ extension ProxyEngine {
         respond(server, status, incoming.response(status, toTag: sip.tags.next(), fields: fields), now: now)
     }
 
-    /// The status and the header fields of the daemon's own final response to a request that failed.
-    ///
-    /// Inside a dialog, another status replaces `status` if the response would end the dialog. If the response replaces
-    /// the `response` of another server, it keeps the Reason fields, which say why the call failed (RFC 6432). The
-    /// parameter `wasWoken` says whether a push woke the phone for this request.
-    func ownAnswer(
-        _ status: Status, to request: SIPRequest, insteadOf response: SIPResponse? = nil, wasWoken: Bool = false
-    ) -> (Status, [AddedField]) {
-        var fields = response?.frame.values(of: .reason).map { AddedField("Reason", $0) } ?? []
-        if status == .badGateway { fields.append(warning(Self.unanswerable)) }
-        guard request.to.tag != nil else { return (status, fields) }
-        let inside = DialogStatus.inside(status, request.method, wasWoken: wasWoken)
-        if inside == .serverError, request.method != .bye {
-            fields.append(Self.retryAfter(seconds: DialogStatus.retryAfter))
-        }
-        return (inside, fields)
-    }
-
     func respond(_ server: ServerTransactionID, _ status: Status, _ bytes: [UInt8], now: Moment) {
         output.counters.count(Counter(status))
         sip.respond(server, status, bytes, now: now.instant) { act(.send($0, on: $1)) }
     }
 
-    /// Sends a final response without a transaction: each copy of the request gets the same response.
+    /// Sends a final response without a transaction, so that each retransmission of the request gets an equal response.
     ///
-    /// A response to an unauthenticated sender must be short, because the source address may be forged. Header fields
-    /// are dropped, the first ones first, until the response is short enough (T4.1). A challenge that would lose all
-    /// its challenge fields is not sent.
+    /// A response to an unauthenticated sender must be short, because the source address may be forged. The engine
+    /// drops header fields of challenges, beginning with the first, until the response is short enough (T4.1). A
+    /// challenge that would lose all its challenge fields is not sent.
     func sendStateless(_ incoming: IncomingRequest, _ status: Status, fields: [AddedField] = []) {
         guard incoming.request.method != .ack else { return }
         let tag = sip.tags.stateless(for: incoming.request)
@@ -65,13 +47,13 @@ extension ProxyEngine {
         act(.send(bytes, on: incoming.responseFlow))
     }
 
-    /// Sends 100 to an INVITE immediately, and to any other request only if no response is sent within 3.5 seconds (RFC
-    /// 4320 section 4.1).
+    /// Sends 100 to an INVITE immediately, and to a request with a different method only if the request has had no
+    /// response for 3.5 seconds (RFC 4320 section 4.1).
     func sendTrying(_ incoming: IncomingRequest, now: Moment) {
         guard let server = incoming.server else { return }
         func bytes() -> [UInt8] { incoming.response(.trying, toTag: nil, fields: []) }
         guard incoming.request.method != .invite else { return respond(server, .trying, bytes(), now: now) }
-        // If a call keeps the request, the 100 is built only if it must be sent, which is rare.
+        // If a call keeps the request, the 100 is built only when it must be sent, which is rare.
         hold(calls.call(of: server) == nil ? bytes() : [], for: server, now: now)
     }
 
@@ -94,6 +76,10 @@ extension ProxyEngine {
         retryAfter(seconds: Int(clamping: wait.components.seconds + 1))
     }
 
+    /// A random Retry-After of 3 to 10 s for requests that no source of users can answer now, so that phones retry at
+    /// different times.
+    var retryLater: AddedField { Self.retryAfter(seconds: 3 + Int(functions.random() % 8)) }
+
     /// The Warning for a `sips:` request that cannot be sent over TLS on every hop (RFC 5630 section 4).
     var sipsNotAllowed: AddedField {
         .warning(380, by: identity.domains.first ?? ByteString("sippushd"), "SIPS Not Allowed")
@@ -104,8 +90,8 @@ extension ProxyEngine {
         AddedField("Supported", ByteString("path, outbound, gruu")),
     ]
 
-    /// Gives a request a server transaction. If no transaction is free, this method answers the request with 503 and
-    /// returns `nil`.
+    /// Gives a request a server transaction. If no transaction is free, ``startTransaction`` answers the request with
+    /// 503 and returns `nil`.
     func startTransaction(
         _ incoming: IncomingRequest, cancelling invite: ServerTransactionID? = nil, now: Moment
     ) -> IncomingRequest? {
@@ -244,7 +230,7 @@ extension ProxyEngine {
         return registrar.bindings.device(of: user) { $0.remote == source } != nil
     }
 
-    /// Reports calls as refused if their senders were challenged and have not shown a password in time.
+    /// Reports calls as refused if their senders were challenged and have not authenticated in time.
     func refusalsDue(now: Moment) {
         let (silent, next) = access.refusals.silent(now: now.instant)
         for asked in silent {
@@ -271,8 +257,7 @@ extension ProxyEngine {
     /// The text of the Warning for a call that failed because no phone can answer a peer's challenge (T9.17).
     static let unanswerable = "The next server asks for a password in a realm of this proxy"
 
-    /// Whether the daemon can serve a request with this content. If the result is false, this method has answered the
-    /// request.
+    /// Returns whether the daemon can serve a request; if the result is false, ``isFit`` has answered the request.
     func isFit(_ incoming: IncomingRequest, isForUs: Bool, now: Moment) -> Bool {
         if let refusal = RequestValidation.check(
             incoming.request, fromTrusted: incoming.isTrusted, isForUs: isForUs,
@@ -293,7 +278,7 @@ extension ProxyEngine {
 }
 
 extension RequestValidation.Refusal {
-    /// The reason for a refusal, as the log and the timeline name it.
+    /// The reason why a request was refused, in the words of the log and the timeline.
     fileprivate var cause: PushDelivery.Refusal {
         switch status {
         case .tooManyHops, .loopDetected: .loop
@@ -303,7 +288,7 @@ extension RequestValidation.Refusal {
 }
 
 extension Refusal {
-    /// Whether refusals for this reason are also counted for requests other than INVITE.
+    /// Whether the metric of refusals with the given reason also counts requests other than INVITE.
     fileprivate var isOfAnyMethod: Bool {
         switch self {
         case .needsTrust, .command, .otherName, .needsDialog: true
@@ -315,7 +300,7 @@ extension Refusal {
         }
     }
 
-    /// The reason for a refusal, in words for log lines.
+    /// The reason for the refusal of a request, in words for log lines.
     var words: String {
         switch self {
         case .foreignDomain: "the domain is not listed under domains"
@@ -350,7 +335,7 @@ extension Refusal {
 }
 
 extension Counter {
-    /// The counter of refusals for this reason.
+    /// The counter that counts refusals for the given reason.
     init(_ refusal: Refusal) {
         switch refusal {
         case .foreignDomain: self = .callForeignDomain

@@ -3,9 +3,11 @@ import Bytes
 import Calling
 import LocationService
 import ProxyPolicy
+import PushDelivery
 import PushPlanning
 import Registration
 import Routing
+import SIPDialogs
 import SIPGrammar
 import SIPTransactions
 import Telemetry
@@ -46,8 +48,8 @@ extension ProxyEngine {
         }
     }
 
-    /// The Route values after this daemon's own value, in a request of a trusted peer; the Route of any other sender is
-    /// ignored (T9.5).
+    /// The Route values after the daemon's own value, in a request of a trusted peer; the daemon ignores the Route of
+    /// other senders (T9.5).
     func furtherRoute(of incoming: IncomingRequest) -> RouteSet.Next? {
         guard incoming.isTrusted, incoming.request.frame.contains(.route),
             case .initial(var next) = route(of: incoming.request)
@@ -80,7 +82,7 @@ extension ProxyEngine {
         call.fork.resolving(branch, lookUp(hop, for: .branch(branch, of: call, request, hop)))
     }
 
-    /// Sends the request to one of the addresses that the look-up of its next hop has found.
+    /// Sends a request to one of the addresses that the DNS look-up of its next hop has found.
     func found(
         _ hops: [ResolvedHop], of hop: NextHop, for branch: Int, of call: ProxiedRequest, _ incoming: IncomingRequest,
         _ edits: RequestEdits, now: Moment
@@ -89,7 +91,8 @@ extension ProxyEngine {
         transmit(incoming, edits, for: branch, of: call, to: named, device: nil, now: now)
     }
 
-    /// Sends the request to the first address for which a listener exists, and keeps the other addresses for retries.
+    /// Sends a request to the first address for which a listener exists, and keeps the destination's other addresses
+    /// for retries.
     func transmit(
         _ incoming: IncomingRequest, _ edits: RequestEdits, for branch: Int, of call: ProxiedRequest,
         to hops: [ResolvedHop],
@@ -97,7 +100,7 @@ extension ProxyEngine {
     ) {
         var others = withoutOurs(hops)
         let isLoop = others.isEmpty && !hops.isEmpty
-        // Requests inside dialogs have passed the same check before.
+        // For requests inside dialogs, the daemon has checked earlier whether their tenant may reach the hop.
         if hasTenants, incoming.request.to.tag == nil {
             let domain = home(of: call)
             others.removeAll { !mayReach($0.endpoint, from: domain) }
@@ -107,8 +110,8 @@ extension ProxyEngine {
             guard
                 let listener = identity.listener(
                     for: hop.transport, to: hop.endpoint.address,
-                    // A PBX gets requests from the address and port from which the daemon has registered the user,
-                    // because the PBX may accept calls only from there.
+                    // A PBX gets requests from the listener from which the daemon has registered the user, because the
+                    // PBX may accept calls only from there.
                     preferring: isPBX(hop.endpoint) ? nil : incoming.flow.listener)
             else { continue }
             let flow = Flow(
@@ -122,7 +125,7 @@ extension ProxyEngine {
         branchFailed(branch, of: call, with: isLoop ? .loopDetected : .serviceUnavailable, now: now)
     }
 
-    /// Sends the request on one flow, with new Via and Record-Route fields (RFC 3261 section 16.6 items 5 to 11).
+    /// Sends a request on one flow, with new Via and Record-Route fields (RFC 3261 section 16.6 items 5 to 11).
     func transmit(
         _ incoming: IncomingRequest, _ given: RequestEdits, for branch: Int, of call: ProxiedRequest, on wished: Flow,
         device: DeviceID?, alternatives: [ResolvedHop], mayUseTCP: Bool = false, now: Moment
@@ -131,7 +134,7 @@ extension ProxyEngine {
             branchFailed(branch, of: call, with: .loopDetected, now: now)
             return
         }
-        // A `sips:` request must not use an unprotected hop (T9.9).
+        // The daemon refuses to send a `sips:` request over an unprotected hop (T9.9).
         guard wished.transport.isSecure || !given.requestURI.isSIPS else {
             branchFailed(branch, of: call, with: .temporarilyUnavailable, now: now)
             return
@@ -183,7 +186,7 @@ extension ProxyEngine {
 
     /// The hops to try, in order, for a request that is too large for UDP; UDP is the last hop.
     ///
-    /// TCP is tried at the addresses that DNS lists for TCP, or else at the address for UDP.
+    /// TCP is tried at the addresses that DNS lists for TCP, or, if DNS lists none, at the address for UDP.
     ///
     /// - Returns: `nil` if all addresses have refused TCP lately.
     private func hops(insteadOf flow: Flow, _ alternatives: [ResolvedHop], now: Moment) -> [ResolvedHop]? {
@@ -263,8 +266,89 @@ extension ProxyEngine {
         return true
     }
 
-    /// Whether an OPTIONS to a phone still waits for a response on this flow.
+    /// Whether an OPTIONS that was sent to a phone on the flow still waits for its response.
     func isAsked(by flow: Flow) -> Bool {
         sip.transactions.clients(on: flow).contains { if case .phone? = sip.legs.question($0) { true } else { false } }
     }
+}
+
+/// Changes the header fields of forwarded requests: Via, Record-Route and fields to remove (RFC 3261 section 16.6 items
+/// 5 to 8).
+extension ProxyEngine {
+    /// Removes fields that must not leave this daemon: identity fields of an untrusted sender (T9.7), credentials for
+    /// the daemon's own realms (T9.8), and a display name that has changed since the dialog began (T20.7).
+    ///
+    /// - Parameters:
+    ///   - edits: the changes to the forwarded request, to which the function adds.
+    ///   - incoming: the request.
+    ///   - place: where the request is sent; `nil` if that is unknown.
+    func strip(_ edits: inout RequestEdits, of incoming: IncomingRequest, to place: Endpoint?) {
+        edits.strip(
+            incoming, settings.stripped, realms: realmsToStrip(from: incoming, to: place),
+            takesTokens: !settings.bearer.issuers.isEmpty)
+        edits.fromStart = fromStart(of: incoming.request)
+    }
+
+    func via(
+        for client: ClientTransactionID, listener: Listener, _ incoming: IncomingRequest, offersReuse: Bool = false
+    ) -> ByteString {
+        let hash = RequestValidation.loopHash(incoming.request, fromTrusted: incoming.isTrusted)
+        return via(for: client, listener: listener, loopHash: hash, offersReuse: offersReuse)
+    }
+
+    func via(
+        for client: ClientTransactionID, listener: Listener, loopHash hash: UInt64, offersReuse: Bool = false
+    ) -> ByteString {
+        ByteString(capacity: listener.sentBy.count + 88) { via in
+            via.append("SIP/2.0/")
+            via.append(text: listener.transport.viaName)
+            via.append(" ")
+            via.append(listener.sentBy)
+            via.append(";branch=")
+            sip.transactions.branchKey.appendBranch(for: client, loopHash: hash, to: &via)
+            via.append(";rport")
+            if offersReuse { via.append(";alias") }
+        }
+    }
+
+}
+
+/// Chooses the hops for requests to devices, by the flow on which a device registered and not by its Contact (T9.1 to
+/// T9.4).
+extension ProxyEngine {
+    func hop(to target: ForkTarget) -> DeviceHop {
+        let isOfTrusted = isTrusted(target.flow)
+        if isOfTrusted, let uri = target.pathURI {
+            guard let hop = NextHop(uri) else { return .unreachable }
+            if let (transport, endpoint) = hop.numeric, identity.isOurs(transport, endpoint) { return .unreachable }
+            return .path(hop)
+        }
+        guard !target.isSecure || target.flow.transport.isSecure else { return .unreachable }
+        guard target.isReachable, !identity.isOurs(target.flow.transport, target.flow.remote) else {
+            return target.canBeWoken ? .asleep : .unreachable
+        }
+        guard target.flow.transport.isReliable else { return .flow(target.flow, otherwise: nil) }
+        let otherwise = target.canBeWoken ? nil : returnHop(to: target, isOfTrusted: isOfTrusted)
+        if target.flow.isConnection { return .flow(target.flow, otherwise: otherwise) }
+        if let otherwise { return .connection(otherwise) }
+        return target.canBeWoken ? .asleep : .unreachable
+    }
+
+    /// The hop to a phone without push token whose TCP connection is closed: the phone's source address, with the port
+    /// in its Contact. The hop to a phone does not use TLS, because a phone has no certificate.
+    ///
+    /// - Returns: `nil` if the endpoint of the hop is the daemon's own, or belongs to a trusted peer behind the same
+    ///   address.
+    private func returnHop(to target: ForkTarget, isOfTrusted: Bool) -> ResolvedHop? {
+        let endpoint = Endpoint(target.flow.remote.address, target.port)
+        guard target.port != 0, target.flow.transport == .tcp, !identity.isOurs(target.flow.transport, endpoint),
+            isOfTrusted || !isTrusted(endpoint)
+        else { return nil }
+        return ResolvedHop(transport: target.flow.transport, endpoint: endpoint)
+    }
+}
+
+extension ByteString {
+    /// Whether the URI has the scheme `sips`, which demands TLS on every hop.
+    var isSIPS: Bool { count > 4 && self[4] == UInt8(ascii: ":") && self[3] | 0x20 == UInt8(ascii: "s") }
 }

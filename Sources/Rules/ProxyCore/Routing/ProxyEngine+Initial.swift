@@ -75,16 +75,47 @@ extension ProxyEngine {
         }
     }
 
-    /// The domain of the user that a Request-URI names. The host name of the upstream means our first domain too
-    /// (T9.19).
+    /// Forwards a CANCEL outside dialogs that matches no INVITE of this daemon, as ``dialogCancelReceived(_:_:_:now:)``
+    /// does inside dialogs.
+    func initialCancelReceived(_ incoming: IncomingRequest, _ next: RouteSet.Next, now: Moment) {
+        guard incoming.request.to.tag == nil, let home = home(of: next.requestURI, from: incoming),
+            incoming.isTrusted
+                ? isTrusted(incoming.flow, for: home) : belongTogether(home, senderDomain(incoming)),
+            let aor = userCalled(byTokenIn: next.requestURI, incoming)
+                ?? AddressOfRecord(next.requestURI, home: home)
+        else { return refuse(incoming, .callDoesNotExist, now: now) }
+        let caller = Caller(of: incoming.request, on: incoming.flow, isTrusted: incoming.isTrusted)
+        guard admitsBesides(incoming, from: caller, now: now) else { return }
+        let parties = HeldShares.Parties(caller: caller)
+        guard incoming.isTrusted || registrar.device(calling: incoming, identity) != nil else {
+            return refuse(incoming, .callDoesNotExist, now: now)
+        }
+        if !incoming.isTrusted, let upstream = upstream(of: senderDomain(incoming))?.hop {
+            guard let (incoming, call) = startProxying(incoming, to: [nil], parties: parties, now: now) else { return }
+            let edits = RequestEdits(requestURI: next.requestURI.text, via: .empty, maxForwards: 70)
+            sendToHop(incoming, edits, for: 0, of: call, to: upstream, now: now)
+            return
+        }
+        let targets = registrar.bindings.forkTargets(for: aor, now: now.instant)
+        guard let target = targets.first(where: { $0.isFresh && !$0.flow.isClosed }) else {
+            return refuse(incoming, .callDoesNotExist, now: now)
+        }
+        guard let (incoming, call) = startProxying(incoming, to: [target.id], parties: parties, now: now) else {
+            return
+        }
+        sendToDevice(incoming, for: 0, of: call, to: target, now: now)
+    }
+
+    /// The domain of the user that a Request-URI names; `nil` if the URI names no user of this daemon. The host name of
+    /// the upstream in a Request-URI stands for the daemon's first domain (T9.19).
     func home(of uri: SIPURI) -> ByteString? {
         if let home = identity.home(of: uri) { return home }
         guard settings.upstreamHosts.name(uri, of: settings.upstream, at: network.upstream.places) else { return nil }
         return identity.domains.first
     }
 
-    /// Checks the password of an untrusted sender, and returns the caller whose limits apply to the request. If the
-    /// result is `nil`, this method has answered the request with 407, 403 or 503.
+    /// Checks the password of an untrusted sender, and returns the caller whose limits apply to the request. If
+    /// ``authenticateSender(_:now:)`` returns `nil`, it has answered the request with 407, 403 or 503.
     func authenticateSender(_ incoming: inout IncomingRequest, now: Moment) -> Caller? {
         guard settings.authenticates else {
             return Caller(of: incoming.request, on: incoming.flow, isTrusted: false)
@@ -101,8 +132,8 @@ extension ProxyEngine {
         }
         switch verdict {
         case .authenticated(let user, _), .forbidden(let user):
-            // From must name the user whose password was shown, or be anonymous, because From alone proves no identity
-            // (T9.6).
+            // A caller's From must name the user whose password was shown, or be anonymous, because From alone proves
+            // no identity (T9.6).
             let proved = AddressOfRecord(user: user.name, host: home)
             let isOwn = identity.home(of: from) != nil && AddressOfRecord(from, home: home) == proved
             incoming = incoming.proved(by: proved)
@@ -155,7 +186,7 @@ extension ProxyEngine {
     }
 
     /// The user in From, if this user has registered on the flow of the request and the PBX itself asks phones for
-    /// passwords; otherwise `nil`.
+    /// passwords; `nil` for any other request.
     private func registeredUser(_ incoming: IncomingRequest, at number: Int, now: Moment) -> AddressOfRecord? {
         guard settings.authenticates, upstreamUsers.pbxs[number].registers,
             upstreamUsers.pbxs[number].credence != .takesOurWord, let user = identity.callingUser(of: incoming),
@@ -195,7 +226,7 @@ extension ProxyEngine {
         _ incoming: IncomingRequest, _ next: RouteSet.Next, of call: ProxiedRequest, upstream: NextHop, now: Moment
     ) {
         var edits = RequestEdits(requestURI: next.requestURI.text, via: .empty, maxForwards: 70)
-        // The phone's own Route is not used, because it could lead past the PBX (T9.5).
+        // The daemon ignores a phone's own Route, because the Route could lead past the PBX (T9.5).
         edits.routes = []
         edits.added = identity(of: incoming)
         sendToHop(incoming, edits, for: 0, of: call, to: upstream, now: now)
@@ -260,7 +291,7 @@ extension ProxyEngine {
         }
     }
 
-    /// The user's phone whose dialog this INVITE replaces, according to its Replaces header field.
+    /// The user's phone whose dialog an INVITE replaces, according to its Replaces header field.
     private func deviceReplaced(by request: SIPRequest, of aor: AddressOfRecord) -> DeviceID? {
         guard request.method == .invite, let value = request.frame.firstValue(of: .replaces),
             let device = dialogs.devices.device(replacedBy: value), registrar.bindings.binding(device)?.aor == aor
@@ -268,8 +299,8 @@ extension ProxyEngine {
         return registrar.bindings.device(of: device)
     }
 
-    /// Whether the user exists: the user has a contact or a password, or a source of users may have the user. If phones
-    /// do not authenticate, a user whose contact expired lately also counts.
+    /// Whether the user exists: the user has a contact or a password, or the user may be in a source of users outside
+    /// the store. If phones do not authenticate, a user whose contact expired lately also counts.
     package func isKnown(_ aor: AddressOfRecord) -> Bool {
         registrar.bindings.isKnown(aor) || !settings.authenticates && registrar.bindings.wasKnown(aor)
             || registrar.users.user(named: aor.user, realm: access.digest.realm(for: aor.host).account) != nil
@@ -280,8 +311,8 @@ extension ProxyEngine {
     private func forkAtOnce(
         _ incoming: IncomingRequest, to aor: AddressOfRecord, _ targets: [ForkTarget], caller: Caller, now: Moment
     ) {
-        // If a trusted peer's request has further Route values, the request is sent along this Route even if the
-        // phone's own flow has ended.
+        // If a trusted peer's request has further Route values, the request follows this Route even if the phone's own
+        // flow has ended.
         let goesFurther = furtherRoute(of: incoming) != nil
         let reachable = targets.filter { $0.isFresh && (goesFurther || hop(to: $0).isOpen) }
         guard !reachable.isEmpty else {

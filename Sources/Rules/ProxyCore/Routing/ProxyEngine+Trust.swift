@@ -14,9 +14,8 @@ import Timekeeping
 /// Decides whether a peer such as a PBX or an edge is trusted: by its address, or by the name that its certificate
 /// proves.
 extension ProxyEngine {
-    /// Whether the flow's peer is trusted, by its address or its certificate. Over WebSocket, only a certificate makes
-    /// a peer trusted, because the peer's address may be that of a reverse proxy that forwards requests from any web
-    /// page.
+    /// Whether the flow's peer is trusted, by its address or its certificate. Over WebSocket, a peer is trusted only by
+    /// a certificate: its address may be that of a reverse proxy that forwards requests from any web page.
     package func isTrusted(_ flow: Flow) -> Bool {
         if !flow.transport.isWebSocket, isTrusted(flow.remote) { return true }
         guard let names = network.flows.names(on: flow) else { return false }
@@ -25,8 +24,8 @@ extension ProxyEngine {
 
     /// Whether a peer is trusted because of its address alone.
     package func isTrusted(_ source: Endpoint) -> Bool {
-        // This code runs a dozen times for each SIP call, so the loop uses indices, which avoids retain and release of
-        // the list and its elements.
+        // The loop over the trusted peers uses indices, because it runs a dozen times for each call, and indices avoid
+        // retain and release.
         for index in settings.trusted.indices where settings.trusted[index].matches(source) { return true }
         return false
     }
@@ -37,35 +36,14 @@ extension ProxyEngine {
         network.flows.proved(names, on: flow)
         return isTrusted(flow)
     }
-
-    /// Allows requests to a trusted peer over the connection that the peer opened, if the peer's Via contains `alias`
-    /// (RFC 5923).
-    ///
-    /// A TLS connection is reused only if the peer's certificate proves the host name of the upstream.
-    func noteReuse(_ incoming: IncomingRequest) {
-        let (flow, via) = (incoming.flow, incoming.request.via)
-        guard incoming.isTrusted, flow.isConnection, !flow.transport.isWebSocket, via.parameters.contains("alias")
-        else {
-            return
-        }
-        var server = ServerNumber.none
-        if flow.transport.isSecure {
-            guard let name = settings.upstream?.host.string.lowercased(), network.upstream.server != .none,
-                network.flows.names(on: flow)?.contains(name) == true
-            else { return }
-            server = network.upstream.server
-        }
-        let port = via.port ?? (flow.transport.isSecure ? 5061 : 5060)
-        act(.reuse(flow, as: Endpoint(flow.remote.address, port), server))
-    }
 }
 
-/// Decides whether a response came from a place to which its request was sent (T9.20), by the rule in `ClientPlaces`.
-/// The engine tells `ClientPlaces` where a request is sent, when its connection ends, and when its phone gets the
+/// Decides whether a response came from a place to which its request was sent (T9.20), by the rules of `ClientPlaces`.
+/// The engine notes in `ClientPlaces` where it sends a request, when its connection ends, and when its phone gets the
 /// INVITE again on a new flow.
 extension ProxyEngine {
-    /// The kind of sender of a response that came from another address than its request was sent to: a trusted peer or
-    /// upstream, a device of the callee, or unknown.
+    /// The kind of sender of a response that came from another address than the address of its request: a trusted peer
+    /// or upstream, a device of the callee, or unknown.
     func sender(on flow: Flow, of client: ClientTransactionID) -> ClientPlaces.Sender {
         guard isTrusted(flow) || network.upstream.isSource(flow.remote, of: settings.upstream, settings.trusted) else {
             return isOfCallee(flow, client) ? .callee : .unknown
@@ -78,7 +56,7 @@ extension ProxyEngine {
                 isCertified: name.map { network.flows.names(on: flow)?.contains($0) == true } ?? false))
     }
 
-    /// Whether the flow belongs to a registered device of the callee; such a device may answer earlier requests on its
+    /// Whether the flow belongs to a registered device of the callee: such a device may answer earlier requests on its
     /// new flow.
     private func isOfCallee(_ flow: Flow, _ client: ClientTransactionID) -> Bool {
         let aor: AddressOfRecord? =
@@ -93,32 +71,11 @@ extension ProxyEngine {
         return aor.map { registrar.bindings.device(of: $0, where: { isSame(flow, $0) }) != nil } ?? false
     }
 
-    /// Notes that the request of a branch was sent. If the phone has moved, its responses to the branch's earlier
-    /// transactions are accepted on this flow too.
+    /// Notes that the request of a branch was sent. If the phone has moved to a new address, its responses to earlier
+    /// transactions of the branch are accepted on the phone's new flow too.
     func sent(_ branch: Int, of call: ProxiedRequest, as client: ClientTransactionID, on flow: Flow) {
         call.fork.sent(branch, as: client, on: flow)
         guard call.fork.branches[branch].hasMoved else { return }
         for former in call.fork.branches[branch].former { sip.calledAnew(former, by: flow) }
-    }
-
-    private func name(of method: Method) -> String {
-        var name: [UInt8] = []
-        method.append(to: &name)
-        return String(decoding: name, as: UTF8.self)
-    }
-
-    func responseRefused(
-        _ response: SIPResponse, on flow: Flow, to match: TransactionTable.ClientMatch, now: Moment
-    ) {
-        output.counters.count(.rejectedStrayed)
-        guard let suppressed = access.refusals.strayed(now: now.instant) else { return }
-        log.notice(
-            "a response was refused, because it did not come from the address to which the daemon sent the request",
-            [
-                .source: .described(flow.remote),
-                .target: .described(sip.transactions.flow(of: match)?.remote ?? flow.remote),
-                .status: .number(Int(response.status.code)), .method: .text(name(of: response.cseq.method)),
-                .callID: .bytes(response.callID), .suppressed: .number(suppressed),
-            ])
     }
 }

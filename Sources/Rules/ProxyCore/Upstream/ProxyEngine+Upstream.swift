@@ -9,7 +9,7 @@ import Telemetry
 import Timekeeping
 
 extension ProxyEngine {
-    /// Begins the checks of the upstream that the settings demand, and forgets the results of earlier checks.
+    /// Starts the checks of the upstream that the settings demand, and forgets the results of earlier checks.
     func watchUpstream(since start: Instant) {
         network.upstream.health = UpstreamHealth(settings.upstreamCheck, isUsed: settings.upstream != nil, now: start)
         network.lookups.upstreamChanged()
@@ -91,7 +91,7 @@ extension ProxyEngine {
         update(leg.call, now: now) { $0.givenUp(leg.branch) }
     }
 
-    // MARK: Looking names up
+    // MARK: DNS look-ups of the upstream's names
 
     private func lookUpUpstream(now: Moment) {
         guard let hop = settings.upstream else { return }
@@ -109,7 +109,7 @@ extension ProxyEngine {
     }
 
     /// Removes the addresses that lead back to this daemon, and logs the first removal as an error in the settings or
-    /// DNS.
+    /// in DNS.
     func withoutOurs(_ hops: [ResolvedHop]) -> [ResolvedHop] {
         guard hops.contains(where: { identity.isOurs($0.transport, $0.endpoint) }) else { return hops }
         if network.upstream.tellsOfOwnHop() {
@@ -155,7 +155,8 @@ extension ProxyEngine {
 
     // MARK: Our own name
 
-    /// The host name that this daemon advertises, and the hop to it; `nil` if the daemon advertises only addresses.
+    /// The host name that this daemon advertises, with the hop to this name; `nil` if the daemon advertises only
+    /// addresses.
     private var ownPlace: (name: ByteString, hop: NextHop)? {
         for listener in identity.listeners where listener.transport == .udp || listener.transport == .tcp {
             guard let hop = NextHop(listener.sentBy.string), hop.numeric == nil else { continue }

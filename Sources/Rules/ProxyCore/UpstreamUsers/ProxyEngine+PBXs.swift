@@ -1,15 +1,19 @@
+import AccessLimits
 import Addressing
 import Bytes
 import Calling
+import LocationService
 import ProxyPolicy
-import Routing
+import Registration
+package import Routing
 import SIPGrammar
+import SIPTransactions
 import Telemetry
 import Timekeeping
 import UpstreamRegistration
 
-/// Looks up and checks the servers of the PBXs at which users are registered, and writes the log lines about these
-/// users.
+/// Looks up and checks the servers of the PBXs at which users are registered, and reports users and answers to REGISTERs
+/// to the ``UpstreamAgent``.
 extension ProxyEngine {
     func carryOut(_ orders: [UpstreamHealth.Order], of number: Int, now: Moment) {
         for order in orders {
@@ -55,6 +59,15 @@ extension ProxyEngine {
         upstreamUsersDue(now: now)
     }
 
+    func upstreamUsersDue(now: Moment) {
+        guard !upstreamUsers.pbxs.isEmpty, let next = upstreamUsers.nextDeadline, next <= now.instant else { return }
+        for number in upstreamUsers.numbers {
+            let orders = upstreamUsers.pbxs[number].health.due(now: now.instant) { isSilent($0) }
+            carryOut(orders, of: number, now: now)
+        }
+        changeUpstreamUsers(now: now) { $0.due(now: $1, into: &$2) }
+    }
+
     private func probe(_ hop: ResolvedHop, of number: Int, now: Moment) {
         let upstream = upstreamUsers.pbxs[number].upstream
         let name = upstream.port.map { ByteString("\(upstream.host):\($0)") } ?? upstream.host
@@ -75,7 +88,7 @@ extension ProxyEngine {
         pbxHeard(at: flow.remote, now: now)
     }
 
-    /// Notes that a response to a REGISTER came from the server at this endpoint.
+    /// Notes that a response to a REGISTER came from the server at the endpoint `place`.
     func pbxHeard(at place: Endpoint, now: Moment) {
         for number in upstreamUsers.pbxs.indices where upstreamUsers.pbxs[number].health.contains(place) {
             pbxAnswered(number, at: place, isProbe: false, now: now)
@@ -114,117 +127,155 @@ extension ProxyEngine {
         }
     }
 
-    // MARK: The log
+    // MARK: Users
 
-    func tell(_ event: UpstreamEvent, now: Moment) {
-        switch event {
-        case .registered(let user, let after):
-            log.info("the daemon has registered a user at the PBX", [.aor: aor(of: user), .duration: .duration(after)])
-        case .refused(let user, .noPassword):
-            noteUser(
-                user, "a user is not registered at the PBX, because the daemon has no password of the user",
-                UpstreamRefusal.noPassword.words, UpstreamRefusal.noPassword.advice, now: now)
-        case .refused(let user, let refusal):
-            if case .status = refusal { recheckPassword(of: user, now: now) }
-            noteUser(
-                user, "the PBX refuses to register a user, so calls do not reach the user's phones", refusal.words,
-                refusal.advice,
-                now: now)
-        case .unknownUser(let user):
-            noteUser(
-                user, "the PBX refuses to register a user, so calls do not reach the user's phones",
-                "the PBX has no such user (404)",
-                "add the user at the PBX, then run sippushd upstream retry; otherwise the daemon tries again at the phone's next REGISTER after an hour",
-                now: now)
-        case .failed(let user, let status):
-            noteUser(
-                user, "the PBX did not register a user, so the daemon tries again later", "status \(status)",
-                "look at the PBX's log for the REGISTERs of this daemon", now: now)
-        case .notListed(let user):
-            noteUser(
-                user, "the PBX did not register a user, so the daemon tries again later",
-                "the PBX accepted the REGISTER, but its 200 does not list the contact",
-                "check whether the PBX allows the user another contact", now: now)
-        case .lapsed(let user):
-            noteUser(
-                user, "a user's registration at the PBX expired before the daemon could renew it",
-                "the registration ended before it could be renewed",
-                "look at the earlier log lines about this PBX", now: now)
-        case .ended(let user, let reason):
-            upstreamUsers.removed[user] = nil
-            if reason == .noSignOfLife {
-                log.notice(
-                    "the daemon ended a user's registration at the PBX, because no phone of the user registered within the time of keep-for",
-                    [.aor: aor(of: user)])
-            } else {
-                log.info("the daemon ended a user's registration at the PBX", [.aor: aor(of: user)])
+    /// Reports to the agent all users who have a device that a push can wake: at the start, and when a push provider is
+    /// switched on or a domain is added.
+    func findUpstreamUsers(now: Moment) {
+        guard !upstreamUsers.pbxs.isEmpty else { return }
+        var cursor = BindingCursor()
+        var hasMore = true
+        while hasMore {
+            var devices: [DeviceID] = []
+            hasMore = registrar.bindings.forEachDevice(
+                of: ProviderSet(registrar.enabledProviders), with: [], from: &cursor, limit: 1000
+            ) { devices.append($0.id) }
+            for device in devices {
+                guard let aor = registrar.bindings.binding(device)?.aor else { continue }
+                noteUpstreamUser(aor, isFromEarlierRun: true, now: now)
             }
-        case .notEnded(let user, _):
-            upstreamUsers.removed[user] = nil
-            log.info(
-                "the daemon could not end a user's registration at the PBX, so the registration lasts until it expires",
-                [.aor: aor(of: user)])
-        case .registersAgain(let upstream, let count, let sign):
-            log.notice(
-                "the daemon registers all users at the PBX again",
-                [.target: name(of: upstream), .count: .number(count), .reason: .text(Self.reason(sign))])
-        case .grantTooShort(let upstream, let seconds):
-            log.warning(
-                "the PBX grants registrations of only a few seconds, so some registrations expire before they are renewed: raise the shortest expiry in the PBX's settings",
-                [.target: name(of: upstream), .duration: .duration(.seconds(Int64(seconds)))])
-        case .refusesEverybody(let upstream, let pause):
-            log.error(
-                "the PBX refused many users in a row, so the daemon tries only one user after each pause: check digest.realm, the passwords, and whether the PBX bans this daemon",
-                [.target: name(of: upstream), .duration: .duration(pause)])
-        case .unchallenged(let upstream):
-            if let number = upstreamUsers.number(of: upstream) { takesOurWord(number) }
-            log.warning(
-                "the PBX registers users without a password, so anybody who can send from this daemon's address can register as any user",
-                [.target: name(of: upstream)])
-        case .answersNoQuery(let upstream):
-            log.info(
-                "the PBX does not say which contacts are registered, so the daemon cannot notice a short restart of the PBX",
-                [.target: name(of: upstream)])
-        case .isBehind(let upstream):
-            log.warning(
-                "users wait for minutes until the daemon registers them at the PBX: raise register-upstream.*.rate",
-                [.target: name(of: upstream)])
-        case .serverFails(let upstream, let server):
-            log.warning(
-                "a server of the PBX answers REGISTERs with errors or not at all, so the daemon uses this server again only after a pause",
-                [.target: .described(server.endpoint), .object: name(of: upstream)])
-        case .serverAnswers(let upstream, let server):
-            log.notice(
-                "a server of the PBX answers REGISTERs again",
-                [.target: .described(server.endpoint), .object: name(of: upstream)])
         }
     }
 
-    private func noteUser(
-        _ user: UpstreamUser, _ line: StaticString, _ reason: String, _ advice: String, now: Moment
+    /// Tells the agent that a user got a new password, in all domains with the given realm.
+    func notePassword(of name: ByteString, realm: ByteString, now: Moment) {
+        for number in upstreamUsers.numbers
+        where access.digest.realm(for: upstreamUsers.pbxs[number].domain).account == realm {
+            let pbx = upstreamUsers.pbxs[number]
+            let aor = AddressOfRecord(user: name, host: pbx.domain)
+            if registrar.bindings.lastSign(ofWakeable: aor) != nil { noteUpstreamUser(aor, now: now) }
+        }
+    }
+
+    /// Ends the registration of a removed user at the PBX. The removed user's password is kept until the PBX has
+    /// confirmed the end of the registration.
+    func upstreamUserRemoved(_ removed: DigestUser, now: Moment) {
+        for number in upstreamUsers.numbers
+        where access.digest.realm(for: upstreamUsers.pbxs[number].domain).account == removed.realm {
+            let pbx = upstreamUsers.pbxs[number]
+            guard let user = upstreamUsers.user(AddressOfRecord(user: removed.name, host: pbx.domain)) else { continue }
+            if upstreamUsers.removed.count < UpstreamUsers.removedLimit { upstreamUsers.removed[user] = removed }
+            changeUpstreamUsers(now: now) { $0.userEnded(user, .userRemoved, now: $1, into: &$2) }
+            // If the upstream agent has no record of the removed user, the engine drops the user's password.
+            if upstreamUsers.agent.status(of: user) == nil { upstreamUsers.removed[user] = nil }
+        }
+    }
+
+    // MARK: Answers to REGISTERs
+
+    func registrationAnswered(
+        _ number: RegisterNumber, _ response: SIPResponse, of client: ClientTransactionID, now: Moment
     ) {
-        guard let suppressed = upstreamUsers.lines.admit(now: now.instant) else { return }
-        log.warning(
-            line,
-            [
-                .aor: aor(of: user), .reason: .text(reason), .advice: .text(advice), .suppressed: .number(suppressed),
-            ])
+        guard response.status.isFinal else { return }
+        sip.legs.end(client)
+        guard let place = upstreamUsers.pending.removeValue(forKey: number)?.place else { return }
+        pbxHeard(at: place, now: now)
+        let read = RegisterResponse(response)
+        changeUpstreamUsers(now: now) { $0.responded(to: number, read, now: $1, into: &$2) }
     }
 
-    private func aor(of user: UpstreamUser) -> LogValue {
-        upstreamUsers.aor(of: user).map { .described($0) } ?? .bytes(user.name)
+    func registrationFailed(_ number: RegisterNumber, _ client: ClientTransactionID, now: Moment) {
+        sip.legs.end(client)
+        guard upstreamUsers.pending.removeValue(forKey: number) != nil else { return }
+        changeUpstreamUsers(now: now) { $0.failed(number, .noAnswer, now: $1, into: &$2) }
+    }
+}
+
+/// Handles the challenges and 2xx responses that a PBX sends to a phone's requests, if the daemon registers the phone's
+/// user at the PBX.
+///
+/// The PBX and the daemon ask for passwords in the same realm. A phone answers only one challenge of a realm, so either
+/// the PBX or the daemon can ask, but not both. The daemon asks only if the PBX accepts the daemon's requests without a
+/// password.
+extension ProxyEngine {
+    /// Whether a branch's response has a challenge of the phone's PBX, so that the phone must answer the challenge. If
+    /// ``pbxChallenges(_:)`` returns true, the function has noted that the PBX asks for passwords.
+    func pbxChallenges(_ leg: BranchLeg) -> Bool {
+        guard !upstreamUsers.pbxs.isEmpty, !leg.call.isTrusted, let number = pbx(of: leg) else { return false }
+        let asked = leg.call.sender == nil && upstreamUsers.pbxs[number].credence != .takesOurWord
+        upstreamUsers.pbxs[number].credence = .asks
+        return asked
     }
 
-    private func name(of upstream: UpstreamNumber) -> LogValue {
-        .bytes(upstreamUsers.agent.domain(upstream)?.domain ?? .empty)
-    }
-
-    private static func reason(_ sign: LossSign) -> String {
-        switch sign {
-        case .answersAgain: "it answers again after it was down"
-        case .contactMissing: "a contact that must be there was missing"
-        case .serverDown: "a server went down, and another server of the PBX is used"
-        case .order: "an operator ordered it"
+    private func pbx(of leg: BranchLeg) -> Int? {
+        guard let place = leg.call.fork.branches[leg.branch].flow?.remote else { return nil }
+        return upstreamUsers.numbers.first { number in
+            upstreamUsers.pbxs[number].registers && upstreamUsers.pbxs[number].hops.contains { $0.endpoint == place }
         }
+    }
+
+    /// Notes that a PBX accepted a call or a message from a phone. If the PBX accepted the request without credentials,
+    /// the PBX relies on this daemon, so the daemon itself asks phones for passwords from now on.
+    func noteAcceptance(_ status: Status, of leg: BranchLeg) {
+        guard !upstreamUsers.pbxs.isEmpty, status.code >= 180, status.code < 300, !leg.call.isTrusted,
+            leg.call.sender == nil, settings.authenticates, let number = pbx(of: leg),
+            upstreamUsers.pbxs[number].credence == .unknown,
+            let request = revive(leg.call)?.request, request.method == .invite || request.method == .message,
+            request.to.tag == nil, !request.frame.contains(.authorization),
+            !request.frame.contains(.proxyAuthorization)
+        else { return }
+        takesOurWord(number)
+    }
+}
+
+/// Applies changes of the PBXs of domains while the daemon runs.
+extension ProxyEngine {
+    /// The servers of all PBXs at which users are registered, except servers of the setting `upstream`.
+    package var pbxServers: [UpstreamHealth.Server] {
+        var servers: [UpstreamHealth.Server] = []
+        for number in upstreamUsers.numbers {
+            for server in upstreamUsers.pbxs[number].health.servers
+            where !network.upstream.health.contains(server.hop.endpoint)
+                && !servers.contains(where: { $0.hop.endpoint == server.hop.endpoint })
+            {
+                servers.append(server)
+            }
+        }
+        return servers
+    }
+
+    /// Applies changed settings: ends the registrations of users of removed domains, and registers the users of new
+    /// domains. A domain that gets another PBX is treated as removed and then as new.
+    func upstreamRegistrationsChanged(since old: ProxySettings, now: Moment) {
+        let (before, after) = (UpstreamUsers.wanted(old), UpstreamUsers.wanted(settings))
+        var hasNew = false
+        for gone in before
+        where !after.contains(where: { $0.isSame(as: gone) }) {
+            guard let number = upstreamUsers.number(of: gone.domain) else { continue }
+            upstreamUsers.pbxs[number].isRetired = true
+            guard let registrations = upstreamUsers.pbxs[number].registrations else { continue }
+            changeUpstreamUsers(now: now) { $0.domainRemoved(registrations, now: $1, into: &$2) }
+        }
+        for new in after {
+            guard let number = upstreamUsers.number(of: new.domain) else {
+                upstreamUsers.add(new, settings)
+                hasNew = true
+                continue
+            }
+            if upstreamUsers.pbxs[number].upstream != new.upstream {
+                // If a setting names the same PBX in another spelling, DNS may have other records for it, but the
+                // registrations continue.
+                upstreamUsers.pbxs[number].upstream = new.upstream
+                lookUpPBX(number, now: now)
+            }
+            let domain = UpstreamUsers.domain(new.domain, settings)
+            guard let registrations = upstreamUsers.pbxs[number].registrations,
+                domain != UpstreamUsers.domain(new.domain, old)
+            else { continue }
+            changeUpstreamUsers(now: now) { agent, now, _ in agent.domainChanged(registrations, to: domain, now: now) }
+        }
+        guard hasNew else { return }
+        findUpstreamUsers(now: now)
+        upstreamUsersDue(now: now)
     }
 }

@@ -12,8 +12,8 @@ import Telemetry
 import Timekeeping
 import UpstreamRegistration
 
-/// Reports devices and passwords of users to the ``UpstreamAgent``, sends the agent's REGISTERs to the PBXs, and
-/// reports the answers to the agent.
+/// Reports devices and passwords of users to the ``UpstreamAgent``, sends the agent's REGISTERs to the PBXs, and writes
+/// the log lines about these users.
 extension ProxyEngine {
     /// Calls `body` with the ``UpstreamAgent``, and carries out the orders that the agent gives.
     func changeUpstreamUsers(
@@ -22,7 +22,8 @@ extension ProxyEngine {
         guard !upstreamUsers.pbxs.isEmpty else { return }
         var orders: [UpstreamOrder] = []
         body(&upstreamUsers.agent, now, &orders)
-        // The loop is needed because the agent gives further orders if a REGISTER cannot be sent.
+        // The agent's orders are carried out in a loop, because the agent gives further orders if a REGISTER cannot be
+        // sent.
         while !orders.isEmpty {
             let current = orders
             orders = []
@@ -46,42 +47,15 @@ extension ProxyEngine {
         }
     }
 
-    func upstreamUsersDue(now: Moment) {
-        guard !upstreamUsers.pbxs.isEmpty, let next = upstreamUsers.nextDeadline, next <= now.instant else { return }
-        for number in upstreamUsers.numbers {
-            let orders = upstreamUsers.pbxs[number].health.due(now: now.instant) { isSilent($0) }
-            carryOut(orders, of: number, now: now)
-        }
-        changeUpstreamUsers(now: now) { $0.due(now: $1, into: &$2) }
-    }
-
     // MARK: Users
-
-    /// At the start, when a push provider is switched on, or when a domain is added, reports to the agent all users who
-    /// have a device that a push can wake.
-    func findUpstreamUsers(now: Moment) {
-        guard !upstreamUsers.pbxs.isEmpty else { return }
-        var cursor = BindingCursor()
-        var hasMore = true
-        while hasMore {
-            var devices: [DeviceID] = []
-            hasMore = registrar.bindings.forEachDevice(
-                of: ProviderSet(registrar.enabledProviders), with: [], from: &cursor, limit: 1000
-            ) { devices.append($0.id) }
-            for device in devices {
-                guard let aor = registrar.bindings.binding(device)?.aor else { continue }
-                noteUpstreamUser(aor, isFromEarlierRun: true, now: now)
-            }
-        }
-    }
 
     /// Tells the agent that a device of the user was added, changed or removed.
     ///
     /// - Parameters:
     ///   - aor: the user.
-    ///   - date: the time of the phone's REGISTER that is the cause; `nil` if there is none.
-    ///   - isFromEarlierRun: whether an earlier run may have registered the user.
-    ///   - now: the time by both clocks.
+    ///   - date: the time of the phone's REGISTER that is the cause; `nil` if no REGISTER is the cause.
+    ///   - isFromEarlierRun: whether the daemon's earlier run may have registered the user.
+    ///   - now: the present time by the monotonic clock and by the wall clock.
     func noteUpstreamUser(
         _ aor: AddressOfRecord, signed date: UnixTime? = nil, isFromEarlierRun: Bool = false, now: Moment
     ) {
@@ -99,34 +73,11 @@ extension ProxyEngine {
         }
     }
 
-    /// Tells the agent that a user got a new password, in all domains with this realm.
-    func notePassword(of name: ByteString, realm: ByteString, now: Moment) {
-        for number in upstreamUsers.numbers
-        where access.digest.realm(for: upstreamUsers.pbxs[number].domain).account == realm {
-            let pbx = upstreamUsers.pbxs[number]
-            let aor = AddressOfRecord(user: name, host: pbx.domain)
-            if registrar.bindings.lastSign(ofWakeable: aor) != nil { noteUpstreamUser(aor, now: now) }
-        }
-    }
-
-    /// Ends the registration of a removed user at the PBX. The password is kept until the PBX has confirmed the end.
-    func upstreamUserRemoved(_ removed: DigestUser, now: Moment) {
-        for number in upstreamUsers.numbers
-        where access.digest.realm(for: upstreamUsers.pbxs[number].domain).account == removed.realm {
-            let pbx = upstreamUsers.pbxs[number]
-            guard let user = upstreamUsers.user(AddressOfRecord(user: removed.name, host: pbx.domain)) else { continue }
-            if upstreamUsers.removed.count < UpstreamUsers.removedLimit { upstreamUsers.removed[user] = removed }
-            changeUpstreamUsers(now: now) { $0.userEnded(user, .userRemoved, now: $1, into: &$2) }
-            // The password is not needed if the agent has no record of the user.
-            if upstreamUsers.agent.status(of: user) == nil { upstreamUsers.removed[user] = nil }
-        }
-    }
-
     // MARK: REGISTERs
 
     /// Sends the REGISTER that the agent has ordered, or first asks a source of users for the password.
     ///
-    /// - Returns: why the REGISTER cannot be sent; `nil` if it was sent, or waits for the source's answer.
+    /// - Returns: why the REGISTER cannot be sent; `nil` if the REGISTER was sent, or waits for the source's answer.
     func register(_ order: RegisterOrder, hasAsked: Bool = false, now: Moment) -> RegisterFailure? {
         guard let number = upstreamUsers.number(of: order.user.upstream),
             let hop = upstreamUsers.pbxs[number].hops.first(where: { $0.endpoint == order.server.endpoint }),
@@ -161,7 +112,7 @@ extension ProxyEngine {
         return nil
     }
 
-    /// Sends the REGISTER that has waited for the user's password, or compares the password with the refused one.
+    /// Sends a REGISTER that has waited for the user's password, or compares the password with the refused password.
     func passwordSettled(of aor: AddressOfRecord, now: Moment) {
         guard !upstreamUsers.asked.isEmpty, let asked = upstreamUsers.asked.removeValue(forKey: aor) else { return }
         switch asked {
@@ -198,21 +149,129 @@ extension ProxyEngine {
         }
     }
 
-    func registrationAnswered(
-        _ number: RegisterNumber, _ response: SIPResponse, of client: ClientTransactionID, now: Moment
-    ) {
-        guard response.status.isFinal else { return }
-        sip.legs.end(client)
-        guard let place = upstreamUsers.pending.removeValue(forKey: number)?.place else { return }
-        pbxHeard(at: place, now: now)
-        let read = RegisterResponse(response)
-        changeUpstreamUsers(now: now) { $0.responded(to: number, read, now: $1, into: &$2) }
+    // MARK: The log
+
+    func tell(_ event: UpstreamEvent, now: Moment) {
+        switch event {
+        case .registered(let user, let after):
+            log.info("the daemon has registered a user at the PBX", [.aor: aor(of: user), .duration: .duration(after)])
+        case .refused(let user, .noPassword):
+            noteUser(
+                user, "a user is not registered at the PBX, because the daemon has no password of the user",
+                UpstreamRefusal.noPassword.words, UpstreamRefusal.noPassword.advice, now: now)
+        case .refused(let user, let refusal):
+            if case .status = refusal { recheckPassword(of: user, now: now) }
+            noteUser(
+                user, "the PBX refuses to register a user, so calls do not reach the user's phones", refusal.words,
+                refusal.advice,
+                now: now)
+        case .unknownUser(let user):
+            noteUser(
+                user, "the PBX refuses to register a user, so calls do not reach the user's phones",
+                "the PBX has no such user (404)",
+                "add the user at the PBX, then run sippushd upstream retry; otherwise the daemon tries again at the phone's next REGISTER after an hour",
+                now: now)
+        case .failed(let user, let status):
+            noteUser(
+                user, "the PBX did not register a user, so the daemon tries again later", "status \(status)",
+                "look at the PBX's log for the REGISTERs of this daemon", now: now)
+        case .notListed(let user):
+            noteUser(
+                user, "the PBX did not register a user, so the daemon tries again later",
+                "the PBX accepted the REGISTER, but its 200 does not list the contact",
+                "check whether the PBX allows the user another contact", now: now)
+        case .lapsed(let user):
+            noteUser(
+                user, "a user's registration at the PBX expired before the daemon could renew it",
+                "the registration ended before it could be renewed",
+                "look at the earlier log lines about this PBX", now: now)
+        case .ended(let user, let reason):
+            upstreamUsers.removed[user] = nil
+            if reason == .noSignOfLife {
+                log.notice(
+                    "the daemon ended a user's registration at the PBX, because no phone of the user registered within the time of keep-for",
+                    [.aor: aor(of: user)])
+            } else {
+                log.info("the daemon ended a user's registration at the PBX", [.aor: aor(of: user)])
+            }
+        case .notEnded(let user, _):
+            upstreamUsers.removed[user] = nil
+            log.info(
+                "the daemon could not end a user's registration at the PBX, so the registration lasts until it expires",
+                [.aor: aor(of: user)])
+        case .registersAgain(let upstream, let count, let sign):
+            log.notice(
+                "the daemon registers all users at the PBX again",
+                [.target: name(of: upstream), .count: .number(count), .reason: .text(Self.reason(sign))])
+        case .grantTooShort(let upstream, let seconds):
+            log.warning(
+                "the PBX grants registrations of only a few seconds, so some registrations expire before they are renewed: raise the shortest expiry in the PBX's settings",
+                [.target: name(of: upstream), .duration: .duration(.seconds(Int64(seconds)))])
+        case .refusesEverybody(let upstream, let pause):
+            log.error(
+                "the PBX refused many users in a row, so the daemon tries only one user after each pause: check digest.realm, the passwords, and whether the PBX bans this daemon",
+                [.target: name(of: upstream), .duration: .duration(pause)])
+        case .unchallenged(let upstream):
+            if let number = upstreamUsers.number(of: upstream) { takesOurWord(number) }
+            log.warning(
+                "the PBX registers users without a password, so anybody who can send from this daemon's address can register as any user",
+                [.target: name(of: upstream)])
+        case .answersNoQuery(let upstream):
+            log.info(
+                "the PBX does not say which contacts are registered, so the daemon cannot notice a short restart of the PBX",
+                [.target: name(of: upstream)])
+        case .isBehind(let upstream):
+            log.warning(
+                "users wait for minutes until the daemon registers them at the PBX: raise register-upstream.*.rate",
+                [.target: name(of: upstream)])
+        case .serverFails(let upstream, let server):
+            log.warning(
+                "a server of the PBX answers REGISTERs with errors or not at all, so the daemon uses this server again only after a pause",
+                [.target: .described(server.endpoint), .object: name(of: upstream)])
+        case .serverAnswers(let upstream, let server):
+            log.notice(
+                "a server of the PBX answers REGISTERs again",
+                [.target: .described(server.endpoint), .object: name(of: upstream)])
+        }
     }
 
-    func registrationFailed(_ number: RegisterNumber, _ client: ClientTransactionID, now: Moment) {
-        sip.legs.end(client)
-        guard upstreamUsers.pending.removeValue(forKey: number) != nil else { return }
-        changeUpstreamUsers(now: now) { $0.failed(number, .noAnswer, now: $1, into: &$2) }
+    private func noteUser(
+        _ user: UpstreamUser, _ line: StaticString, _ reason: String, _ advice: String, now: Moment
+    ) {
+        guard let suppressed = upstreamUsers.lines.admit(now: now.instant) else { return }
+        log.warning(
+            line,
+            [
+                .aor: aor(of: user), .reason: .text(reason), .advice: .text(advice), .suppressed: .number(suppressed),
+            ])
+    }
+
+    private func aor(of user: UpstreamUser) -> LogValue {
+        upstreamUsers.aor(of: user).map { .described($0) } ?? .bytes(user.name)
+    }
+
+    private func name(of upstream: UpstreamNumber) -> LogValue {
+        .bytes(upstreamUsers.agent.domain(upstream)?.domain ?? .empty)
+    }
+
+    private static func reason(_ sign: LossSign) -> String {
+        switch sign {
+        case .answersAgain: "it answers again after it was down"
+        case .contactMissing: "a contact that must be there was missing"
+        case .serverDown: "a server went down, and another server of the PBX is used"
+        case .order: "an operator ordered it"
+        }
+    }
+
+    func takesOurWord(_ number: Int) {
+        // A PBX that has challenged one phone can accept another phone's request without a password. If a PBX has
+        // challenged one phone, the daemon does not challenge the phones of this PBX, because their calls through the
+        // PBX would fail.
+        guard upstreamUsers.pbxs[number].credence == .unknown else { return }
+        upstreamUsers.pbxs[number].credence = .takesOurWord
+        log.warning(
+            "a PBX accepts requests from this daemon without a password, so the daemon now checks the passwords of the calling phones",
+            [.target: .bytes(upstreamUsers.pbxs[number].domain)])
     }
 }
 
@@ -226,4 +285,90 @@ extension UInt64 {
         bytes.append(big: self)
         return bytes
     }
+}
+
+/// Finds the passwords of users whom the daemon registers at a PBX: in the store, or in the sources of users outside
+/// the store.
+extension ProxyEngine {
+    enum PasswordFinding {
+        case known(DigestUser)
+        /// Neither the store nor a source has a password of the user.
+        case unknown
+        /// A source of users is asked, and ``passwordSettled(of:now:)`` sends the REGISTER after the answer.
+        case asking
+        /// No source of users can say now which password the user has.
+        case away
+        /// The agent has reached its limit of open queries to the sources of users.
+        case busy
+    }
+
+    /// The digest algorithms and the fingerprint of a user's password, as far as they are known without asking a source
+    /// of users.
+    ///
+    /// When the daemon starts, the sources of users may have the passwords of many users. A source of users is asked
+    /// for a password only when the PBX asks for the password of this user.
+    func passwordFacts(of aor: AddressOfRecord, now: Moment) -> (algorithms: DigestAlgorithms, fingerprint: UInt32?) {
+        let realm = access.digest.realm(for: aor.host)
+        let password =
+            registrar.users.user(named: aor.user, realm: realm.account)
+            ?? access.users.cache.remembered(aor, realm: realm.text, now: now.instant)
+        if let password { return (DigestAlgorithms(of: password), password.fingerprint) }
+        guard access.users.cache.mayExist(aor) else { return ([], 0) }
+        let algorithms = (access.users.cache.rules.algorithms ?? []).intersection(settings.digest.algorithms)
+            .reduce(DigestAlgorithms()) { $0.union(DigestAlgorithms(of: $1)) }
+        return (algorithms, nil)
+    }
+
+    /// Finds the password that answers the PBX's challenge, and asks the sources of users if necessary.
+    func password(for order: RegisterOrder, hasAsked: Bool, now: Moment) -> PasswordFinding {
+        guard let aor = upstreamUsers.aor(of: order.user) else { return .unknown }
+        let realm = access.digest.realm(for: aor.host)
+        if let stored = registrar.users.user(named: aor.user, realm: realm.account) ?? upstreamUsers.removed[order.user]
+        {
+            return .known(stored)
+        }
+        guard hasAsked || access.users.cache.hasRoomForAgent else { return .busy }
+        let found = access.users.cache.find(
+            aor, realm: realm.text, for: .agent, hasAsked ? .last : .any, now: now.instant)
+        switch found {
+        case .known(let password, _):
+            upstreamUsers.agent.passwordFound(
+                order.user, DigestAlgorithms(of: password), fingerprint: password.fingerprint)
+            return .known(password)
+        case .unknown: return .unknown
+        case .away: return .away
+        case .asking:
+            upstreamUsers.asked[aor] = .send(order)
+            askSources(now: now)
+            return .asking
+        }
+    }
+
+    /// Asks the sources of users again for a password that the PBX has refused, because the remembered password may be
+    /// minutes old. If the source has another password, the daemon tries it; the refused password is not tried again
+    /// (T38.2).
+    func recheckPassword(of user: UpstreamUser, now: Moment) {
+        guard let aor = upstreamUsers.aor(of: user), upstreamUsers.asked[aor] == nil else { return }
+        let realm = access.digest.realm(for: aor.host)
+        guard registrar.users.user(named: aor.user, realm: realm.account) == nil,
+            access.users.cache.find(aor, realm: realm.text, for: .agent, .newer, now: now.instant) == .asking
+        else { return }
+        upstreamUsers.asked[aor] = .compare
+        askSources(now: now)
+    }
+
+    /// Drops a REGISTER that waits for its user's password, because the upstream agent no longer needs the REGISTER.
+    func noLongerAsked(_ number: RegisterNumber) {
+        guard !upstreamUsers.asked.isEmpty else { return }
+        let place = upstreamUsers.asked.firstIndex {
+            if case .send(let order) = $0.value { order.number == number } else { false }
+        }
+        if let place { upstreamUsers.asked.remove(at: place) }
+    }
+}
+
+extension DigestUser {
+    /// A fingerprint that changes when the HA1 changes: a hash with a random seed, so that nobody can compute the HA1
+    /// from the fingerprint.
+    fileprivate var fingerprint: UInt32 { UInt32(truncatingIfNeeded: ha1.hashValue) }
 }

@@ -11,17 +11,17 @@ package import UpstreamRegistration
 /// All state about the PBXs of single domains: the PBXs with their servers, the agent that keeps users registered at
 /// some of these PBXs, and the REGISTERs that have no answer yet.
 package struct UpstreamUsers {
-    /// The PBX of one domain, whose number is its index in ``UpstreamUsers/pbxs``.
+    /// The PBX of one domain, which is identified by its index in ``UpstreamUsers/pbxs``.
     package struct PBX {
         package let domain: ByteString
         package internal(set) var upstream: NextHop
-        /// The domain's number in the agent; `nil` if the daemon registers no users at this PBX, because the PBX is only
+        /// The domain's number in the agent; `nil` if the daemon registers no users at the PBX, because the PBX is only
         /// the upstream of a tenant.
         package internal(set) var registrations: UpstreamNumber?
         package internal(set) var health: UpstreamHealth
         /// The servers that the last DNS look-up of the PBX found.
         var hops: [ResolvedHop] = []
-        /// Whether the settings no longer name this PBX for the domain.
+        /// Whether the settings no longer name the PBX for its domain.
         var isRetired = false
         var registers: Bool { registrations != nil }
         /// Whether the PBX asks phones for passwords.
@@ -37,11 +37,11 @@ package struct UpstreamUsers {
         case takesOurWord = "takes-our-word"
     }
 
-    /// The next step for a user about whom a source of users is asked.
+    /// The daemon's next step after a source of users has answered about a user.
     enum AskedPassword {
         /// The REGISTER is sent with the user's password.
         case send(RegisterOrder)
-        /// The user is registered again if the password is another one than the PBX has refused.
+        /// The user is registered again, if the password is not the password that the PBX has refused.
         case compare
     }
 
@@ -49,11 +49,11 @@ package struct UpstreamUsers {
     package internal(set) var pbxs: [PBX]
     /// The REGISTERs that have no answer yet, each with its transaction and the endpoint to which it was sent.
     var pending: [RegisterNumber: (client: ClientTransactionID, place: Endpoint)] = [:]
-    /// Users about whom a source of users is asked, with the next step after the answer.
+    /// Users about whom a source of users is asked, each with the next step after the answer.
     var asked: [AddressOfRecord: AskedPassword] = [:]
     /// The passwords of removed users, kept until their bindings at the PBX have ended.
     var removed: [UpstreamUser: DigestUser] = [:]
-    /// The limit on the number of log lines about single users.
+    /// The limit on the number of log lines about single users at PBXs.
     var lines = LogRateLimit(burst: 10)
 
     static let removedLimit = 1000
@@ -72,7 +72,7 @@ package struct UpstreamUsers {
         /// Whether the daemon registers the domain's users at the PBX.
         let registers: Bool
 
-        /// Whether both name the same PBX of the same domain, also in another spelling.
+        /// Whether both values name the same PBX of the same domain, even in different spellings.
         func isSame(as other: Wanted) -> Bool {
             domain == other.domain && registers == other.registers && upstream.isSameServer(as: other.upstream)
         }
@@ -99,14 +99,15 @@ package struct UpstreamUsers {
     }
 
     private static func pbx(_ wanted: Wanted, _ settings: ProxySettings) -> PBX {
-        // A PBX with registered users gets OPTIONS even if `upstream-check` is off, because a restart of the PBX would
-        // not be noticed without them.
+        // A PBX with registered users gets OPTIONS even if `upstream-check` is off, because without OPTIONS the daemon
+        // would not notice a restart of the PBX.
         let isChecked = settings.upstreamCheck.interval > .zero
         let check = isChecked || !wanted.registers ? settings.upstreamCheck : UpstreamCheckSettings()
         var pbx = PBX(
             domain: wanted.domain, upstream: wanted.upstream,
             health: UpstreamHealth(check, isUsed: true, now: .distantPast))
-        // A numeric address is known before the first look-up ends, so that calls from the PBX are recognised at once.
+        // The daemon stores a numeric address before the first look-up ends, so that it recognises calls from the PBX
+        // immediately.
         pbx.hops = wanted.upstream.numeric.map { [ResolvedHop(transport: $0.0, endpoint: $0.1)] } ?? []
         return pbx
     }
@@ -140,7 +141,7 @@ package struct UpstreamUsers {
         return next
     }
 
-    /// The ``UpstreamUser`` with this AOR; `nil` if the users of the AOR's domain are not registered at a PBX.
+    /// The ``UpstreamUser`` with the given AOR; `nil` if the users of the AOR's domain are not registered at a PBX.
     package func user(_ aor: AddressOfRecord) -> UpstreamUser? {
         guard !isEmpty else { return nil }
         return agent.upstream(of: aor.host).map { UpstreamUser($0, aor.user) }

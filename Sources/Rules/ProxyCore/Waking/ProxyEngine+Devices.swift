@@ -17,23 +17,36 @@ import Waking
 /// Handles devices that register again, show life, or are removed, and continues the work that waits for them in
 /// ``WakeDesk``.
 extension ProxyEngine {
+    /// Counts a REGISTER of a phone for which calls wait, by the origin of its nonce: a challenge, a push or the
+    /// binding.
+    func countWake(of binding: DeviceID, by incoming: IncomingRequest) {
+        guard let nonce = incoming.nonce, !wakes.isEmpty else { return }
+        let device = registrar.bindings.device(of: binding)
+        guard wakes.calls(of: device).contains(where: { $0.fork.waitingBranch(of: device) != nil }) else { return }
+        switch nonce.origin {
+        case .challenge: output.counters.count(.wakeChallenged)
+        case .push: output.counters.count(.wakePushedNonce)
+        case .binding: output.counters.count(.wakeKeptNonce)
+        }
+    }
+
     /// Handles a device that has registered with the new or refreshed `binding`. The parameter `isPush` says whether
     /// the binding has a push token; `nil` lets the method look it up.
     func bindingReturned(_ binding: DeviceID, of aor: AddressOfRecord, isPush: Bool?, now: Moment) {
         let device = registrar.bindings.device(of: binding)
         wakes.records.returned(device, now: now.instant)
         for release in wakes.returned(device) { carryOut(release, for: device, of: aor, through: binding, now: now) }
-        // A contact without push token may be a device that an app reported over HTTP, so its REGISTER releases the
-        // calls for all devices of its user that apps reported.
+        // A contact without push token may be the phone of a device that an app reported over HTTP, so its REGISTER
+        // releases the calls for the user's reported devices.
         if !(isPush ?? registrar.bindings.isPush(device)) { contactReturned(device, of: aor, now: now) }
     }
 
     /// Notes a sign of life on a flow, and releases the calls that wait for the flow's device.
     ///
     /// A sign of life releases a call without a REGISTER, because an awake phone that gets a push may have no reason to
-    /// register again. A REGISTER releases calls only when it is accepted, because it may come from another program at
-    /// the same address. Only a sign of life on a connection, or a response to the daemon (`isProved`), is recorded as
-    /// a wake, because anybody can send a datagram with the phone's address.
+    /// register again. A REGISTER releases calls only after the daemon has accepted it, because it may come from
+    /// another program at the same address. A wake is recorded only for a sign of life on a connection, or for a
+    /// response to the daemon (`isProved`), because anybody can send a datagram with the phone's address.
     func noteLife(on flow: Flow, by sign: TimelineRecord.SignOfLife, isProved: Bool = false, now: Moment) {
         network.flows.showedLife(flow, now: now.instant)
         showedLife(on: flow, now: now)
@@ -52,8 +65,8 @@ extension ProxyEngine {
 
     /// Continues a call, messages or other work that has waited for a device.
     ///
-    /// The parameter `aor` is `nil` if the user must be looked up, and `binding` is `nil` for a sign of life instead of
-    /// a REGISTER.
+    /// The parameter `aor` is `nil` if the user must be looked up; `binding` is `nil` if the cause is a sign of life
+    /// and no REGISTER.
     private func carryOut(
         _ release: WakeDesk.Release, for device: DeviceID, of aor: AddressOfRecord?, through binding: DeviceID?,
         now: Moment
@@ -91,8 +104,8 @@ extension ProxyEngine {
         noteUpstreamUser(aor, now: now)
     }
 
-    /// Moves a device's waiting work and missed calls to another binding of the device, because the binding that gave
-    /// the device its id was removed.
+    /// Moves a device's waiting work and missed calls to another binding of the same device, because the binding with
+    /// the device's id was removed.
     func handOver(from device: DeviceID, to heir: DeviceID, of aor: AddressOfRecord, now: Moment) {
         ledger.passOn(from: device, to: [heir], of: aor, into: &output.actions)
         let changes = messages.takenOver(by: heir, of: aor) { $0 == device }
@@ -106,9 +119,33 @@ extension ProxyEngine {
     }
 }
 
-/// Sends responses to callers of an earlier run of the daemon on the connections that these callers open now.
+/// Uses the connections that trusted peers have opened.
 extension ProxyEngine {
-    /// Sets the timer that ends the wait for callers of an earlier run, after the longest time that one of their calls
+    /// Allows requests to a trusted peer over the connection that the peer opened, if the peer's Via contains `alias`
+    /// (RFC 5923).
+    ///
+    /// A TLS connection is reused only if the peer's certificate proves the host name of the upstream.
+    func noteReuse(_ incoming: IncomingRequest) {
+        let (flow, via) = (incoming.flow, incoming.request.via)
+        guard incoming.isTrusted, flow.isConnection, !flow.transport.isWebSocket, via.parameters.contains("alias")
+        else {
+            return
+        }
+        var server = ServerNumber.none
+        if flow.transport.isSecure {
+            guard let name = settings.upstream?.host.string.lowercased(), network.upstream.server != .none,
+                network.flows.names(on: flow)?.contains(name) == true
+            else { return }
+            server = network.upstream.server
+        }
+        let port = via.port ?? (flow.transport.isSecure ? 5061 : 5060)
+        act(.reuse(flow, as: Endpoint(flow.remote.address, port), server))
+    }
+}
+
+/// Sends responses to calls of the daemon's earlier run on the new connections of their callers.
+extension ProxyEngine {
+    /// Sets the timer that ends the wait for callers of the daemon's earlier run, after the longest time that a call
     /// can last.
     func armAwayCallers(now: Moment) {
         guard !calls.away.isEmpty || wakes.hasCallers else { return }
@@ -122,17 +159,8 @@ extension ProxyEngine {
         for call in calls.returned(incoming.flow.remote.address) { callerReturned(call, on: incoming.flow) }
     }
 
-    /// Looks up the host name in the Via of a trusted peer that called over TLS (RFC 3261 section 18.2.2, RFC 3263
-    /// section 5). Responses after a restart need a new connection to the peer, whose certificate must prove the host
-    /// name in Via.
-    func lookUpCaller(of call: ProxiedRequest, _ incoming: IncomingRequest) {
-        guard incoming.flow.transport == .tls, incoming.isTrusted else { return }
-        let via = incoming.request.via
-        lookUp(NextHop(host: via.host, port: via.port, transport: .tls, isSecure: false), for: .caller(call))
-    }
-
     /// Sends a call's responses on a new connection to an address that the look-up of the caller has found, unless the
-    /// caller has connected again.
+    /// caller has already connected.
     func callerFound(_ call: ProxiedRequest, at hops: [ResolvedHop]) {
         let origin = call.source.remote.address
         guard calls.away.isAway(call), let server = call.server,
@@ -146,24 +174,12 @@ extension ProxyEngine {
             transport: .tls, listener: listener.number, connection: 0, remote: hop.endpoint, server: hop.server)
         withTransactions { $0.move(server, to: flow, into: &$1) }
     }
-
-    /// Sends the responses to a phone's call on the phone's new flow.
-    func callerReturned(_ call: ProxiedRequest, as device: DeviceID, now: Moment) {
-        guard let target = registrar.bindings.forkTarget(device, now: now.instant) else { return }
-        callerReturned(call, on: target.flow)
-    }
-
-    /// Moves the responses to a call to a new connection, if the INVITE's connection ended with the earlier run.
-    func callerReturned(_ call: ProxiedRequest, on flow: Flow) {
-        guard call.source.isClosed, flow.isConnection, let server = call.server else { return }
-        withTransactions { $0.move(server, to: flow, into: &$1) }
-    }
 }
 
-/// Watches flows whose phones were told by Flow-Timer how often to send keep-alives (RFC 5626 section 4.4).
+/// Checks the keep-alives of phones that Flow-Timer told how often to send keep-alives (RFC 5626 section 4.4).
 extension ProxyEngine {
-    /// Begins to watch for the keep-alives of a phone that got a Flow-Timer: the engine watches UDP flows itself, and
-    /// the shell watches TCP and TLS connections.
+    /// Expects the keep-alives of a phone that got a Flow-Timer: the engine checks UDP flows, and the shell checks TCP
+    /// and TLS connections.
     func toldFlowTimer(_ bindings: some Sequence<DeviceID>, on flow: Flow, now: Moment) {
         let pause = settings.registrar.flowTimer
         guard pause > .zero else { return }
@@ -175,7 +191,8 @@ extension ProxyEngine {
         armFlowTimers()
     }
 
-    /// Notes that a keep-alive, a request or a response came on a flow, in case its phone got a Flow-Timer.
+    /// Notes that a keep-alive, a request or a response came on a flow, because the flow's phone may have got a
+    /// Flow-Timer.
     func showedLife(on flow: Flow, now: Moment) {
         let span = settings.registrar.flowTimer + Self.flowGrace
         for binding in network.flows.heard(flow, span: span, now: now.instant) {
@@ -197,7 +214,7 @@ extension ProxyEngine {
     func flowTimersDue(now: Moment) {
         network.flows.timerDue()
         let pause = settings.registrar.flowTimer
-        // The setting was switched off, so the daemon expects no more keep-alives.
+        // The setting `flow-timer` was switched off, so the daemon expects no more keep-alives.
         guard pause > .zero else { return network.flows.timersEnded() }
         for _ in 0..<Self.flowBatch {
             let silent = network.flows.fallenSilent(span: pause + Self.flowGrace, now: now.instant) {

@@ -16,11 +16,12 @@ import Waking
 extension ProxyEngine {
     // MARK: The device is there
 
-    /// Handles a device that has registered or whose flow shows life: a call for the device is sent on that flow.
+    /// Handles a device that has registered or whose flow shows life: a call for the device is sent on the device's
+    /// flow.
     ///
     /// An INVITE that still waits for the device is sent once (R17). An INVITE that was sent on an earlier flow of the
-    /// device is cancelled there and sent on the new flow. An INVITE that got no response is sent again if the device
-    /// has registered on the same flow.
+    /// device is cancelled on that flow and sent on the new flow. An INVITE that got no response is sent again if the
+    /// device has registered on the same flow.
     ///
     /// The parameter `binding` is the binding of the flow on which the device has registered; `nil` for a sign of life.
     func deviceReturned(_ device: DeviceID, for call: ProxiedRequest, through binding: DeviceID?, now: Moment) {
@@ -67,7 +68,7 @@ extension ProxyEngine {
         wakes.noLongerWaits(call, for: left)
     }
 
-    /// Sends the CANCEL of an ending call on the new flow of a phone that has moved.
+    /// Sends the CANCEL of an ending call on the new flow of a phone that has moved to a new address.
     private func tellEndThere(_ target: ForkTarget, _ call: ProxiedRequest, now: Moment) {
         guard target.path.isEmpty, !target.flow.isClosed else { return }
         for branch in call.fork.branches
@@ -85,7 +86,8 @@ extension ProxyEngine {
     func connectionEnded(_ flow: Flow, now: Moment) {
         registrar.bindings.flowClosed(flow)
         network.flows.ended(flow)
-        // A closed connection shows no more life, even if messages that came before its end are handled only now.
+        // A closed connection shows no more life, even if the daemon handles messages from before the connection's end
+        // only now.
         if flow.isConnection { wakes.flowEnded(flow) }
         for client in sip.transactions.clients(on: flow) where !goesBackToWaiting(client, now: now) {
             withTransactions { $0.transportFailed(client, now: now.instant, into: &$1) }
@@ -98,7 +100,7 @@ extension ProxyEngine {
         if let leg = sip.legs.branch(client), dialogFlowClosed(client, leg, now: now) { return true }
         guard let leg = sip.legs.branch(client), leg.call.userCall != nil else { return false }
         guard leg.call.fork.acceptsBranches else { return isCancelledLater(client, leg, now: now) }
-        // The call has continued on another flow, so only a late 2xx to this transaction counts.
+        // The call has continued on another flow, so only a late 2xx to the former transaction counts.
         if leg.isFormer(client) {
             sip.connectionEnded(of: client)
             takeBackAlone(client, of: leg, now: now)
@@ -109,8 +111,8 @@ extension ProxyEngine {
         sip.connectionEnded(of: client)
         if goesOn(by: client, leg, now: now) { return true }
         leg.call.fork.recalled(leg.branch)
-        // A phone without push token may accept a connection at the address of its Contact (T9.2), so the INVITE is
-        // sent there unless the phone has it already.
+        // A phone without push token may accept a connection at the address of its Contact (T9.2), so the daemon sends
+        // the INVITE there unless the phone has it already.
         if !target.canBeWoken, !leg.hasArrived, sendElsewhere(leg, now: now) { return true }
         waitAgain(leg.branch, of: leg.call, for: target, now: now)
         return true
@@ -126,56 +128,6 @@ extension ProxyEngine {
         return true
     }
 
-    // MARK: The device has the INVITE twice
-
-    /// Handles a 482, which a phone that has moved sends if the INVITE came on both its old and its new flow.
-    ///
-    /// - Returns: whether the branch continues; if not, the 482 is the final response of the branch.
-    func loopReported(_ leg: BranchLeg, now: Moment) -> Bool {
-        guard let target = target(of: leg, now: now) else { return false }
-        switch leg.call.fork.loopReported(on: leg.branch) {
-        case .isFinal: return false
-        case .repeatNow: repeatCall(leg, now: now)
-        case .takeBack(let client):
-            withTransactions { table, out in
-                table.cancel(client, reasons: [], now: now.instant, into: &out)
-                if target.path.isEmpty, !target.flow.isClosed {
-                    table.move(client, to: target.flow, now: now.instant, into: &out)
-                }
-            }
-        }
-        return true
-    }
-
-    /// Sends an INVITE again if its branch has waited for this transaction to end (state `takingBack`).
-    ///
-    /// - Returns: whether the branch was in the state `takingBack`.
-    func wasTakenBack(_ client: ClientTransactionID, _ leg: BranchLeg, now: Moment) -> Bool {
-        guard leg.call.fork.takenBack(leg.branch, client) else { return false }
-        repeatCall(leg, now: now)
-        return true
-    }
-
-    private func repeatCall(_ leg: BranchLeg, now: Moment) {
-        guard let target = target(of: leg, now: now) else {
-            return branchFailed(leg.branch, of: leg.call, with: .temporarilyUnavailable, now: now)
-        }
-        if hop(to: target).isOpen {
-            deliver(leg.branch, of: leg.call, to: target, now: now)
-        } else {
-            waitAgain(leg.branch, of: leg.call, for: target, now: now)
-        }
-    }
-
-    // MARK: Former transactions
-
-    /// Notes that an earlier transaction of a branch failed or got a response other than 2xx; the branch continues.
-    func formerSpoke(_ status: Status, _ client: ClientTransactionID, _ leg: BranchLeg, now: Moment) {
-        update(leg.call, now: now) { fork in
-            fork.formerSpoke(status, client, of: leg.branch)
-            return []
-        }
-    }
 }
 
 /// Sends waiting calls to the devices that they wait for, and ends waits that took too long.
@@ -198,7 +150,7 @@ extension ProxyEngine {
     }
 
     /// Sends a call to a contact that has registered, on a new branch or again on the contact's branch. The branch of
-    /// the device that was reported over HTTP still waits, because that device may be another phone.
+    /// the device that was reported over HTTP still waits, because the reported device may be another phone.
     private func follow(_ target: ForkTarget, _ call: ProxiedRequest, now: Moment) {
         guard !call.fork.branches.contains(where: { $0.hasReached(target.id, by: target.routeHash) }),
             let incoming = revive(call)
@@ -211,9 +163,9 @@ extension ProxyEngine {
     /// Handles the REGISTER of a contact without push token; the contact may be the phone of a device that an app
     /// reported over HTTP.
     ///
-    /// The contact gets the calls that wait for the user's devices that were reported over HTTP, each call once. The
-    /// calls for a reported device whose push is still in flight are sent after the calls for the other reported
-    /// devices.
+    /// A new contact gets the calls that wait for the user's devices that were reported over HTTP; each call is sent
+    /// once. The calls for a reported device whose push is still in flight are sent after the calls for the other
+    /// reported devices.
     func contactReturned(_ contact: DeviceID, of aor: AddressOfRecord, now: Moment) {
         guard registrar.bindings.hasReportedDevice(aor) else { return }
         let reported = registrar.bindings.forkTargets(for: aor, now: now.instant).filter { !$0.isReachable }
@@ -240,7 +192,7 @@ extension ProxyEngine {
         if call.fork.isForwardPending { return forwardTimedOut(call, now: now) }
         guard call.fork.isWaiting else { return }
         call.saw(.timeOver)
-        // The call is forwarded, but keeps waiting for its phones until the destination of the forward rings.
+        // The call is forwarded, but waits for its phones until the destination of the forwarded call rings.
         if call.fork.forwardsNow { return update(call, now: now) { $0.deadlineReached() } }
         output.counters.count(.heldTimedOut)
         if let userCall = call.userCall {
@@ -261,11 +213,11 @@ extension ProxyEngine {
 /// Handles requests that got no response for three seconds.
 extension ProxyEngine {
     /// Handles each branch of a call that has had no response for three seconds: sends the request on another flow, or
-    /// lets it wait for the phone.
+    /// lets the branch wait for the phone.
     ///
-    /// The engine does not wait for the time-out of the transaction, because that would be too late for a call. A phone
-    /// without another flow counts as asleep if a push can wake it. For a request inside a dialog, no push is sent
-    /// before three seconds have passed without a response.
+    /// The engine does not wait until the silent transaction times out, because the time-out would be too late for a
+    /// call. A phone without another flow counts as asleep if a push can wake it. For a request inside a dialog, no
+    /// push is sent before three seconds have passed without a response.
     func silenceDue(of call: ProxiedRequest, now: Moment) {
         var goesOn = false
         for branch in call.fork.branches where !branch.wasHeard {
@@ -283,7 +235,8 @@ extension ProxyEngine {
             let device = leg.call.fork.branches[leg.branch].addressee
         else { return }
         guard let target = registrar.bindings.forkTarget(device, now: now.instant) else {
-            // The contact was removed in the meantime, because its token is dead or the phone has signed out.
+            // The phone's contact was removed while the phone was silent, because its token is dead or the phone has
+            // signed out.
             leg.call.fork.fellSilent(leg.branch)
             return branchFailed(leg.branch, of: leg.call, with: .temporarilyUnavailable, now: now)
         }
@@ -303,7 +256,7 @@ extension ProxyEngine {
         if target.flow == call.fork.branches[0].flow {
             call.fork.aimed(0, routeHash: target.routeHash)
         } else if !target.hasFailed {
-            // The device has registered on another flow in the meantime, so its calls are sent on that flow.
+            // The device has registered on a new flow meanwhile, so the engine sends its calls on the new flow.
             for call in wakes.calls(of: request.device) {
                 deviceReturned(request.device, for: call, through: nil, now: now)
             }

@@ -1,3 +1,4 @@
+import AccessLimits
 import Addressing
 import Bytes
 import Calling
@@ -16,8 +17,8 @@ import Waking
 /// Sends requests to devices with several flows (RFC 5626): on one flow at a time, and on the next flow when the
 /// present flow is dead.
 extension ProxyEngine {
-    /// The device with the flow on which it showed life lately, even if the device has since registered on another
-    /// flow.
+    /// The device with the flow on which it showed life lately, even if the device has registered on another flow since
+    /// then.
     func liveWay(to target: ForkTarget, now: Moment) -> ForkTarget {
         guard network.flows.watchesActivity, !network.flows.wasAlive(target.flow, now: now.instant),
             registrar.bindings.hasFurtherFlows(target.binding)
@@ -27,11 +28,11 @@ extension ProxyEngine {
             ?? target
     }
 
-    /// Whether the request is in progress on another open flow of the device, so that a REGISTER on this flow does not
-    /// mean that the device has moved.
+    /// Whether the request is in progress on another open flow of the device; if so, a REGISTER on a further flow does
+    /// not mean that the device has moved to a new address.
     ///
-    /// The other flow counts as open after a response on it, or for five seconds after its registration, because a
-    /// phone opens its flows one after the other.
+    /// A second flow of the device counts as open after a response on it, and for five seconds after its registration,
+    /// because a phone opens its flows one after the other.
     func isOnItsWay(_ branch: ForkBranch, by target: ForkTarget, now: Moment) -> Bool {
         guard branch.addressee == target.id, branch.routeHash != target.routeHash,
             registrar.bindings.hasFurtherFlows(target.binding)
@@ -46,8 +47,8 @@ extension ProxyEngine {
 
     // MARK: Silence
 
-    /// Sends a request that failed on one flow of its device again on the next flow; returns false if every other flow
-    /// has failed too.
+    /// Sends a request again on the next flow of its device, after one flow has failed; returns false if every other
+    /// flow has failed too.
     func goesOn(by client: ClientTransactionID, _ leg: BranchLeg, now: Moment) -> Bool {
         guard leg.call.fork.acceptsBranches, let next = nextFlow(of: leg, now: now) else { return false }
         log.info(
@@ -55,7 +56,7 @@ extension ProxyEngine {
             [.callID: .bytes(leg.call.userCall?.key.callID ?? .empty), .device: .described(next.id)])
         if leg.call.userCall != nil || leg.call.dialogRequest != nil {
             leg.call.fork.recalled(leg.branch)
-            // The INVITE on the present flow is cancelled, because the phone may ring there if the flow is only slow.
+            // The INVITE on the present flow is cancelled, because the phone may ring if the flow is only slow.
             if leg.call.fork.isInvite, !sip.transactions.wasLost(client) {
                 withTransactions { $0.cancel(client, reasons: [], now: now.instant, into: &$1) }
             }
@@ -78,34 +79,18 @@ extension ProxyEngine {
         return flows.first { $0.routeHash != branch.routeHash && !$0.hasFailed && hop(to: $0).isOpen }
     }
 
-    /// Handles a 430, by which an edge reports that the flow to the phone has ended (RFC 5626 section 5.3.1).
-    ///
-    /// After a 430, the request is sent on the next flow of the device, or waits for the device if a push can wake it,
-    /// or fails with 480.
-    ///
-    /// - Returns: false if the 430 must be treated like other final responses.
-    func flowFailed(_ client: ClientTransactionID, _ leg: BranchLeg, now: Moment) -> Bool {
-        let branch = leg.call.fork.branches[leg.branch]
-        guard let flow = branch.flow, isTrusted(flow), branch.addressee != nil, leg.call.delivery == nil else {
-            return false
-        }
-        if goesOn(by: client, leg, now: now) || sleeps(leg, now: now) { return true }
-        branchFailed(leg.branch, of: leg.call, with: .temporarilyUnavailable, now: now)
-        return true
-    }
-
 }
 
 /// Sends a call to one device, or lets it wait for that device.
 extension ProxyEngine {
-    /// Watches the device's flow for signs of life, because work waits for the device. Flows of trusted peers and edges
-    /// are not watched, because many devices share them.
+    /// Watches the device's flow for signs of life, because work waits for the device. Messages on the flow of a
+    /// trusted peer or edge proxy count as no device's sign of life, because many devices share the flow.
     func watch(_ target: ForkTarget) {
         if isWatched(target) { wakes.watch(target.flow, of: target.id) }
     }
 
     /// Lists the call in ``WakeDesk`` under the branch's device, so that the device's next REGISTER finds the call. If
-    /// `target` is given, the next sign of life on the target's flow finds the call too.
+    /// `target` is given, the next sign of life on the flow of `target` finds the call too.
     func list(_ branch: Int, of call: ProxiedRequest, watching target: ForkTarget? = nil) {
         if let device = call.fork.branches[branch].device {
             call.fork.wasListed(branch)
@@ -124,6 +109,13 @@ extension ProxyEngine {
         call.waits(until: output.timers.schedule(.holdDeadline(place: call.place), at: end))
     }
 
+    /// A nonce for a push that wakes a user's phone; `nil` if phones need no password, or the settings switch nonces in
+    /// pushes off.
+    func nonceForPush(to user: AddressOfRecord, now: Moment) -> ByteString? {
+        guard settings.authenticates, settings.digest.reusesNonces else { return nil }
+        return access.digest.nonce(pushedTo: user, now: now.instant)
+    }
+
     static let returnTime: Duration = .seconds(10)
 
     func holdTime(of request: SIPRequest) -> Duration {
@@ -131,7 +123,7 @@ extension ProxyEngine {
         return min(settings.call.ringTimeout, .seconds(Int64(expires)))
     }
 
-    /// Whether a sign of life on the flow can come only from this device.
+    /// Whether a sign of life on the target's flow can come only from the target's device.
     func isWatched(_ target: ForkTarget) -> Bool {
         target.isReachable && !target.flow.isClosed && target.path.isEmpty && !isTrusted(target.flow)
     }
@@ -145,7 +137,8 @@ extension ProxyEngine {
     func deliver(_ branch: Int, of call: ProxiedRequest, to target: ForkTarget, now: Moment) {
         if let request = call.dialogRequest { return deliver(request, of: call, to: target, now: now) }
         guard let userCall = call.userCall, let incoming = revive(call) else { return }
-        // A forward whose destination does not ring yet is cancelled, because the phone has registered.
+        // If the destination of a forwarded call does not ring yet, the forwarded INVITE is cancelled, because the
+        // phone has registered.
         if call.fork.isForwardPending { update(call, now: now) { $0.forwardWithdrawn() } }
         ledger.drop(branch, of: call, now: now, into: &output.actions)
         let isFirst = !call.fork.branches[branch].hasMoved
@@ -161,15 +154,15 @@ extension ProxyEngine {
                 .aor: .described(userCall.aor), .callID: .bytes(userCall.key.callID), .device: .described(target.id),
                 .duration: .duration(now.date - userCall.receivedAt),
             ])
-        // The REGISTER is noted in the timeline of this call only now, because it may have come from another contact of
-        // the user, or before the call.
+        // The timeline of the call notes the REGISTER only now, because the REGISTER may have come from another contact
+        // of the user, or before the call.
         ledger.registered(call.fork.branches[branch], now: now)
         if !isFirst { takeBack(call.fork.branches[branch].former, by: target, now: now) }
         sendToDevice(incoming, for: branch, of: call, to: target, now: now)
     }
 
-    /// Sends CANCEL for INVITEs whose connections have ended, and uses the phone's present flow for the CANCELs. A
-    /// phone that still rings recognises the CANCEL by its branch parameter (RFC 3261 section 9.2).
+    /// Sends CANCEL for INVITEs whose connections have ended, on the phone's present flow. A phone that still rings
+    /// recognises the CANCEL by its branch parameter (RFC 3261 section 9.2).
     func takeBack(_ former: [ClientTransactionID], by target: ForkTarget, now: Moment) {
         for client in former where sip.transactions.wasLost(client) && target.path.isEmpty {
             takeBack(client, by: target.flow, reasons: [], now: now)
@@ -183,33 +176,11 @@ extension ProxyEngine {
         }
     }
 
-    /// Moves an earlier transaction whose connection has ended to the phone's present flow, where a lost CANCEL is sent
-    /// again.
+    /// Moves an earlier transaction whose connection has ended to the phone's present flow, so that a lost CANCEL is
+    /// sent again on this flow.
     func takeBackAlone(_ client: ClientTransactionID, of leg: BranchLeg, now: Moment) {
         guard let target = target(of: leg, now: now), target.path.isEmpty, !target.flow.isClosed else { return }
         withTransactions { $0.move(client, to: target.flow, now: now.instant, into: &$1) }
-    }
-
-    /// Lets a branch wait for a phone that sent no response to the INVITE and may have left its flow; returns false if
-    /// the branch cannot wait.
-    func staysSilent(_ leg: BranchLeg, now: Moment) -> Bool {
-        guard let userCall = leg.call.userCall, leg.call.fork.acceptsBranches, now.instant < userCall.holdUntil,
-            !leg.call.fork.branches[leg.branch].wasHeard, let target = target(of: leg, now: now)
-        else { return false }
-        leg.call.fork.recalled(leg.branch)
-        waitAgain(leg.branch, of: leg.call, for: target, now: now)
-        return true
-    }
-
-    /// Lets a branch wait for its phone, because an edge reports that the phone's flow has ended; returns false if no
-    /// push can wake the phone.
-    func sleeps(_ leg: BranchLeg, now: Moment) -> Bool {
-        guard leg.call.userCall != nil, leg.call.fork.acceptsBranches, let target = target(of: leg, now: now),
-            target.canBeWoken
-        else { return false }
-        leg.call.fork.recalled(leg.branch)
-        waitAgain(leg.branch, of: leg.call, for: target, now: now)
-        return true
     }
 
     /// Lets a branch wait for its device again, and sends a push if the device has not got one yet.
@@ -240,7 +211,8 @@ extension ProxyEngine {
     }
 }
 
-/// Tests whether a silent phone is awake: while a push is sent, the phone also gets an OPTIONS on its connection.
+/// Tests whether a silent phone is awake: at the same time as the push, the daemon sends an OPTIONS on the phone's
+/// connection.
 extension ProxyEngine {
     /// Sends an OPTIONS on the flow of a phone for which a call waits.
     ///

@@ -33,10 +33,10 @@ struct APNsAcceptance: TokenAcceptance {
     }
 }
 
-/// The bundle identifiers (topics) of one app (A28, P8). If `pn-param` contains a topic, this topic is used; otherwise
-/// the app's only topic.
+/// The bundle identifiers (topics) of one app (A28, P8). The push has the topic in `pn-param` or, if `pn-param`
+/// contains no topic, the app's only topic.
 struct APNsTopics: Hashable {
-    /// The app's topics, from the settings. An empty list means that any topic in `pn-param` is accepted.
+    /// The app's topics, from the settings. An empty list of topics means that any topic in `pn-param` is accepted.
     private let topics: [ByteString]
 
     init(_ topics: [String]) { self.topics = topics.map { ByteString($0) } }
@@ -46,8 +46,8 @@ struct APNsTopics: Hashable {
         /// The topic, for example `com.example.phone`; `nil` if `pn-param` contains no topic, as in ECSS-10's own
         /// format.
         let topic: ByteString?
-        /// The first word and the topic, joined by a dot. Some apps leave out the team, so that the first word of
-        /// `pn-param` belongs to the topic.
+        /// The first word of `pn-param` and the topic, joined by a dot. Some apps leave out the team, so that the first
+        /// word of `pn-param` belongs to the topic.
         fileprivate let whole: ByteString?
         /// The team identifier; `nil` if the first word does not look like a team, because clients that do not know
         /// their team invent a word.
@@ -64,7 +64,7 @@ struct APNsTopics: Hashable {
             team = word.isAppleTeam ? word : nil
         }
 
-        /// The topics that `pn-param` can mean, the most likely one first.
+        /// The APNs topics that `pn-param` can mean, the most likely topic first.
         var names: [ByteString] { [topic, whole].compactMap(\.self) }
     }
 
@@ -83,7 +83,7 @@ extension APNsToken {
     private static let shortestToken = 64
 
     /// Whether a `pn-prid` consists only of tokens in Apple's form, each with or without a colon and a service at its
-    /// end. The name of the service after the colon is not checked.
+    /// end. The daemon does not check the name of the service after the colon in `pn-prid`.
     static func hasForm(_ prid: ByteString) -> Bool {
         prid.parts(separatedBy: UInt8(ascii: "&")).allSatisfy { part in
             let token = part[0..<(part.firstIndex(of: UInt8(ascii: ":")) ?? part.count)]
@@ -93,7 +93,7 @@ extension APNsToken {
 }
 
 extension ByteString {
-    /// Whether all bytes are hexadecimal digits.
+    /// Whether all bytes of the text are hexadecimal digits.
     var isHexadecimal: Bool { allSatisfy { $0.hexValue != nil } }
 
     /// Whether the text has the form of Apple's team identifiers: ten capital letters and digits.

@@ -27,7 +27,7 @@ enum APNsReason {
         case "IdleTimeout": return .retry(after: .zero)
         case "TooManyProviderTokenUpdates", "TooManyRequests", "InternalServerError", "ServiceUnavailable", "Shutdown":
             return .retry(after: retryAfter)
-        // The reason is not in Apple's published table, so the status decides.
+        // Apple's published table does not list the reason, so the status decides.
         default:
             guard answer.status == 410 else { return .unexplained(answer.status, text, retryAfter) }
             return .tokenDead(since: timestamp(body))

@@ -59,8 +59,8 @@ final class APNsRequest: Sendable {
             }
             return request(
                 to: remote, topic, notification.isSilent ? .background : .alert, expiration, context,
-                // With this collapse key, a retry replaces the first try, which Apple may have accepted although its
-                // answer was lost.
+                // With the push code as collapse key, a retry replaces the first try, which Apple may have accepted
+                // although its answer was lost.
                 collapseKey: context.code.description)
         }
     }

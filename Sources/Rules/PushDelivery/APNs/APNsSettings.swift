@@ -11,7 +11,8 @@ package enum BadgeType: String, Hashable, Sendable, CaseIterable {
 
 /// The value of `apns-push-type` for pushes to a remote token, which decides what iOS does with the push.
 package enum RemotePushType: String, Hashable, Sendable, CaseIterable {
-    /// iOS shows the push as a notification, or passes it to the app's extension, and the phone wakes immediately.
+    /// iOS shows the push as a notification, or passes the push to the app's extension, and the phone wakes
+    /// immediately.
     case alert
     /// iOS wakes the app for half a minute and shows no notification. Apple limits the rate of background pushes.
     case background
@@ -66,7 +67,7 @@ package struct APNsSettings: SettingsGroup, Equatable {
         ),
         .list(
             "topics", \.topics, example: "[com.example.phone]",
-            "The app's bundle identifiers, without .voip. A device must name one of the listed identifiers in pn-param, otherwise its REGISTER gets 555. If only one app with one identifier is configured, the device may omit pn-param. Empty: the daemon accepts any bundle identifier in pn-param."
+            "The app's bundle identifiers, without .voip. A device must name one of the listed identifiers in pn-param, otherwise its REGISTER gets 555. If only one app with one identifier is configured, the device may omit pn-param. With an empty list, the daemon accepts any bundle identifier in pn-param."
         ),
         .choice(
             "token-service", \.tokenService,
@@ -78,11 +79,11 @@ package struct APNsSettings: SettingsGroup, Equatable {
         ),
         .value(
             "after-end", \.afterEnd, .choice, example: "invite-cancel",
-            "How a phone is notified that a call has ended, if the phone got a push for the call and has not registered since. invite-cancel: when the phone registers within a minute, the daemon sends the INVITE and its CANCEL, so that the app ends the call on its screen. push: the phone gets an end push when the call ends, for apps that support end pushes (docs/Providers.md). none: the phone is not notified of the end. Default: invite-cancel for VoIP tokens and the payload linphone, else none."
+            "How the daemon tells a phone that a call has ended, if the phone got a push for the call and has not registered since. With invite-cancel, when the phone registers within a minute, the daemon sends the INVITE and its CANCEL, so that the app ends the call on its screen. With push, the daemon sends the phone an end push when the call ends, for apps that support end pushes (docs/Providers.md). With none, the daemon does not tell the phone that the call has ended. By default, after-end is invite-cancel for VoIP tokens and the payload linphone, and none for all other apps."
         ),
         .choice(
             "remote-push-type", \.remotePushType,
-            "The push type (apns-push-type) of pushes for calls and missed calls to a device's remote token. alert: iOS shows a notification. background: iOS wakes the app and shows nothing; Apple delivers only a few such pushes an hour."
+            "The push type (apns-push-type) of pushes for calls and missed calls to a device's remote token. With alert, iOS shows a notification. With background, iOS wakes the app and shows nothing; Apple delivers only a few such pushes an hour."
         ),
         .choice(
             "badge-type", \.badgeType, "The JSON type of the badge: string as in ECSS-10, or number as iOS expects."),
@@ -105,10 +106,11 @@ package struct APNsSettings: SettingsGroup, Equatable {
             "The URL of a server to use instead of Apple's server for the environment, for tests."),
         .string(
             "sandbox-endpoint", \.sandboxEndpoint, example: "https://127.0.0.1:8443",
-            "The URL of a server to use for tokens with pn-provider=apns.dev, for tests. Default: the URL in endpoint."),
+            "The URL of a server to use for tokens with pn-provider=apns.dev, for tests. By default, sandbox-endpoint is the URL in push.apns.endpoint."
+        ),
         .path(
             "ca-file", \.caFile, example: "/etc/sippushd/ca.pem",
-            "The certificate authorities (PEM) that the daemon trusts when it connects to the push server. Default: the system's authorities."
+            "The certificate authorities (PEM) that the daemon trusts when it connects to the push server. By default, the daemon trusts the system's authorities."
         )
         .taken(.atOnce),
         .proxy(\.proxy),

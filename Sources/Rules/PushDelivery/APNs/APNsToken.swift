@@ -31,24 +31,24 @@ package struct APNsToken: Hashable, Sendable {
 
     package let remote: ByteString?
     package let voip: ByteString?
-    /// The bundle identifier in `pn-param`; `nil` if `pn-param` does not have the form `Team.Bundle[.services]`, so
-    /// that the settings supply the topic.
+    /// The bundle identifier in `pn-param`; `nil` if `pn-param` has another form than `Team.Bundle[.services]`, so that
+    /// the settings supply the topic.
     package let bundle: ByteString?
 
     /// Parses the push parameters of an Apple contact, after percent-decoding.
     ///
     /// - Parameters:
-    ///   - token: the parameters; its provider is not checked.
+    ///   - token: the push parameters; their provider is not checked.
     ///   - fallback: the service of the token if neither `pn-param` nor `pn-prid` names a service.
-    /// - Throws: the first problem found.
+    /// - Throws: the first problem in the token's text.
     package init(_ token: PushToken, withoutService fallback: Service = .remote) throws(Problem) {
         let app = try AppName(token.param)
         bundle = app?.bundle
         let tokens = try Self.tokens(token.prid)
-        // Only a `pn-param` of the form `Team.Bundle[.services]` can list services, so `named` is `nil` for any other
-        // form.
+        // Only a `pn-param` of the form `Team.Bundle[.services]` can list services; for any other form, `named` is
+        // `nil`.
         let named = app.map { $0.services.isEmpty ? [fallback] : $0.services }
-        // RFC 8599 puts the service into `pn-param` only, which is enough if `pn-prid` has a single token.
+        // RFC 8599 puts the service only into `pn-param`, which is enough if `pn-prid` has a single token.
         if tokens.count == 1, tokens[0].service == nil {
             let service = named?.first ?? fallback
             guard named?.count != 2 else { throw .missingService }
@@ -127,7 +127,7 @@ private struct AppName {
     let bundle: ByteString
     let services: [APNsToken.Service]
 
-    /// Parses a `pn-param`. The result is `nil` for a `pn-param` of another form, which ECSS-10 allows if the daemon
+    /// Parses a `pn-param`. A `pn-param` of another form gives `nil`: ECSS-10 allows such a `pn-param` if the daemon
     /// only compares it with the settings (R5).
     init?(_ param: ByteString) throws(APNsToken.Problem) {
         guard let team = param.firstIndex(of: UInt8(ascii: ".")), team > 0 else { return nil }

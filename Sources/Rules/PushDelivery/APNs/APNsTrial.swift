@@ -1,12 +1,13 @@
 /// Tests an app's credentials with a push to a token that no device has. Apple checks key, team, topic and environment
-/// before the token, so the answer `BadDeviceToken` shows that they are correct.
+/// before the token, so the answer `BadDeviceToken` shows that all four are correct.
 extension APNsApp {
     /// A push token that Apple assigns to no device.
     private static let token = String(repeating: "0", count: 64)
-    /// The body of the test push. A phone that gets a push with this body shows nothing.
+    /// The body of the test push to Apple. A phone that gets a test push shows nothing.
     private static let body = Array("{\"aps\":{\"content-available\":1}}".utf8)
 
-    /// The test requests: one for each topic in the settings, or one without a topic if the settings have none.
+    /// The test requests to Apple: one for each topic in the settings, or one without a topic if the settings name no
+    /// topic.
     package var trials: [CredentialTrial] {
         guard !settings.topics.isEmpty else { return [trial(of: nil)] }
         return settings.topics.map { trial(of: $0) }
@@ -42,8 +43,8 @@ extension APNsApp {
         }
     }
 
-    /// Whether Apple refused because the key is valid for production only; such a key is enough unless the daemon
-    /// serves builds from Xcode.
+    /// Whether Apple refused a test push because the key is valid for production only; such a key is enough unless the
+    /// daemon serves builds from Xcode.
     private func isOfOtherEnvironment(_ reason: String) -> Bool {
         provider == .apnsDevelopment && settings.environment == .production
             && ["BadEnvironmentKeyIdInToken", "BadEnvironmentKeyInToken", "BadCertificateEnvironment"].contains(reason)

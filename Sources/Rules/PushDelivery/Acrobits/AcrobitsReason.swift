@@ -1,7 +1,7 @@
 import JSON
 
 /// Converts the answer of Acrobits' mediator to a push into an outcome, by the code in the answer's body, because the
-/// HTTP status says nothing about the push.
+/// HTTP status does not show whether the push was accepted.
 enum AcrobitsReason {
     static func outcome(of answer: ProviderAnswer, _ retryAfter: Duration?) -> PushOutcome {
         let body = answer.body.count <= ProviderAnswer.bodyLimit ? try? JSONValue(answer.body) : nil
@@ -15,13 +15,13 @@ enum AcrobitsReason {
         case 404: return .tokenDead(since: nil)
         case 401, 403: return .credentialsRefused(reason)
         case 429, 500...599: return .retry(after: retryAfter)
-        // The code is 400, or is not in the mediator's published table.
+        // The code in the mediator's answer is 400, or its published table does not list the code.
         default: return .payloadRefused(reason)
         }
     }
 
-    /// The code in an answer of the mediator, whether it is a number or a text. Older documents of the mediator call
-    /// the member `status`.
+    /// The code in an answer of the mediator, which may be a number or a text. Older documents of the mediator call the
+    /// member `status`.
     private static func code(_ body: JSONValue?) -> Int64? {
         for name in ["code", "status"] {
             if let code = body?[name]?.integer ?? body?[name]?.string.flatMap({ Int64($0) }) { return code }

@@ -22,7 +22,7 @@ enum AcrobitsRequest {
             members.append(
                 PayloadField("UserDisplayName", call.shownCaller(anonymous: texts.anonymous), atMost: textLimit))
         case .missedCalls(let calls):
-            // Missed calls are sent as a text message, because the mediator's own verb for a missed call would end a
+            // Missed calls are sent as a text message, because the mediator's verb for a missed call would end a
             // ringing call.
             address = token.other
             verb = "NotifyGenericTextMessage"

@@ -40,8 +40,8 @@ package final class AcrobitsApp: PushAppRules {
     package var limits: ProviderLimits { settings.limits }
     package func afterEnd(of token: PushToken) -> AfterEnd { settings.afterEnd }
 
-    /// Whether a call stays in the list of missed calls after a late INVITE. By default the call is removed, because
-    /// Acrobits' apps keep a list of their own.
+    /// Whether a call stays in the list of missed calls after a late INVITE. By default, the call is removed from the
+    /// list after a late INVITE, because Acrobits' apps keep a list of their own.
     package func afterLateInvite(_ wish: AfterLateInvite?) -> AfterLateInvite { wish ?? .none }
 
     package func carriesLists(_ token: PushToken) -> Bool { (try? AcrobitsToken(token))?.other != nil }

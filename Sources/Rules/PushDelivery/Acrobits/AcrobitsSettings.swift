@@ -19,11 +19,11 @@ package struct AcrobitsSettings: SettingsGroup, Equatable {
         .string("endpoint", \.endpoint, "The URL of Acrobits' mediator: scheme, host and port."),
         .choice(
             "after-end", \.afterEnd,
-            "How a phone is notified that a call has ended, if the phone got a push for the call and has not registered since. push: the phone gets an end push when the call ends, because Acrobits apps show a call as soon as its push arrives. invite-cancel: when the phone registers within a minute, the daemon sends the INVITE and its CANCEL. none: the phone is not notified of the end."
+            "How the daemon tells a phone that a call has ended, if the phone got a push for the call and has not registered since. With push, the daemon sends the phone an end push when the call ends, because Acrobits apps show a call as soon as its push arrives. With invite-cancel, when the phone registers within a minute, the daemon sends the INVITE and its CANCEL. With none, the daemon does not tell the phone that the call has ended."
         ),
         .path(
             "ca-file", \.caFile, example: "/etc/sippushd/ca.pem",
-            "The certificate authorities (PEM) that the daemon trusts when it connects to the push server. Default: the system's authorities."
+            "The certificate authorities (PEM) that the daemon trusts when it connects to the push server. By default, the daemon trusts the system's authorities."
         )
         .taken(.atOnce),
         .proxy(\.proxy),

@@ -1,10 +1,11 @@
 package import Bytes
 
-/// The push tokens of an Acrobits app, read from `pn-param` and `pn-prid`. Acrobits' mediator has assigned the tokens
-/// to the app.
+/// The push tokens of an Acrobits app, read from `pn-param` and `pn-prid`. The push tokens are tokens that Acrobits'
+/// mediator has assigned to the app.
 ///
-/// The format is `pn-prid = <token>[:calls|:other][&<token>:calls|:other]`, `pn-param = <AppId>[&<AppId for
-/// other>][:<Selector>]`. Tokens are base64 and are passed on unchanged. The selector itself can contain colons.
+/// The form of an Acrobits contact is `pn-prid = <token>[:calls|:other][&<token>:calls|:other]`, `pn-param =
+/// <AppId>[&<AppId for other>][:<Selector>]`. Tokens of Acrobits' mediator are base64 text, and the daemon passes them
+/// on unchanged. The selector in an Acrobits token can contain colons.
 package struct AcrobitsToken: Hashable, Sendable {
     /// The address of one installation of an app at Acrobits' mediator.
     package struct Address: Hashable, Sendable {
@@ -18,16 +19,16 @@ package struct AcrobitsToken: Hashable, Sendable {
         case emptyToken, tooManyTokens, unknownUse, repeatedUse, missingUse
     }
 
-    /// The address for calls. Since iOS 13, apps have a separate token for calls, and the phone must ring at each push
-    /// to it.
+    /// The address at Acrobits' mediator for calls. Since iOS 13, apps have a separate token for calls, and the phone
+    /// must ring at each push to this token.
     package let calls: Address?
-    /// The address for all pushes except calls.
+    /// The address at Acrobits' mediator for all pushes except calls.
     package let other: Address?
     /// The name of the user's account in the app, which the mediator calls the selector.
     package let selector: ByteString?
 
-    /// Parses the push parameters of an Acrobits contact, after percent-decoding. The provider of the token is not
-    /// checked.
+    /// Parses the push parameters of an Acrobits contact, after percent-decoding. The initialiser does not check the
+    /// provider of the token.
     package init(_ token: PushToken) throws(Problem) {
         let param = token.param
         let colon = param.firstIndex(of: UInt8(ascii: ":"))

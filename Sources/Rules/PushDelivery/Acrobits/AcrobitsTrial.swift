@@ -1,4 +1,4 @@
-/// Tests whether Acrobits' mediator answers. The mediator asks for no credentials, so the test cannot check any.
+/// Tests whether Acrobits' mediator answers. Acrobits' mediator asks for no credentials, so the test cannot check any.
 extension AcrobitsApp {
     package var trials: [CredentialTrial] {
         [

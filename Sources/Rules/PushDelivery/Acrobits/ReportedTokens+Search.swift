@@ -17,7 +17,7 @@ extension ReportedTokens {
         }
     }
 
-    /// The device token that a reported token means; `nil` for a ``Form/direct`` token that is neither Apple's nor
+    /// The device token that a reported token stands for; `nil` for a ``Form/direct`` token that is neither Apple's nor
     /// Google's.
     package static func name(of token: ByteString, _ form: Form) -> ByteString? {
         switch form {
@@ -33,7 +33,7 @@ extension ReportedTokens {
     /// Whether the push provider delivers text messages to one of a device's tokens.
     package enum Standing: Hashable, Sendable {
         case forMessages
-        /// The token is for calls only, because the phone must ring at each push to it.
+        /// The push token is for calls only, because the phone must ring at each push to this token.
         case forCallsOnly
         case ofAnotherApp
     }
@@ -58,16 +58,17 @@ extension ReportedTokens {
 }
 
 extension PushToken {
-    /// Whether both tokens belong to the same installation of an app, even if their formats differ. The formats differ,
-    /// because servers write app and services differently, and a server can know only one of an installation's two
-    /// tokens.
+    /// Whether two push tokens belong to one installation of an app, even if the tokens' formats differ. The formats of
+    /// two tokens differ, because servers write app and services differently, and a server may know only one of an
+    /// installation's two tokens.
     package func reachesInstallation(of other: PushToken) -> Bool {
         guard kind == other.kind else { return false }
         let names = ReportedTokens.names(in: other)
         return ReportedTokens.names(in: self).contains { names.contains($0) }
     }
 
-    /// Whether this token contains all device tokens of `other`; then both belong to the same installation of the app.
+    /// Whether a push token contains all device tokens of `other`, so that both belong to the same installation of the
+    /// app.
     package func covers(_ other: PushToken) -> Bool {
         if self == other { return true }
         let names = ReportedTokens.names(in: self)

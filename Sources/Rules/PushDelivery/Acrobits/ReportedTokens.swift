@@ -2,12 +2,12 @@ package import Bytes
 
 /// The tokens that an app reports over HTTP: one for calls and one for all other pushes, each with its app identifier.
 ///
-/// If the report does not contain a value, the value is `nil`, and the stored value is kept. On iOS, an app can report
-/// one of the two tokens later than the other.
+/// If a report lacks a token or an app identifier, the property is `nil`, and the store keeps the earlier value. On
+/// iOS, an app can report one of the two tokens later than the other.
 package struct ReportedTokens: Hashable, Sendable {
     /// The service that will push to the reported tokens.
     package enum Form: String, Hashable, Sendable, CaseIterable {
-        /// Acrobits' mediator pushes to the tokens, and gets them unchanged.
+        /// Acrobits' mediator sends the pushes, and gets the push tokens unchanged.
         case acrobits
         /// The daemon itself pushes through Apple or Google, with the token that it decodes from base64.
         case direct
@@ -27,7 +27,7 @@ package struct ReportedTokens: Hashable, Sendable {
     package let form: Form
     package let calls: Part
     package let other: Part
-    /// The name of the user's account in the app; empty if the app does not report it.
+    /// The name of the user's account in the app; empty if the app does not report the name.
     package let selector: ByteString
 
     package init(form: Form, calls: Part, other: Part, selector: ByteString) {
@@ -39,8 +39,8 @@ package struct ReportedTokens: Hashable, Sendable {
 
     package var isEmpty: Bool { calls.token == nil && other.token == nil }
 
-    /// Combines this report with the `stored` token of the same installation, and returns the token to store. Each
-    /// token keeps the app identifier with which it was reported.
+    /// Combines an app's token report with the `stored` token of the installation, and returns the push token to store.
+    /// Each reported token keeps the app identifier with which it was reported.
     ///
     /// - Returns: `nil` if the app identifier of a token is unknown, or if a ``Form/direct`` token is neither Apple's
     ///   nor Google's.
@@ -105,8 +105,8 @@ package struct ReportedTokens: Hashable, Sendable {
         let account = selector.isEmpty ? known?.selector ?? .empty : selector
         if !account.isEmpty { param += [UInt8(ascii: ":")] + account.array }
         let token = PushToken(provider: .acrobits, param: ByteString(param), prid: ByteString(prid))
-        // If the new token differs from the stored one only in spelling, the stored spelling is kept, because the
-        // device will send this spelling again.
+        // If the new token differs from the stored token only in spelling, the stored spelling is kept, because the
+        // device will send it again.
         if let stored, let known, known == (try? AcrobitsToken(token)) { return stored }
         return token
     }
@@ -118,15 +118,16 @@ package struct ReportedTokens: Hashable, Sendable {
 
     // MARK: For us
 
-    /// The team before the bundle identifier in `pn-param`. Pushes do not need the team, so any word will do.
+    /// Apple's team identifier, which precedes the bundle identifier in `pn-param`. Pushes do not need Apple's team
+    /// identifier, so any word can replace the team in `pn-param`.
     private static let team = Array("TEAM.".utf8)
 
     private func directToken(over stored: PushToken?) -> PushToken? {
         let (first, second) = (calls.token.map { Decoded($0) }, other.token.map { Decoded($0) })
         switch (first, second) {
         case (.google(let token)?, nil), (.google(let token)?, .google?), (nil, .google(let token)?):
-            // At Google, an installation has only one token. If an app reports two tokens of Google, the token for
-            // calls is used.
+            // At Google, an installation of an app has only one token. If an app reports two tokens of Google, the
+            // token for calls is used.
             let known = stored?.provider == .fcm ? stored?.param : nil
             let app = first == nil ? other.appID : calls.appID ?? other.appID
             return PushToken(provider: .fcm, param: app ?? known ?? .empty, prid: token)
@@ -146,7 +147,7 @@ package struct ReportedTokens: Hashable, Sendable {
         var (provider, team) = (PushProvider.apns, Self.team)
         if let stored, let known, known.bundle == bundle {
             let (isSameVoIP, isSameRemote) = (voip == known.voip, remote == known.remote)
-            // If both tokens are unchanged, the stored spelling is kept, because the device will send this spelling
+            // If both reported tokens are unchanged, the stored spelling is kept, because the device will send it
             // again.
             if isSameVoIP, isSameRemote { return stored }
             // The stored token's environment and team are kept, because they can come from a REGISTER, and a report
@@ -191,7 +192,8 @@ package struct ReportedTokens: Hashable, Sendable {
         }
     }
 
-    /// Decodes base64 or base64url, with or without padding. Unused bits at the end are ignored.
+    /// Decodes a push token in base64 or base64url, with or without padding. Unused bits at the end of the base64 text
+    /// are ignored.
     private static func bytes(ofBase64 text: ByteString) -> [UInt8]? {
         var bytes: [UInt8] = []
         var (bits, count): (UInt32, Int) = (0, 0)

@@ -16,10 +16,11 @@ package struct BucketEntry: Hashable, Sendable {
     package var devices: [DeviceID]
     /// The devices that already know of the call, so that the call is not reported to them again.
     package var told: [DeviceID]
-    /// Whether the call ended unanswered. A call that still rings or waits is not reported as missed (A20).
+    /// Whether the call of the bucket's entry ended unanswered. A call that still rings or waits is not yet reported as
+    /// missed (A20).
     package var isOver: Bool
-    /// Whether the call has a row in the store. While a call is active, the call is in the journal, and usually not in
-    /// the store's table of missed calls.
+    /// Whether the missed call has a row in the store. While a call is active, the call is in the call journal, and
+    /// usually not in the store's table of missed calls.
     package var isStored: Bool
 
     package init(
@@ -38,21 +39,21 @@ package struct BucketEntry: Hashable, Sendable {
 }
 
 extension BucketEntry {
-    /// Whether the call must be reported to the device, or the device already knows of it.
+    /// Whether the call must be reported to the device, or the device already knows of the call.
     func concerns(_ device: DeviceID) -> Bool { devices.contains(device) || told.contains(device) }
 }
 
 /// A change of a user's missed calls that must be written to the store.
 package enum BucketChange: Hashable, Sendable {
-    /// The row of this call must be inserted or replaced.
+    /// A call's row must be inserted into the store or replaced.
     case upsert(BucketEntry)
     case delete(CallRef)
 }
 
 /// The limits for the missed calls that wait to be reported (A25).
 package struct BucketSettings: Hashable, Sendable {
-    /// The maximum number of missed calls for one device. If there are more, the oldest call of the most frequent
-    /// caller is dropped.
+    /// The maximum number of missed calls for one device. If a device has more missed calls, the oldest call of the
+    /// most frequent caller is dropped.
     package var maximumEntries = 100
     package var maximumAge: Duration = .seconds(604_800)
     /// The maximum percentage of a device's missed calls that come from untrusted peers.
@@ -70,11 +71,13 @@ package struct BucketSettings: Hashable, Sendable {
 /// The missed calls of one user (R19 to R27, A20 to A25). Each call is kept until every device that got a push for the
 /// call knows of it.
 ///
-/// The bucket performs no input or output: it receives the events of calls, and returns the rows to write to the store.
+/// A ``MissedCallBucket`` performs no input or output: it receives the events of calls, and returns the rows to write
+/// to the store.
 package struct MissedCallBucket: Sendable {
     /// The active and missed calls, oldest first.
     private var rows = ShortList<BucketEntry>()
-    /// The calls in lists that are being sent to the provider, so that a second REGISTER does not send a list twice.
+    /// The missed calls whose list is being sent to the push provider, so that a second REGISTER does not send a list
+    /// twice.
     private var reporting: Set<Report> = []
     /// The calls for which the timeline already says that the token of the device cannot carry lists of missed calls.
     private var notCarried: Set<Report> = []
@@ -99,8 +102,8 @@ package struct MissedCallBucket: Sendable {
     /// Adds a call for which the given devices get a push (R20). If the bucket already has the call, the devices are
     /// added to the call.
     ///
-    /// `caller` has the form of ``MissedCall/remoteURI``. An active call usually needs no row in the store, because the
-    /// journal has it.
+    /// The parameter `caller` has the form of ``MissedCall/remoteURI``. An active call usually needs no row in the
+    /// store, because the journal has the call.
     package mutating func callOffered(
         _ callRef: CallRef, caller: ByteString, by broughtBy: Caller, at date: UnixTime, devices: [DeviceID],
         settings: BucketSettings
@@ -158,7 +161,7 @@ package struct MissedCallBucket: Sendable {
     }
 
     /// Handles a device that has registered again. Returns the missed calls to report to the device now, oldest first
-    /// (R22), except calls in a list that is being sent.
+    /// (R22); calls whose list is already being sent are left out.
     package mutating func deviceReturned(
         _ device: DeviceID, settings: BucketSettings, now: UnixTime
     ) -> (calls: [MissedCall], refs: [CallRef], changes: [BucketChange]) {
@@ -174,7 +177,8 @@ package struct MissedCallBucket: Sendable {
 
     /// Handles the registration of a device whose token cannot carry lists of missed calls.
     ///
-    /// - Returns: the calls for which the timeline does not record this yet, and the rows to write.
+    /// - Returns: the calls for which the timeline does not yet record that lists cannot be sent, and the rows to
+    ///   write.
     package mutating func listNotCarried(
         by device: DeviceID, settings: BucketSettings, now: UnixTime
     ) -> (refs: [CallRef], changes: [BucketChange]) {
@@ -184,8 +188,8 @@ package struct MissedCallBucket: Sendable {
         return (refs, changes)
     }
 
-    /// Whether missed calls wait to be reported to the device. Missed calls that are too old also count here; they are
-    /// dropped before the list is sent.
+    /// Whether missed calls wait to be reported to the device. Missed calls that are too old also count, although they
+    /// are dropped before the list is sent.
     package func hasMissedCalls(_ device: DeviceID) -> Bool {
         rows.contains { $0.isOver && $0.devices.contains(device) }
     }
@@ -205,7 +209,7 @@ package struct MissedCallBucket: Sendable {
     }
 
     /// Handles a device whose token is dead: its missed calls are passed to the user's other devices (`heirs`), unless
-    /// they know of the calls.
+    /// these devices know of the calls.
     package mutating func deviceDied(_ device: DeviceID, heirs: [DeviceID]) -> [BucketChange] {
         var changes: [BucketChange] = []
         for ref in rows.filter({ $0.devices.contains(device) }).map(\.callRef) {
@@ -217,10 +221,11 @@ package struct MissedCallBucket: Sendable {
         return changes
     }
 
-    /// Forgets calls that an operator has deleted. The store has already deleted the rows of these calls.
+    /// Removes missed calls that an operator has deleted. The store has already deleted the rows of the forgotten
+    /// calls.
     ///
-    /// - Parameter forgotten: the calls as they were when the operator ordered the deletion.
-    /// - Returns: the rows to delete again, because the calls have changed and were written again in the meantime.
+    /// - Parameter forgotten: the calls in the state in which the operator ordered the deletion.
+    /// - Returns: the rows to delete again, because the calls have changed and were written again meanwhile.
     package mutating func callsForgotten(_ forgotten: [BucketEntry]) -> [BucketChange] {
         var changes: [BucketChange] = []
         for entry in forgotten {
@@ -236,7 +241,7 @@ package struct MissedCallBucket: Sendable {
 
     // MARK: Rows
 
-    /// Notes that a call is no longer in a list for the device. Each set is checked for emptiness first, which avoids
+    /// Notes that a call is no longer in a list for the device. Each set is first checked for emptiness, which saves
     /// computing a hash in most cases.
     private mutating func noLongerReported(_ callRef: CallRef, to device: DeviceID) {
         if !reporting.isEmpty { reporting.remove(Report(callRef: callRef, device: device)) }
@@ -245,20 +250,21 @@ package struct MissedCallBucket: Sendable {
 
     private func index(of callRef: CallRef) -> Int? { rows.firstIndex { $0.callRef == callRef } }
 
-    /// Marks a call as stored, and returns the change that writes its row.
+    /// Marks a call as stored, and returns the change that writes the call's row.
     private mutating func row(_ index: Int) -> BucketChange {
         rows[index].isStored = true
         return .upsert(rows[index])
     }
 
-    /// Removes a call. Returns the change that deletes the call's row, if the call has one.
+    /// Removes a call from the list of missed calls. If the removed call has a row, the method returns the change that
+    /// deletes the row.
     private mutating func remove(at index: Int) -> BucketChange? {
         let entry = rows.remove(at: index)
         for device in entry.devices { noLongerReported(entry.callRef, to: device) }
         return entry.isStored ? .delete(entry.callRef) : nil
     }
 
-    /// Removes a device from the given calls, and removes each call that then has no device.
+    /// Removes a device from the given calls, and removes each call that is left without a device.
     private mutating func strikeOff(
         _ refs: [CallRef], _ device: DeviceID, hasLearnt: Bool = true
     ) -> [BucketChange] {
@@ -271,13 +277,13 @@ package struct MissedCallBucket: Sendable {
         if rows[index].devices.count == 1 { return remove(at: index) }
         rows[index].devices.remove(at: place)
         if hasLearnt { rows[index].told.append(device) }
-        // A call without a row gets no row here if the device knows of the call, because the journal has that fact. The
-        // call needs a row if the device was removed.
+        // If the device knows of a call without a row, the call gets no row, because the journal has noted the device's
+        // knowledge. If the device was removed, the call needs a row.
         return hasLearnt && !rows[index].isStored ? nil : row(index)
     }
 
     /// Drops the device's missed calls above the limit: each time the oldest call of the most frequent caller, so that
-    /// one caller cannot displace all others (T32.4). Active calls are not dropped.
+    /// one caller cannot displace all others (T32.4). Active calls are never dropped from the list of missed calls.
     private mutating func dropSurplus(of device: DeviceID, _ settings: BucketSettings) -> [BucketChange] {
         var surplus = unread(of: device) - settings.maximumEntries
         guard surplus > 0 else { return [] }

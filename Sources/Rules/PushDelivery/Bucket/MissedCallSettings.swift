@@ -3,16 +3,17 @@ package import Settings
 /// Whether a call stays in a phone's list of missed calls although the phone got the call's INVITE and CANCEL after the
 /// end of the call.
 package enum AfterLateInvite: String, Hashable, Sendable, CaseIterable {
-    /// The call stays in the list, and the list is sent as soon as the phone registers (R22).
+    /// The call stays in the list of missed calls, and the list is sent as soon as the phone registers (R22).
     case list
-    /// The call is removed from the list if the phone answers the INVITE, because the app then shows the call itself.
-    /// The list is sent after the phone's answer.
+    /// If the phone answers the INVITE, the call is removed from the list of missed calls, because the app then shows
+    /// the call itself. The list of missed calls is sent after the phone's answer.
     case none
 }
 
 /// Settings for the reports of missed calls to phones.
 package struct MissedCallSettings: SettingsGroup, Equatable {
-    /// Whether a call stays in the list after a late INVITE; `nil` for the default of the app's payload format.
+    /// Whether a call stays in the list of missed calls after a late INVITE; `nil` for the default of the app's payload
+    /// format.
     package var afterLateInvite: AfterLateInvite?
 
     package init() {}
@@ -20,17 +21,18 @@ package struct MissedCallSettings: SettingsGroup, Equatable {
     package static let schema: [Setting<MissedCallSettings>] = [
         .value(
             "after-late-invite", \.afterLateInvite, .choice, example: "none",
-            "Whether the list of missed calls contains a call that the phone has already shown, because the daemon sent INVITE and CANCEL after the call's end (see after-end). list: the list contains the call and is sent immediately. none: the daemon waits up to two seconds for the phone's response to the INVITE, and the list omits the call if the phone responds. Default: none for the payload linphone and for Acrobits, whose apps themselves list such a call; list for all other apps. Apps with the payload ecss10 always get the list."
+            "Whether the list of missed calls contains a call that the phone has already shown, because the daemon sent INVITE and CANCEL after the call's end (see after-end). With list, the list of missed calls contains the call, and the daemon sends the list immediately. With none, the daemon waits up to two seconds for the phone's response to the INVITE, and the list of missed calls omits the call if the phone responds. By default, after-late-invite is none for the payload linphone and for Acrobits, whose apps themselves list such a call, and list for all other apps. For apps with the payload ecss10, the list always contains the call."
         )
     ]
 }
 
 extension PayloadProfile {
-    /// Whether a call stays in the list after a late INVITE, by the setting `wish` and the payload format.
+    /// Whether a call stays in the list of missed calls after a late INVITE, by the setting `wish` and the payload
+    /// format.
     ///
-    /// ECSS-10 has no exception to R22, so the call stays. Linphone's apps keep a list of their own and would show the
-    /// call twice. By default, all other apps get the call in the list, because a call that is reported twice does less
-    /// harm than a call that is not reported.
+    /// ECSS-10 has no exception to R22, so in ECSS-10's format the call stays in the list. Linphone's apps keep a list
+    /// of missed calls of their own, and would show the call twice. By default, all other apps get the call in their
+    /// list of missed calls, because reporting a call twice does less harm than losing it.
     func afterLateInvite(_ wish: AfterLateInvite?) -> AfterLateInvite {
         switch self {
         case .ecss10, .ecss10Extended: .list
@@ -46,7 +48,7 @@ extension PushDirectory {
     }
 
     /// Whether a push to the token can carry a list of missed calls; also true for a token of no app, because sending
-    /// the push then reports the problem.
+    /// the push reports the problem.
     package func carriesLists(_ token: PushToken) -> Bool {
         app(for: token).flatMap { self[$0] }?.rules.carriesLists(token) ?? true
     }

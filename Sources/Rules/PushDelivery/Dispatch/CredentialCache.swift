@@ -3,18 +3,20 @@ package import Timekeeping
 /// A credential that a provider accepts for a limited time, such as Apple's signed token or Google's access token, and
 /// the time of its renewal.
 ///
-/// The cache performs no input or output: it receives events and returns orders. At most one credential is being made
-/// at any time.
+/// A ``CredentialCache`` performs no input or output: it receives events and returns orders. The cache makes at most
+/// one credential at any time.
 package struct CredentialCache: Sendable {
     package enum State: Hashable, Sendable {
-        /// No credential has been made yet. The state `missing` is followed by `renewing`.
+        /// No credential has been made yet. The credential's state `missing` is followed by `renewing`.
         case missing
-        /// A new credential is being made, and the old one is used until it expires. The state `renewing` is followed
-        /// by `held` or `unavailable`.
+        /// A new credential is being made, and the old one is used until it expires. The credential's state `renewing`
+        /// is followed by `held` or `unavailable`.
         case renewing(old: Credential?)
-        /// A credential is available. The state `held` is followed by `renewing` or `missing`.
+        /// A credential for requests to the provider is available. The credential's state `held` is followed by
+        /// `renewing` or `missing`.
         case held(Credential)
-        /// No credential could be made. The state `unavailable` is followed by `renewing`, but not before this instant.
+        /// No credential could be made. The credential's state `unavailable` is followed by `renewing`, but not before
+        /// the given instant.
         case unavailable(until: Instant, PushOutcome)
     }
 
@@ -27,22 +29,22 @@ package struct CredentialCache: Sendable {
 
     package enum Want: Hashable, Sendable {
         case use(String)
-        /// Use this credential, and make a new one at the same time.
+        /// Use the given credential, and make a new one at the same time.
         case useAndMake(String)
-        /// Make a credential, and let the push wait until it is made.
+        /// Make a credential, and let the push wait for the credential.
         case make
         /// Let the push wait for the credential that is already being made.
         case wait
-        /// End the push with this outcome, because a credential could not be made a short time ago.
+        /// End the push with the given outcome, because making a credential failed a short time ago.
         case giveUp(PushOutcome)
     }
 
     package private(set) var state = State.missing
-    /// How long before the expiry of a credential the next one is made.
+    /// How long before the expiry of a credential the daemon makes the next one.
     private let lead: Duration
 
-    /// The minimum age at which a refused credential is renewed. A younger credential cannot be outdated, and Apple
-    /// blocks senders that make tokens too often.
+    /// The minimum age at which a refused credential is renewed. A credential younger than one minute cannot be
+    /// outdated, and Apple blocks senders that make tokens too often.
     private static let youth: Duration = .seconds(60)
 
     package init(renewedBeforeEnd lead: Duration) { self.lead = lead }
@@ -60,7 +62,7 @@ package struct CredentialCache: Sendable {
 
     // MARK: What happened
 
-    /// Decides which credential a push gets, or whether the push waits.
+    /// Decides which credential a push gets, or whether the push must wait.
     package mutating func wanted(now: Instant) -> Want {
         switch state {
         case .missing:
@@ -80,7 +82,7 @@ package struct CredentialCache: Sendable {
         }
     }
 
-    /// Stores a credential that was made.
+    /// Stores a new credential for a push provider.
     package mutating func made(_ value: String, life: Duration, now: Instant) {
         let end = now + max(life, .zero)
         // A credential with a short lifetime is renewed after half of this lifetime.
@@ -88,7 +90,8 @@ package struct CredentialCache: Sendable {
             Credential(value: value, made: now, end: end, renewal: now + max(life - lead, life / 2)))
     }
 
-    /// Handles the failure to make a credential. The next try to make a credential comes after `pause` at the earliest.
+    /// Handles the failure to make a credential for a push provider. The next try to make a credential comes after
+    /// `pause` at the earliest.
     package mutating func failed(_ outcome: PushOutcome, pause: Duration, now: Instant) {
         if case .renewing(var old?) = state, now < old.end {
             old.renewal = now + pause
@@ -98,7 +101,8 @@ package struct CredentialCache: Sendable {
         }
     }
 
-    /// Handles the provider's refusal of a credential. If the credential is old enough, a new one will be made.
+    /// Handles the push provider's refusal of a credential. If the refused credential is old enough, the daemon will
+    /// make a new credential.
     package mutating func refused(_ value: String, now: Instant) {
         guard case .held(let credential) = state, credential.value == value, now - credential.made >= Self.youth else {
             return

@@ -9,7 +9,7 @@ package struct DispatchSetup: Sendable {
     /// The maximum number of active notifications, including notifications that pause between tries. Calls and lists of
     /// missed calls have limits of their own.
     package var notificationLimit = 10_000
-    /// The seed for random pauses, which spread the retries of pushes that failed together.
+    /// The random seed of the pauses between tries, so that pushes that failed together are not all retried together.
     package var seed: UInt64 = 1
 
     package init(_ directory: PushDirectory, _ credentials: PushCredentials = PushCredentials()) {

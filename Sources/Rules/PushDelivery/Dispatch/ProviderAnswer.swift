@@ -21,10 +21,10 @@ package struct ProviderAnswer: Sendable {
         self.body = body
     }
 
-    /// Whether the answer reports a failure of the provider, and not only of this push.
+    /// Whether the answer reports a failure of the provider, and not only of the single push.
     var isFailureOfProvider: Bool { status >= 500 }
 
-    /// Says how far this machine's clock differs from the provider's; `nil` if the difference is small, or if the
+    /// Says how far this machine's clock differs from the provider's clock; `nil` if the difference is small, or if the
     /// answer has no `Date`.
     package func clockFault(now: UnixTime) -> String? {
         guard let theirs = date.flatMap({ RetryAfter.date($0) }) else { return nil }
@@ -42,14 +42,14 @@ package struct ProviderAnswer: Sendable {
 }
 
 extension PushOutcome {
-    /// The outcome of a push to a token of another app, project or environment. The token counts as dead if the
-    /// provider has accepted pushes of this app (`isProven`). If the provider has accepted none yet, the settings may
-    /// be wrong.
+    /// The outcome of a push to a token of another app, project or environment. If the provider has accepted pushes of
+    /// the app (`isProven`), the foreign token counts as dead. If the provider has not yet accepted a push of the app,
+    /// the settings of the app may be wrong.
     static func foreignToken(_ reason: String, isProven: Bool) -> PushOutcome {
         isProven ? .tokenDead(since: nil) : .foreignToken(reason)
     }
 
-    /// The outcome of a push if the provider's answer gives no reason or an unknown one.
+    /// The outcome of a push if the provider's answer gives no reason or an unknown reason.
     static func unexplained(_ status: Int, _ reason: String?, _ retryAfter: Duration?) -> PushOutcome {
         let reason = reason ?? "status \(status)"
         switch status {

@@ -15,13 +15,13 @@ package struct ProviderRequest: Hashable, Sendable {
     /// How the body must be encrypted before the request is sent.
     package enum Protection: Hashable, Sendable {
         case none
-        /// Encrypt the body for a web push subscription (RFC 8291), with the subscription's key and secret in
-        /// base64url.
+        /// Encrypt the body of the push for a web push subscription (RFC 8291), with the subscription's key and secret
+        /// in base64url.
         case webPush(publicKey: ByteString, authSecret: ByteString)
     }
 
     package let method: String
-    /// The absolute URL, percent-encoded.
+    /// The absolute URL of the request, percent-encoded.
     package let url: String
     package let headers: [Header]
     package let body: [UInt8]

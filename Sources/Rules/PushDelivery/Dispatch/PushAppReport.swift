@@ -8,9 +8,9 @@ package struct PushAppReport: Hashable, Sendable {
     package private(set) var deadTokens = 0
     /// The number of pushes that ended because the provider refused the daemon's credentials.
     package private(set) var credentialsRefused = 0
-    /// The number of pushes that ended because the provider refused their content.
+    /// The number of pushes that ended because the provider refused the content of the push.
     package private(set) var payloadsRefused = 0
-    /// The number of requests sent. Each try of a push is a request.
+    /// The number of requests that were sent to the provider. Each try of a push is one request.
     package var sent = 0
     /// The number of retries: all tries except the first try of each push.
     package var retried = 0
@@ -18,7 +18,7 @@ package struct PushAppReport: Hashable, Sendable {
     package var withdrawn = 0
     /// The number of pushes that ended because their tokens belong to another app.
     package private(set) var foreignTokens = 0
-    /// The reason why the last try did not reach the provider; `nil` after the next answer of the provider.
+    /// The reason why the app's last push did not reach the push provider; `nil` once the provider has answered again.
     package var problem: String?
     /// The reason why the provider last refused the daemon's credentials, or why no connection was possible; `nil`
     /// after the next accepted push.

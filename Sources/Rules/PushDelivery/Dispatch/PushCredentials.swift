@@ -1,22 +1,22 @@
 import Timekeeping
 
-/// The credentials for requests to push providers. A credential is a fixed key, or the daemon makes it, keeps it for a
-/// while and renews it. Apps with equal keys share one credential.
+/// The credentials for requests to push providers. A credential is a fixed key, or a value that the daemon makes, keeps
+/// for a while and renews. Apps with equal keys share one credential.
 ///
-/// This type performs no input or output: it returns orders to make credentials, and receives the results.
+/// ``PushCredentials`` performs no input or output: it returns orders to make credentials, and receives the results.
 package struct PushCredentials: Sendable {
-    /// The source of an app's credential.
+    /// The way in which an app gets its credential for the push provider.
     package enum Source: Hashable, Sendable {
         /// The app needs no credential, or uses a certificate instead.
         case none
         case fixed(String)
-        /// The app uses the made credential with this number.
+        /// The app uses the credential with the given number, which the daemon makes.
         case made(Int)
     }
 
     package enum Kind: Hashable, Sendable {
-        /// A token that the daemon signs for Apple. Apple requires that a token is used for at least 20 minutes and at
-        /// most an hour.
+        /// A token that the daemon signs for Apple. Apple requires that a signed token is used for at least 20 minutes
+        /// and at most an hour.
         case apple
         /// An access token from Google's token service.
         case google
@@ -32,21 +32,21 @@ package struct PushCredentials: Sendable {
     }
 
     enum Answer: Hashable {
-        /// Send the request with this value of the header field `authorization`; `nil` if the request needs none. The
-        /// associated order `renewal` makes a new credential at the same time.
+        /// Send the push request with the given value of the header field `authorization`; `nil` if the request needs
+        /// no `authorization`. The associated order `renewal` makes a new credential while the request is sent.
         case ready(String?, renewal: Order? = nil)
-        /// Let the push wait until the credential is made. If `isNew` is false, the credential has already been
-        /// ordered.
+        /// Let the push wait until the daemon has made the credential. If `isNew` is false, the credential has already
+        /// been ordered.
         case later(Order, isNew: Bool)
-        /// End the push with this outcome, because its credential could not be made. `problem` gives the reason for the
-        /// operator; `nil` if an answer to a push was the reason.
+        /// End the push with the given outcome, because its credential could not be made. The text `problem` gives the
+        /// reason for the operator; `nil` if an answer to a push was the reason.
         case none(PushOutcome, problem: String?)
     }
 
     private struct Made {
         let kind: Kind
         var cache: CredentialCache
-        /// The reason why no credential could be made, for the operator; `nil` if one was made.
+        /// The reason why no credential could be made, for the operator; `nil` if a credential was made.
         var problem: String?
         /// The signed tokens for web push, by the server that each token is for.
         var tokens: [String: OriginToken] = [:]
@@ -61,7 +61,8 @@ package struct PushCredentials: Sendable {
 
     /// The source of each app's credential, at the app's index in the list of apps.
     private var sources: [Source]
-    /// The credentials that the daemon makes, by number. A number is never used for two credentials.
+    /// The credentials that the daemon makes, by the number of the credential. The number of a credential is never used
+    /// for another credential.
     private var made: [Int: Made]
 
     private static let appleLife: Duration = .seconds(40 * 60)
@@ -72,10 +73,10 @@ package struct PushCredentials: Sendable {
     private static let refusedPause: Duration = .seconds(60)
     private static let pause: Duration = .seconds(2)
 
-    /// Creates the credentials of all apps.
+    /// Creates the credentials of all push apps.
     ///
     /// - Parameters:
-    ///   - sources: the source of each app's credential, at the app's index in the list of apps.
+    ///   - sources: the way in which each app gets its credential, at the app's index in the list of apps.
     ///   - kinds: the kind of each credential that the daemon makes; the index is the credential's number.
     package init(_ sources: [Source] = [], kinds: [Kind] = []) {
         self.init(sources, kinds: Dictionary(uniqueKeysWithValues: zip(kinds.indices, kinds)))
@@ -88,17 +89,17 @@ package struct PushCredentials: Sendable {
         }
     }
 
-    /// Changes the sources of the apps' credentials to the sources of `other`. Credentials whose numbers also exist in
-    /// `other` are kept, and all others are dropped.
+    /// Replaces the sources of the apps' credentials by the sources of `other`. Credentials whose numbers also exist in
+    /// `other` are kept, and all other credentials are dropped.
     mutating func changed(to other: PushCredentials) {
         sources = other.sources
         made = other.made.merging(made.filter { other.made[$0.key] != nil }) { $1 }
     }
 
-    /// Whether the daemon still makes the credential with this number.
+    /// Whether the daemon still makes the credential with the given number.
     func has(_ number: Int) -> Bool { made[number] != nil }
 
-    /// Decides which credential the request of an app to a server gets, or whether the push waits.
+    /// Decides which credential an app's request to a push server gets, or whether the push must wait.
     mutating func wanted(by app: PushApp.ID, at origin: String?, now: Moment) -> Answer {
         guard sources.indices.contains(app.index) else { return .ready(nil) }
         switch sources[app.index] {
@@ -125,8 +126,8 @@ package struct PushCredentials: Sendable {
     }
 
     private mutating func token(_ number: Int, for origin: String, now: Moment) -> Answer {
-        // Push services check the times in a signed token by their own clocks. The push service may find a time wrong,
-        // because this machine's clock was set after the token was signed.
+        // Push services check the times in a signed token by their own clocks. If this machine's clock was set after a
+        // token was signed, the push service may find the token's times wrong.
         if let token = made[number]?.tokens[origin], now.instant < token.end,
             (Duration.zero...Self.webPushLife).contains(now.date - token.madeAt)
         {
@@ -136,7 +137,8 @@ package struct PushCredentials: Sendable {
             Order(number: number, origin: origin), isNew: made[number]?.ordered.insert(origin).inserted == true)
     }
 
-    /// Stores a credential that was made; `life` is the lifetime of the credential, if the issuer reported one.
+    /// Stores a new credential for a push provider; `life` is the lifetime of the credential, if the issuer reported
+    /// one.
     mutating func made(_ order: Order, _ value: String, life: Duration?, now: Moment) {
         guard var credential = made[order.number] else { return }
         defer { made[order.number] = credential }
@@ -150,7 +152,7 @@ package struct PushCredentials: Sendable {
             value: value, madeAt: now.date, end: now.instant + Self.webPushLife)
     }
 
-    /// Handles the failure to make a credential.
+    /// Handles the failure to make a credential for a push provider.
     mutating func failed(_ order: Order, _ outcome: PushOutcome, problem: String?, now: Instant) {
         guard let kind = made[order.number]?.kind else { return }
         if let problem { made[order.number]?.problem = problem }
@@ -177,7 +179,7 @@ package struct PushCredentials: Sendable {
 
     // MARK: Ahead of time
 
-    /// The time at which the next of Google's access tokens must be renewed, so that no push has to wait for it.
+    /// The time at which the next of Google's access tokens must be renewed, so that no push has to wait for a token.
     var nextRenewal: Instant? {
         var next: Instant?
         for credential in made.values where credential.kind == .google {

@@ -41,7 +41,7 @@ extension PushDispatcher {
         ended(entry, outcome, isFailure: true, now: now)
     }
 
-    /// The push that a try belongs to; `nil` if the push has ended.
+    /// The push to which a try (one request to the provider) belongs; `nil` if the push has ended.
     private func entry(of transmission: Transmission) -> Entry? {
         guard slots.indices.contains(transmission.slot), let entry = slots[transmission.slot],
             entry.request.id == transmission.push.id
@@ -50,7 +50,7 @@ extension PushDispatcher {
     }
 
     private func ended(_ entry: Entry, _ outcome: PushOutcome, isFailure: Bool, now: Moment) {
-        // The push is no longer needed and is not retried, but the other pushes of the app need a new credential.
+        // Nobody needs the push any more, so it is not tried again, but other pushes of the app need a new credential.
         if outcome == .renewCredential, entry.attempt.isLast {
             credentials.refused(entry.credential, by: entry.server.app.id, now: now.instant)
         }

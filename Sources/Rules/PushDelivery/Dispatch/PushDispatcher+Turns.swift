@@ -42,7 +42,7 @@ extension PushDispatcher {
     private func proceed(_ entry: Entry, with credential: String?, now: Moment) {
         entry.credential = credential
         follow(entry.attempt.turnCame(now: now.instant), entry, now: now)
-        // If the deadline has passed, no request was sent, so the push leaves the queue here.
+        // If the push's deadline has passed, no request was sent, so the push leaves the queue now.
         if entry.attempt.state == .ended { leave(entry, .unknown, now: now) }
     }
 
@@ -73,8 +73,8 @@ extension PushDispatcher {
         entry.isInGate = false
         let server = entry.server
         server.gate.left()
-        // This method runs again inside its own loop if a notification cannot be sent. The inner run returns here, and
-        // the loop continues with the next notification.
+        // If a notification cannot be sent, ``leaveGate(_:now:)`` runs again inside its own loop. The inner run of the
+        // method returns, and the loop of the outer run continues with the next notification.
         guard !server.isOpening else { return }
         server.isOpening = true
         while let id = server.gate.next() {
@@ -89,8 +89,8 @@ extension PushDispatcher {
     }
 
     func drain(_ server: PushServer, now: Moment) {
-        // Events inside the loop start this method again. The inner run returns here, and the loop continues with the
-        // next push.
+        // Events inside the loop start the sending of pushes again, as an inner run. The inner run of the method
+        // returns, and the loop of the outer run continues with the next push.
         guard !server.isDraining else { return }
         server.isDraining = true
         while let id = server.queue.next(now: now.instant) {

@@ -4,10 +4,10 @@ package import Telemetry
 package import Timekeeping
 
 /// Sends pushes to their providers: it chooses the server, the turn, the content and the retries of each push, and
-/// determines its outcome.
+/// determines the push's outcome.
 ///
 /// The dispatcher performs no input or output: it reads no clock and sends no requests. The code that uses the
-/// dispatcher reports events to it, carries out the returned actions, takes the outcomes, and reports the time at
+/// ``PushDispatcher`` reports events, carries out the returned actions, takes the outcomes, and reports the time at
 /// ``nextDeadline``.
 package final class PushDispatcher {
     package enum Action: Sendable {
@@ -22,11 +22,13 @@ package final class PushDispatcher {
 
     /// The result of an action, which the code that carried out the action reports to the dispatcher.
     package enum Event: Sendable {
-        /// The provider has answered. `after` is the time since the request was sent.
+        /// The push provider has answered the push request. The duration `after` is the time between the request and
+        /// the answer.
         case answered(Transmission, ProviderAnswer, after: Duration)
-        /// The provider could not be reached, or did not answer. The text gives the reason for the operator.
+        /// The provider could not be reached, or did not answer. The text gives the reason why the provider did not
+        /// answer, for the operator.
         case unanswered(Transmission, PushOutcome, String)
-        /// The request was not sent, because it could not be built.
+        /// The push request was not sent, because the daemon could not build the request.
         case notSent(Transmission, PushOutcome)
         /// A credential was made; `life` is the lifetime of the credential, if the issuer reported one.
         case credentialMade(PushCredentials.Order, String, life: Duration? = nil)
@@ -34,10 +36,12 @@ package final class PushDispatcher {
         case credentialFailed(PushCredentials.Order, PushOutcome, problem: String? = nil)
     }
 
-    /// One try of a push: the request and its destination. This type is a class, because many functions pass it on.
+    /// One try of a push: the request and its destination. ``Transmission`` is a class, because many functions pass it
+    /// on.
     package final class Transmission: Sendable {
         package let push: PushRequest
-        /// The slot index of the push until the provider answers. After the answer, another push may get the slot.
+        /// The slot index of the push until the provider answers. After the provider's answer, another push may get the
+        /// slot.
         let slot: Int
         package let app: PushApp.ID
         /// The number of the server that the token names; `nil` for the app's own server.
@@ -45,7 +49,8 @@ package final class PushDispatcher {
         package let request: ProviderRequest
         /// The value of the header field `authorization`.
         package let credential: String?
-        /// The time limit for the provider's answer. The dispatcher ignores an answer that comes after the end.
+        /// The time limit for the push provider's answer. The dispatcher ignores an answer that comes after the time
+        /// limit.
         package let end: Instant
 
         init(_ entry: Entry, _ request: ProviderRequest, until end: Instant) {
@@ -63,7 +68,7 @@ package final class PushDispatcher {
     final class Entry {
         let request: PushRequest
         let server: PushServer
-        /// The server that the token names; `nil` if all tokens of the app use one server.
+        /// The push server that the push token names; `nil` if all push tokens of the app use one server.
         let origin: String?
         let slot: Int
         var attempt: PushRetries
@@ -86,7 +91,7 @@ package final class PushDispatcher {
     }
 
     package let directory: PushDirectory
-    /// Returns the code by which pushes and the app's reports to the daemon name a device.
+    /// Returns the code by which pushes, and the app's reports to the daemon, name a device.
     let deviceCode: (DeviceID) -> ByteString?
     private let answerTimeout: Duration
     private let notificationLimit: Int
@@ -110,11 +115,11 @@ package final class PushDispatcher {
     /// The outcomes that ``nextOutcome()`` has not returned yet.
     var settled: [(id: PushID, outcome: PushOutcome)] = []
     private var firstSettled = 0
-    /// The time at which ``timePassed(now:)`` next has something to do. This time is read very often, so it is computed
-    /// only after a change in the dispatcher.
+    /// The time at which ``timePassed(now:)`` next has something to do. The value ``nextDeadline`` is read very often,
+    /// so it is computed only after a change in the dispatcher.
     package private(set) var nextDeadline: Instant?
 
-    /// Creates a dispatcher, which logs the outcomes of pushes. The function `deviceCode` returns the code by which
+    /// Creates a dispatcher that logs the outcomes of pushes. The function `deviceCode` returns the code by which
     /// pushes name a device.
     package init(_ setup: DispatchSetup, deviceCode: @escaping (DeviceID) -> ByteString? = { _ in nil }, log: Log) {
         directory = setup.directory
@@ -127,15 +132,15 @@ package final class PushDispatcher {
         chances = ChanceGenerator(seed: setup.seed)
     }
 
-    /// Moves all actions that have not been taken yet into `taken`, in their order. The previous content of `taken` is
-    /// dropped, and its memory is reused.
+    /// Moves all actions that have not been taken yet into `taken`, in their order. The previous content of the array
+    /// `taken` is dropped, and its memory is reused.
     package func takeActions(into taken: inout [Action]) {
         taken.removeAll(keepingCapacity: true)
         swap(&taken, &actions)
     }
 
-    /// Returns the next ended push and its outcome, in the order in which the pushes ended. Withdrawn pushes have no
-    /// outcome. The result is `nil` if there is no further ended push.
+    /// Returns the next ended push and its outcome, in the order in which the pushes ended. A push that the engine
+    /// withdrew has no outcome. If no further push has ended, ``nextOutcome()`` returns `nil`.
     package func nextOutcome() -> (id: PushID, outcome: PushOutcome)? {
         if firstSettled < settled.count {
             firstSettled += 1
@@ -171,7 +176,7 @@ package final class PushDispatcher {
 
     // MARK: What happened
 
-    /// Starts to renew credentials before they expire, so that no push has to wait for one.
+    /// Starts to renew credentials before they expire, so that no push has to wait for a credential.
     package func started(now: Moment) {
         keepsCredentials = true
         renewCredentials(now: now)
@@ -236,7 +241,7 @@ package final class PushDispatcher {
     }
 
     /// Withdraws a push, because the call is over or the device has registered. A request in flight still gets its
-    /// answer, but is not retried. If the push has ended, its outcome stays.
+    /// answer, but is not retried. If the push has already ended, its outcome stays.
     package func cancelled(_ id: PushID, now: Moment) {
         guard let entry = entries[id], entry.attempt.cancelled() else { return }
         forget(entry)

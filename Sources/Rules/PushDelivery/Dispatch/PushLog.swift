@@ -10,7 +10,8 @@ struct PushLog {
 
     init(_ log: Log) { self.log = log }
 
-    /// Counts and logs the outcome of a push that has ended. `payload` is the push's content without secrets.
+    /// Counts and logs the outcome of a push that has ended. The parameter `payload` is the push's content without
+    /// secrets.
     mutating func finished(
         _ outcome: PushOutcome, of app: PushApp, token: PushToken, tries: Int, now: Instant,
         payload: @autoclosure () -> String

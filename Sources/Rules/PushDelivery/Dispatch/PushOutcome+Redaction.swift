@@ -14,12 +14,12 @@ extension PushOutcome {
 }
 
 extension PushToken {
-    /// The minimum length of a part of the token that is replaced by `…`. A shorter part can occur in a text by
-    /// accident.
+    /// The minimum length, in bytes, of a part of the token that is replaced by `…`. A part of a token with fewer than
+    /// eight bytes can occur in a text by accident.
     private static let shortestPart = 8
 
-    /// The text with `…` in place of the token and its parts. The beginning of a part is replaced too, if the beginning
-    /// is long enough.
+    /// The text with `…` in place of the token and its parts. If the beginning of a token's part is long enough, the
+    /// beginning is replaced too.
     package func struck(from text: String) -> String {
         let separators: [UInt8] = [UInt8(ascii: "&"), UInt8(ascii: ":"), UInt8(ascii: "/"), UInt8(ascii: "?")]
         let whole = prid.array

@@ -6,34 +6,35 @@ package import Timekeeping
 /// After several failures in a row, the breaker opens, so that a provider that is down uses up neither connections nor
 /// the tries of pushes. While the breaker is open, the pushes wait, and at intervals one push is sent as a probe.
 ///
-/// The queue performs no input or output: it receives events, and returns the pushes to start.
+/// A ``PushQueue`` performs no input or output: it receives events, and returns the pushes to start.
 package struct PushQueue: Sendable {
-    /// The state of the circuit breaker.
+    /// The state of the push app's circuit breaker.
     package enum Breaker: Hashable, Sendable {
-        /// Requests are sent. `since` is the time of the last failure that was counted. The state `closed` is followed
-        /// by `open`.
+        /// The circuit breaker is closed, so the app sends pushes. The time `since` is the time of the last failure
+        /// that was counted. The breaker's state `closed` is followed by `open`.
         case closed(failuresInARow: Int, since: Instant = .distantPast)
-        /// No request is sent before this instant. The state `open` is followed by `probing`.
+        /// The circuit breaker is open, so the app sends no push before the given instant. The breaker's state `open`
+        /// is followed by `probing`.
         case open(until: Instant)
-        /// A push is being sent as a probe. The state `probing` is followed by `closed` or `open`.
+        /// A push is in flight as a probe. The breaker's state `probing` is followed by `closed` or `open`.
         case probing
     }
 
     package enum Verdict: Hashable, Sendable {
         case start
         case wait
-        /// The queue is full, and the push is refused.
+        /// The queue for pushes to the server is full, and the push is refused.
         case refuse
     }
 
-    /// The state of a provider, as the end of one request shows it, whatever the result means for the push.
+    /// The state of a provider, as the end of one request shows it, regardless of the push's outcome.
     package enum Health: Hashable, Sendable {
-        /// The provider answered, with any status.
+        /// The push provider answered the request, with any status.
         case answered
         /// The provider could not be reached, did not answer, or reported an internal failure.
         case failed
-        /// A push that had already failed has failed again. The second failure of a push is not counted, because the
-        /// push itself may be the cause.
+        /// A push that had already failed has failed a second time. The second failure of a push does not count against
+        /// the provider, because the push itself may be the cause.
         case failedAgain
         /// The request was cancelled, so the provider's state is unknown.
         case unknown
@@ -66,7 +67,7 @@ package struct PushQueue: Sendable {
 
     // MARK: What happened
 
-    /// Handles a new push. The result says whether the push starts, waits or is refused.
+    /// Adds a new push to the queue. The result says whether the new push starts, waits or is refused.
     package mutating func arrived(_ id: PushID, now: Instant) -> Verdict {
         if queued == 0, begin(now: now) { return .start }
         guard queued < settings.queue else { return .refuse }
@@ -97,8 +98,8 @@ package struct PushQueue: Sendable {
 
     /// Returns the next push to start; `nil` if no push waits or no push can start now.
     ///
-    /// The dispatcher starts pushes until the result is `nil`, after each ``left(_:now:)`` and at ``nextProbe``. If a
-    /// returned push is no longer needed, the dispatcher reports it with ``left(_:now:)`` first.
+    /// After each ``left(_:now:)`` and at ``nextProbe``, the dispatcher starts pushes until the result of the function
+    /// is `nil`. If a returned push is no longer needed, the dispatcher first reports the push with ``left(_:now:)``.
     package mutating func next(now: Instant) -> PushID? {
         guard queued > 0, begin(now: now) else { return nil }
         return queue.popFirst()
@@ -112,8 +113,8 @@ package struct PushQueue: Sendable {
         }
     }
 
-    /// Counts a push as one of the parallel requests. Returns false if all parallel requests are in use, or if the
-    /// breaker is open.
+    /// Counts a push as one of the parallel requests. If all parallel requests are in use, or if the breaker is open,
+    /// ``begin(now:)`` returns false.
     private mutating func begin(now: Instant) -> Bool {
         guard inFlight < settings.requests else { return false }
         switch breaker {

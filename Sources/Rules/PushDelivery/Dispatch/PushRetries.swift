@@ -1,18 +1,18 @@
 package import Timekeeping
 
-/// The tries of one push: the push is sent, and sent again after pauses for as long as it is useful.
+/// The tries of one push: the push is sent, and is sent again after pauses while it is useful.
 ///
-/// This type performs no input or output: it reads no clock and sends no requests. The dispatcher reports events to it
-/// and carries out the actions that it returns.
+/// ``PushRetries`` performs no input or output: it reads no clock and sends no requests. The dispatcher reports events
+/// to ``PushRetries``, and carries out the actions that it returns.
 package struct PushRetries: Hashable, Sendable {
     package enum State: Hashable, Sendable {
-        /// The push waits for its turn in the server's queue, or for a credential. The state `queued` is followed by
-        /// `sent` or `ended`.
+        /// The push waits for its turn in the server's queue, or for a credential. The push's state `queued` is
+        /// followed by `sent` or `ended`.
         case queued
-        /// The push was sent, and the provider has not answered yet. The state `sent` is followed by `queued` (for a
-        /// new credential), `pausing` or `ended`.
+        /// The push was sent, and the provider has not answered yet. The push's state `sent` is followed by `queued`
+        /// (for a new credential), `pausing` or `ended`.
         case sent
-        /// The push waits before its next try. The state `pausing` is followed by `queued` or `ended`.
+        /// The push waits before its next try. The push's state `pausing` is followed by `queued` or `ended`.
         case pausing(until: Instant)
         /// The outcome is known, or the push is no longer needed.
         case ended
@@ -22,16 +22,16 @@ package struct PushRetries: Hashable, Sendable {
         case none
         /// Add the push to its server's queue.
         case enqueue
-        /// Send the push to the provider now. An answer that arrives after `until` is ignored.
+        /// Send the push to the provider now. An answer that arrives after the time `until` is ignored.
         case send(until: Instant)
         /// Get a new credential, then add the push to its server's queue.
         case renewCredentialAndEnqueue
-        /// Call ``deadlineReached(now:)`` at this instant.
+        /// Call ``deadlineReached(now:)`` at the given instant.
         case arm(Instant)
         case finish(PushOutcome)
     }
 
-    /// The pauses before the second try, the third try, and so on. A push has one more try than pauses.
+    /// The pauses before the second try, the third try, and so on. A push has one more try than it has pauses.
     package struct Pauses: Hashable, Sendable {
         package let durations: [Duration]
 
@@ -44,7 +44,8 @@ package struct PushRetries: Hashable, Sendable {
         /// The pauses for a list of missed calls, which are longer than the pauses for calls, because a list is less
         /// urgent. After its last try, a list of missed calls is sent again when its device registers.
         package static let missedCalls = Pauses(durations: [.seconds(1), .seconds(5), .seconds(25), .seconds(60)])
-        /// The pauses for notifications, which are the longest ones, because a notification is lost after its last try.
+        /// The pauses for notifications, which are the longest pauses, because a notification is lost after its last
+        /// try.
         package static let notification = Pauses(
             durations: [.seconds(1), .seconds(5), .seconds(25), .seconds(60), .seconds(300)])
     }
@@ -54,9 +55,11 @@ package struct PushRetries: Hashable, Sendable {
     /// The time at which the push becomes useless.
     private let deadline: Instant
     private let answerTimeout: Duration
-    /// The number of tries so far. A try that was refused because of an outdated credential is not counted.
+    /// The number of tries so far to send the push. A try that was refused because of an outdated credential is not
+    /// counted.
     package private(set) var tries = 0
-    /// Whether the provider has already refused a credential of this push as outdated, so that a new one was made.
+    /// Whether the provider has already refused a credential of the push as outdated, so that the daemon made a new
+    /// credential.
     private(set) var hasRenewedCredential = false
     /// The reason for the end of a push whose renewed credential was refused as outdated, too.
     static let refusedAgain = "the credential was refused again"
@@ -85,12 +88,12 @@ package struct PushRetries: Hashable, Sendable {
         }
     }
 
-    /// Handles the result of a try: an answer, no answer, or no credential. `chance` (from 0 up to 1) spreads the
-    /// retries of pushes that failed together.
+    /// Handles the result of a try: an answer, no answer, or no credential. The parameter `chance`, from 0 up to 1,
+    /// spreads the retries of pushes that failed together.
     package mutating func answered(_ outcome: PushOutcome, chance: Double, now: Instant) -> Action {
         switch state {
-        // If the credential could not be made, no request was sent. The failure counts as a try all the same, so that
-        // the push does not wait forever.
+        // If a try failed because the credential could not be made, no request was sent. A failure without a request
+        // counts as a try all the same, so that the push does not wait forever.
         case .queued: tries += 1
         case .sent: break
         case .pausing, .ended: return .none
@@ -111,7 +114,7 @@ package struct PushRetries: Hashable, Sendable {
         }
     }
 
-    /// Handles the instant that ``Action/arm(_:)`` asked for.
+    /// Handles the end of the time for which ``Action/arm(_:)`` set the timer.
     package mutating func deadlineReached(now: Instant) -> Action {
         switch state {
         case .pausing(let instant):
@@ -122,8 +125,8 @@ package struct PushRetries: Hashable, Sendable {
         }
     }
 
-    /// Withdraws the push, because the call is over or the device has registered. A request in flight is not withdrawn,
-    /// because the provider may have received the request, so its answer counts.
+    /// Withdraws the push, because the call is over or the device has registered. A request in flight is not withdrawn:
+    /// the provider may have received the request, so the provider's answer counts.
     ///
     /// - Returns: whether the push ends now, because no request is in flight.
     package mutating func cancelled() -> Bool {
@@ -159,7 +162,7 @@ package struct PushRetries: Hashable, Sendable {
 }
 
 extension PushRequest {
-    /// The pauses between the tries of this push, which depend on the kind of its message.
+    /// The pauses between the tries of a push, which depend on the kind of its message.
     var pauses: PushRetries.Pauses {
         switch message {
         case .incomingCall, .silent: .call

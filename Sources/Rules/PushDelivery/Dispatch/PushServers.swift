@@ -7,11 +7,13 @@ final class PushServer {
     var queue: PushQueue
     /// The limit on the notifications in the queue. Calls and lists of missed calls enter the queue directly.
     var gate: NotificationGate
-    /// Whether a loop is starting the waiting pushes. An event inside the loop does not start a second loop.
+    /// Whether a loop of the dispatcher is starting the waiting pushes. An event inside the loop that starts pushes
+    /// does not start a second loop.
     var isDraining = false
-    /// Whether a loop is moving notifications into the queue. An event inside the loop does not start a second loop.
+    /// Whether a loop is moving notifications into the queue. An event inside the loop that moves notifications does
+    /// not start a second loop.
     var isOpening = false
-    /// The number of active pushes to this server, including pushes that pause between tries.
+    /// The number of active pushes to the server, including pushes that pause between tries.
     var pushes = 0
     /// The number of a server that tokens name; `nil` for the app's own server.
     let number: Int?
@@ -38,16 +40,16 @@ final class PushServer {
 /// All servers of push providers: one for each app, and one for each server that tokens of the app name, created on
 /// demand.
 ///
-/// Phones choose the servers in their tokens, so the number of servers is limited. If there are too many servers,
-/// pushes use the app's own server.
+/// Phones choose the servers in their tokens, so the daemon limits the number of servers. If there are too many
+/// servers, pushes go to the app's own server.
 struct PushServers {
     /// The maximum number of active pushes to all servers together, including pushes that pause between tries.
     private(set) var limit = 0
     /// The apps' own servers; each is at its app's index in the list of apps.
     private var own: [PushServer] = []
     private var byOrigin: [Origin: PushServer] = [:]
-    /// The numbers that no server has. The numbers of released servers are used again, so that the number of connection
-    /// groups is limited, too.
+    /// The server numbers that no push server uses. The numbers of released servers are used again, which also limits
+    /// the number of connection groups.
     private var freeNumbers = Array(0..<Self.originLimit)
 
     private struct Origin: Hashable {
@@ -57,12 +59,12 @@ struct PushServers {
 
     private static let originLimit = 64
 
-    /// Creates the own server of each app.
+    /// Creates a server entry for each push app that has its own push server.
     ///
     /// - Parameters:
     ///   - directory: the apps in the settings.
-    ///   - plainLimit: the maximum number of parallel requests to a server without TLS, where each request needs a
-    ///     connection.
+    ///   - plainLimit: the maximum number of parallel requests to a server without TLS, because each such request needs
+    ///     a connection.
     init(_ directory: PushDirectory, plainLimit: Int) {
         for app in directory.apps {
             var limits = app.limits
@@ -77,7 +79,7 @@ struct PushServers {
     var all: [PushServer] { byOrigin.isEmpty ? own : own + byOrigin.values }
 
     /// The next time at which a push can be sent to see whether its server answers again; the distant future if no push
-    /// waits for this.
+    /// waits for that time.
     var nextProbe: Instant {
         var next = Instant.distantFuture
         for server in own { if let probe = server.queue.nextProbe { next = min(next, probe) } }
@@ -85,11 +87,10 @@ struct PushServers {
         return next
     }
 
-    /// The app's own server.
+    /// The push app's own server.
     func server(of app: PushApp.ID) -> PushServer { own[app.index] }
 
-    /// The server that a token names; the app's own server if the token names none or if there are already too many
-    /// servers.
+    /// The server that a token names; the app's own server if the token names no server, or if too many servers exist.
     mutating func server(of app: PushApp.ID, at origin: String?) -> PushServer {
         let common = own[app.index]
         guard let origin else { return common }
@@ -103,7 +104,7 @@ struct PushServers {
     }
 
     /// Removes a server without active pushes and returns its number. Servers with an open breaker are removed last,
-    /// because the state of the breaker would be lost.
+    /// because their breaker's state would be lost.
     private mutating func numberOfIdleServer() -> Int? {
         let idle = byOrigin.filter { $0.value.pushes == 0 && $0.value.queue.inFlight == 0 }
         guard let (key, server) = idle.first(where: { !$0.value.queue.isBreakerOpen }) ?? idle.first else { return nil }
@@ -121,7 +122,7 @@ struct PushServers {
             var report = server.standing.report
             report.queued = others.reduce(server.waiting) { $0 + $1.waiting }
             report.inFlight = others.reduce(server.queue.inFlight) { $0 + $1.queue.inFlight }
-            // If tokens name several servers, the app counts as unreachable only when all these servers are
+            // If tokens name several servers, the app counts as unreachable only while all these servers are
             // unreachable.
             report.isReachable =
                 !(others.isEmpty ? server.queue.isBreakerOpen : others.allSatisfy(\.queue.isBreakerOpen))

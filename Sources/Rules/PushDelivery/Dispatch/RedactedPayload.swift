@@ -1,11 +1,11 @@
 import JSON
 
-/// Describes the body of a push request for the log, without its texts.
+/// Describes the body of a push request for the log, without the texts of people.
 package enum RedactedPayload {
     private static let limit = 600
 
-    /// Lists the keys, the numbers and the lengths of the texts in a JSON body; for any other body, returns only its
-    /// length.
+    /// Lists the keys, the numbers and the lengths of the texts in a JSON body; for any other body, returns only the
+    /// body's length.
     package static func text(of body: [UInt8]) -> String {
         guard let value = try? JSONValue(body) else { return "\(body.count) bytes" }
         var out = ""

@@ -2,11 +2,13 @@ package import Timekeeping
 
 /// A request to a push provider in a form that operators are allowed to see: without tokens, keys and people's texts.
 package struct RedactedRequest: Hashable, Sendable {
-    /// The method, the scheme and the host. The path is omitted, because it can contain a token or a key.
+    /// The method, the scheme and the host of the request. The path of the URL is omitted, because it can contain a
+    /// token or a key.
     package let line: String
-    /// The header fields, each as `name: value`. A value that could be secret is replaced by its length.
+    /// The header fields of the request, each as `name: value`. A header field's value that could be secret is replaced
+    /// by its length.
     package let fields: [String]
-    /// The body, in the form that ``RedactedPayload`` returns.
+    /// The body of the request, in the form that ``RedactedPayload`` returns.
     package let body: String
 
     /// The names of header fields whose values are shown, because the daemon itself writes the values.

@@ -22,14 +22,14 @@ struct FCMAcceptance: TokenAcceptance {
         guard !param.isEmpty else { return hasSeveral ? .googleParamMissing : nil }
         if names.contains(param) { return nil }
         if isComplete { return .googleProject }
-        // An unknown value is refused only if it has the form of a project id, because the settings of a single project
-        // need not have all values that apps send.
+        // An unknown value is refused only if it has the form of a project id: if there is a single project, its
+        // settings need not list all values that apps send.
         return !names.isEmpty && param.isGoogleProjectID ? .googleProject : nil
     }
 }
 
 extension FCMSettings {
-    /// The values of `pn-param` that select this Firebase project.
+    /// The values of `pn-param` that select the Firebase project.
     var names: [String] { params + [projectID].compactMap(\.self) }
 }
 
@@ -39,10 +39,10 @@ extension ByteString {
     var isGoogleToken: Bool {
         !isEmpty
             && withSpan { span in
-                // Sixteen bytes are compared at a time, because every push runs this check.
+                // Sixteen bytes are compared at a time, because every push needs the check of its token.
                 let other = span.firstPlace(in: 0..<span.count) { block in
                     let letters = (block | SIMD16(repeating: 0x20)) &- SIMD16(repeating: UInt8(ascii: "a"))
-                    // The colon follows the digits in ASCII, so this comparison accepts both.
+                    // In ASCII, the colon follows the digits, so one comparison accepts both.
                     let digits = block &- SIMD16(repeating: UInt8(ascii: "0"))
                     return (letters .> SIMD16(repeating: 25)) .& (digits .> SIMD16(repeating: 10))
                         .& (block .!= SIMD16(repeating: UInt8(ascii: "_")))

@@ -6,7 +6,7 @@ import JSON
 enum FCMLegacyReason {
     static func outcome(of answer: ProviderAnswer, _ retryAfter: Duration?, isProven: Bool) -> PushOutcome {
         guard answer.status == 200 else { return .unexplained(answer.status, nil, retryAfter) }
-        // A 200 with any other body counts as accepted, because gateways that imitate FCM answer so.
+        // A 200 with any other body counts as accepted, because gateways that imitate FCM send such answers.
         guard let result = Result(answer.body) else { return .accepted(nil) }
         guard let text = result.error else {
             if let token = result.token, !token.isEmpty { return .acceptedWithNewToken(ByteString(token)) }
@@ -18,19 +18,21 @@ enum FCMLegacyReason {
         case "Unavailable", "InternalServerError", "DeviceMessageRateExceeded", "TopicsMessageRateExceeded":
             return .retry(after: retryAfter)
         case "InvalidApnsCredential": return .credentialsRefused(text)
-        // The error is MissingRegistration, MessageTooBig, InvalidDataKey, InvalidTtl, InvalidParameters, or a new one.
+        // Google's error is MissingRegistration, MessageTooBig, InvalidDataKey, InvalidTtl, InvalidParameters, or an
+        // unknown error.
         default: return .payloadRefused(text)
         }
     }
 
-    /// The first element of `results` in an answer's body. The element is parsed without a JSON tree, because this code
-    /// runs for every accepted push.
+    /// The first element of `results` in an answer's body. The first result is parsed without a JSON tree, because
+    /// every accepted push needs this parsing.
     private struct Result {
         var error: String?
         var token: String?
         var id: String?
 
-        /// Parses the body of an answer. The result is `nil` if the body is not JSON or contains no results.
+        /// Parses the body of an answer of FCM's legacy interface. If the body is not JSON or contains no results, the
+        /// parsed result is `nil`.
         init?(_ body: [UInt8]) {
             guard body.count <= ProviderAnswer.bodyLimit, var reader = try? JSONReader(body) else { return nil }
             do throws(JSONError) {

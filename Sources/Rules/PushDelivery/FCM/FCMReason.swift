@@ -1,10 +1,11 @@
 import Bytes
 import JSON
 
-/// Converts an answer of FCM's HTTP v1 interface into an outcome, by `errorCode` in its body or, if that is missing, by
-/// the more general `status`.
+/// Converts an answer of FCM's HTTP v1 interface into an outcome, by `errorCode` in the answer's body or, without
+/// `errorCode`, by the more general `status`.
 enum FCMReason {
-    /// How long the daemon waits, as Google asks, if a quota is used up and the answer contains no waiting time.
+    /// How long the daemon waits if a quota is used up and the answer contains no waiting time: the pause for which
+    /// Google asks.
     private static let quotaPause: Duration = .seconds(60)
 
     static func outcome(of answer: ProviderAnswer, _ retryAfter: Duration?, isProven: Bool) -> PushOutcome {
@@ -25,7 +26,7 @@ enum FCMReason {
         case "THIRD_PARTY_AUTH_ERROR", "PERMISSION_DENIED": return .credentialsRefused(message(error) ?? text)
         case "QUOTA_EXCEEDED", "RESOURCE_EXHAUSTED": return .retry(after: retryAfter ?? quotaPause)
         case "UNSPECIFIED_ERROR", "UNAVAILABLE", "INTERNAL": return .retry(after: retryAfter)
-        // The reason is not in Google's published table, so the status decides.
+        // Google's published table does not list the reason, so the status decides.
         default:
             return answer.status == 401 ? .renewCredential : .unexplained(answer.status, text, retryAfter)
         }
@@ -33,8 +34,8 @@ enum FCMReason {
 
     // MARK: Bodies
 
-    /// The name of the accepted message in `{"name":"projects/…/messages/…"}`. The name is parsed without a JSON tree,
-    /// because this method runs for every accepted push.
+    /// The name of the accepted message in `{"name":"projects/…/messages/…"}`. The name of an accepted message is
+    /// parsed without a JSON tree, because every accepted push needs this parsing.
     private static func name(_ body: [UInt8]) -> String? {
         guard body.count <= ProviderAnswer.bodyLimit, var reader = try? JSONReader(body),
             (try? reader.next()) == .objectStart

@@ -37,7 +37,7 @@ final class FCMRequest: Sendable {
         }
         body.append("{\"message\":{\"token\":")
         body.append(jsonString: context.push.token.prid)
-        // A push that rings or shows something gets the high priority. Google limits high-priority pushes that show
+        // A push that rings or shows a text gets the high priority. Google limits high-priority pushes that show
         // nothing.
         body.append(",\"android\":{\"priority\":\"")
         body.append(context.isSilentNotification ? "NORMAL\"" : "HIGH\"")

@@ -1,4 +1,4 @@
-/// Describes Firebase Cloud Messaging as a push provider. The server can also be a gateway with Google's legacy
+/// Describes Firebase Cloud Messaging as a push provider. The FCM server can also be a gateway with Google's legacy
 /// interface.
 extension FCMSettings: PushServiceSettings {
     package static var providers: [PushProvider] { [.fcm] }

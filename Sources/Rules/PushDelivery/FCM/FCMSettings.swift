@@ -5,7 +5,7 @@ package enum FCMBodyFormat: String, Hashable, Sendable, CaseIterable {
     /// The server supports the current HTTP v1 interface.
     case v1
     /// The server supports the legacy interface with a server key, exactly as in ECSS-10. Google has switched the
-    /// legacy interface off, but some gateways still have it.
+    /// legacy interface off, but some gateways still offer the legacy interface.
     case legacy
 }
 
@@ -38,11 +38,11 @@ package struct FCMSettings: SettingsGroup, Equatable {
             "The interface to Firebase: v1, or legacy for gateways that accept the legacy messages of ECSS-10."),
         .value(
             "payload", \.payload, .choice, example: "ecss10",
-            "The payload format of the app: ecss10, ecss10.extended, 10d (10darts), or linphone (as sent by Flexisip); docs/App-developers.md shows each format. Default: ecss10.extended, which contains the caller, or ecss10 if body-format is legacy."
+            "The payload format of the app: ecss10, ecss10.extended, 10d (10darts), or linphone (as sent by Flexisip); docs/App-developers.md shows each format. By default, payload is ecss10.extended, which contains the caller, or ecss10 if body-format is legacy."
         ),
         .value(
             "after-end", \.afterEnd, .choice, example: "invite-cancel",
-            "How a phone is notified that a call has ended, if the phone got a push for the call and has not registered since. invite-cancel: when the phone registers within a minute, the daemon sends the INVITE and its CANCEL, so that the app ends the call on its screen. push: the phone gets an end push when the call ends, for apps that support end pushes (docs/Providers.md). none: the phone is not notified of the end. Default: invite-cancel for the payload linphone, else none."
+            "How the daemon tells a phone that a call has ended, if the phone got a push for the call and has not registered since. With invite-cancel, when the phone registers within a minute, the daemon sends the INVITE and its CANCEL, so that the app ends the call on its screen. With push, the daemon sends the phone an end push when the call ends, for apps that support end pushes (docs/Providers.md). With none, the daemon does not tell the phone that the call has ended. By default, after-end is invite-cancel for the payload linphone, and none for all other apps."
         ),
         .list(
             "params", \.params, example: "[my-project, \"123456789012\"]",
@@ -54,17 +54,17 @@ package struct FCMSettings: SettingsGroup, Equatable {
         ).taken(.atOnce),
         .string(
             "project-id", \.projectID, example: "my-project",
-            "The identifier of the Firebase project. Default: the project of the service account."),
+            "The identifier of the Firebase project. By default, project-id is the project of the service account."),
         .secret("server-key", \.serverKey, "The Firebase server key, for the body format legacy.").taken(.atOnce),
         .string(
             "endpoint", \.endpoint, example: "http://127.0.0.1:8080",
             "The URL of a server to use instead of https://fcm.googleapis.com, for gateways and tests."),
         .string(
             "token-endpoint", \.tokenEndpoint, example: "http://127.0.0.1:8080/token",
-            "The URL for access tokens. Default: the URL in the service account."),
+            "The URL for access tokens. By default, token-endpoint is the URL in the service account."),
         .path(
             "ca-file", \.caFile, example: "/etc/sippushd/ca.pem",
-            "The certificate authorities (PEM) that the daemon trusts when it connects to the push server or the token server. Default: the system's authorities."
+            "The certificate authorities (PEM) that the daemon trusts when it connects to the push server or the token server. By default, the daemon trusts the system's authorities."
         )
         .taken(.atOnce),
         .proxy(\.proxy),
@@ -80,8 +80,8 @@ package struct FCMSettings: SettingsGroup, Equatable {
         return [SettingComplaint("expected service-account-file, since fcm is enabled with v1", key: "enabled")]
     }
 
-    /// The payload format of the app. By default a push contains the caller, except over the legacy interface, where
-    /// ECSS-10 defines the content.
+    /// The payload format of the app. By default a push contains the caller; over the legacy interface, ECSS-10 defines
+    /// the content.
     package var profile: PayloadProfile { payload ?? (bodyFormat == .v1 ? .ecss10Extended : .ecss10) }
 
     /// The URL of the FCM server, without a slash at its end.

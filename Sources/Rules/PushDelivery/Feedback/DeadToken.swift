@@ -13,10 +13,10 @@ package struct DeadToken: Hashable, Sendable {
 
     /// The token as the device registered it. An Apple device can register two tokens in one `pn-prid`.
     package let token: PushToken
-    /// The time since which the token is dead. The value is the time of the provider's answer if the provider reports
-    /// no time.
+    /// The time since which the token is dead. If the provider reports no time of a token's death, the time of the
+    /// provider's answer is used.
     package let since: UnixTime
-    /// The time at which the daemon removed the contact.
+    /// The time at which the daemon removed the contact of the dead push token.
     package let recordedAt: UnixTime
     package let source: Source
     /// The domain of the user whose contact was removed; empty if an earlier version recorded the token.

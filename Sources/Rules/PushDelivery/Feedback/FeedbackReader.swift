@@ -1,11 +1,13 @@
 import Bytes
 
-/// Parses the stream of Apple's feedback service. Each record has four bytes of time, two bytes of length, and the
-/// token.
+/// Parses the stream of Apple's feedback service. Each record of the feedback stream has four bytes of time, two bytes
+/// of length, and the token.
 ///
-/// The reader accepts pieces of any size. Bytes that remain at the end of the stream are an incomplete record.
+/// The ``FeedbackReader`` accepts the answer of Apple's feedback service in pieces of any size. Bytes that remain at
+/// the end of the feedback stream are an incomplete record.
 package struct FeedbackReader: Sendable {
-    /// An error in the stream. After an error, the start of the next record is unknown.
+    /// An error in the stream of Apple's feedback service. After an error, the reader does not know where the next
+    /// record begins.
     package enum Problem: Hashable, Sendable, CustomStringConvertible {
         case tokenTooLong(Int)
 
@@ -16,23 +18,23 @@ package struct FeedbackReader: Sendable {
         }
     }
 
-    /// The maximum length of a token in bytes. Today's tokens have 32 bytes, so a much longer token shows that the
-    /// stream contains no feedback.
+    /// The maximum length of a token in the stream, in bytes. Today's tokens have 32 bytes, so a much longer token
+    /// shows that the stream is not Apple's feedback.
     package static let longestToken = 256
 
     private static let headLength = 6
     private var record: [UInt8] = []
-    /// The first error in the stream. After an error, the reader parses no more records.
+    /// The first error in the stream of Apple's feedback service. After an error, the reader parses no more records.
     package private(set) var problem: Problem?
 
     package init() {}
 
-    /// The number of bytes of an incomplete record. If the stream ends inside a record, the bytes of this record are
-    /// ignored.
+    /// The number of received bytes of an incomplete feedback record. If the stream ends inside a record, the bytes of
+    /// this record are ignored.
     package var partialBytes: Int { record.count }
 
-    /// Reads the next bytes of the stream, and returns the records that are now complete. If an error is found,
-    /// ``problem`` has it, and no further records are returned.
+    /// Reads the next bytes of the stream, and returns the records that are now complete. If the reader finds an error,
+    /// ``problem`` has the error, and no further records are returned.
     package mutating func read(_ bytes: Span<UInt8>) -> [FeedbackRecord] {
         guard problem == nil else { return [] }
         var records: [FeedbackRecord] = []
@@ -54,7 +56,7 @@ package struct FeedbackReader: Sendable {
 }
 
 extension FeedbackRecord {
-    /// Creates a record from its bytes in the stream.
+    /// Creates a record from its bytes in the feedback stream.
     fileprivate init(_ bytes: [UInt8]) {
         let second = bytes.prefix(4).reduce(UInt32(0)) { $0 << 8 | UInt32($1) }
         self.init(second: second, token: ByteString(Hex.encode(bytes.span.extracting(6..<bytes.count))))

@@ -3,8 +3,8 @@ package import Timekeeping
 
 /// One record of Apple's feedback service: a push token, and the time at which Apple found that the app is gone.
 package struct FeedbackRecord: Hashable, Sendable {
-    /// The time at which Apple found that the app is gone, in seconds since 1970. The unsigned 32-bit number is large
-    /// enough until the year 2106.
+    /// The time at which Apple found that the app is gone, in seconds since 1970. An unsigned 32-bit number of seconds
+    /// is large enough until the year 2106.
     package let second: UInt32
     /// The push token in lower-case hexadecimal digits.
     package let token: ByteString
@@ -14,8 +14,8 @@ package struct FeedbackRecord: Hashable, Sendable {
         self.token = token
     }
 
-    /// Whether the token in a record is removed, as ``shouldDropToken(since:registeredAt:)`` decides: a token that its
-    /// device registered after `second` is alive.
+    /// Whether the daemon removes the token in a record, as ``shouldDropToken(since:registeredAt:)`` decides: a token
+    /// that its device registered after `second` is alive.
     package static func shouldDropToken(second: UInt32, registeredAt: UnixTime) -> Bool {
         registeredAt.seconds <= Int64(second)
     }
@@ -26,7 +26,7 @@ extension PushToken {
 
     /// The one or two device tokens in an Apple device's `pn-prid`, in lower case, without their services.
     ///
-    /// A dead token must be found even if its contact has errors, so parameters that ``APNsToken`` refuses are read,
+    /// A dead token must be found even if its contact has errors, so parameters that ``APNsToken`` refuses are read
     /// too.
     package var appleTokens: [ByteString] {
         guard isApple else { return [] }

@@ -50,15 +50,15 @@ package struct FeedbackSettings: SettingsGroup, Hashable {
         ),
         .path(
             "cert-file", \.certFile, example: "/etc/sippushd/apns-cert.pem",
-            "The client certificate, PEM. Default: the certificate of apns."
+            "The client certificate, PEM. By default, the daemon uses the certificate of push.apns."
         ).taken(.atOnce),
         .path(
             "cert-key-file", \.certKeyFile, example: "/etc/sippushd/apns-key.pem",
-            "The certificate's private key, PEM. Default: the key of apns."
+            "The certificate's private key, PEM. By default, the daemon uses the key of push.apns."
         ).taken(.atOnce),
         .path(
             "ca-file", \.caFile, example: "/etc/sippushd/ca.pem",
-            "The certificate authorities (PEM) that the daemon trusts when it connects to the feedback server. Default: the system's authorities."
+            "The certificate authorities (PEM) that the daemon trusts when it connects to the feedback server. By default, the daemon trusts the system's authorities."
         ).taken(.atOnce),
         .duration(
             "interval", in: .seconds(60) ... .seconds(30 * 86_400), \.interval,

@@ -15,7 +15,7 @@ struct HTTPPushAcceptance: TokenAcceptance {
 
 extension ByteString {
     /// Whether the text is UTF-8 without control characters. The operator's server defines the form of its tokens, so
-    /// nothing else is checked.
+    /// the daemon checks only the characters.
     fileprivate var isPlainText: Bool {
         guard let text = String(validating: array, as: UTF8.self) else { return false }
         return text.unicodeScalars.allSatisfy { $0.properties.generalCategory != .control }

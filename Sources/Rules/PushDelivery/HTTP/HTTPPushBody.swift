@@ -2,10 +2,11 @@ import Bytes
 import JSON
 import Settings
 
-/// The JSON body of requests, from the settings. Strings in the body can contain fields such as `{{token}}`.
+/// The JSON body of requests to the operator's own push server, from the settings. Strings in the JSON body can contain
+/// fields such as `{{token}}`.
 ///
-/// The body is stored as a tree and not as text, so that the value of a field cannot end its string. A string that is
-/// only `{{date}}`, `{{sent}}`, `{{badge}}` or `{{ttl}}` becomes a number, `{{calls}}` becomes an array, and
+/// The JSON body is stored as a tree and not as text, so that the value of a field cannot end its string. A string that
+/// is only `{{date}}`, `{{sent}}`, `{{badge}}` or `{{ttl}}` becomes a number, `{{calls}}` becomes an array, and
 /// `{{custom}}` an object.
 package struct HTTPPushBody: Hashable, Sendable {
     private indirect enum Node: Hashable, Sendable {
@@ -55,7 +56,7 @@ package struct HTTPPushBody: Hashable, Sendable {
         }
     }
 
-    /// All fields that the body contains.
+    /// All fields, such as `{{token}}`, that the template's body contains.
     var fields: [HTTPPushField] { Self.fields(of: root) }
 
     private static func fields(of node: Node) -> [HTTPPushField] {

@@ -1,7 +1,7 @@
 import Bytes
 import Timekeeping
 
-/// The fields that a template can contain. In the template, the name of a field is between `{{` and `}}`.
+/// The fields that a template can contain. In a template, the name of a field is between `{{` and `}}`.
 package enum HTTPPushField: String, Hashable, Sendable, CaseIterable {
     case token, param, type
     case callRef = "call-ref"
@@ -22,7 +22,7 @@ package enum HTTPPushField: String, Hashable, Sendable, CaseIterable {
     /// Whether the field's value is a JSON array or object, which is allowed only in a body.
     var isBodyOnly: Bool { self == .calls || self == .custom }
 
-    /// Whether the value of this field shows a server that a push is a notification and not a call.
+    /// Whether the value of a field shows a server that a push is a notification and not a call.
     var tellsNotification: Bool { self == .type || self == .title || self == .message }
 }
 
@@ -30,7 +30,8 @@ package enum HTTPPushField: String, Hashable, Sendable, CaseIterable {
 struct HTTPPushValues {
     let context: PayloadContext
 
-    /// The maximum sizes in bytes: `textLimit` for the other party's name or URI, and `listLimit` for a list of calls.
+    /// The maximum sizes in bytes: `textLimit` for the caller's or callee's name or URI, and `listLimit` for a list of
+    /// calls.
     private static let textLimit = 1024
     private static let listLimit = 4096
 
@@ -93,7 +94,8 @@ struct HTTPPushValues {
         }
     }
 
-    /// The JSON object that the application server sent for the app; an empty object if there is none.
+    /// The JSON object that the application server sent for the app; an empty object if the application server sent
+    /// none.
     var custom: [UInt8] { notification?.custom?.json ?? Array("{}".utf8) }
 
     private var notification: PushNotification? {
@@ -106,7 +108,7 @@ struct HTTPPushValues {
         return call
     }
 
-    /// The caller of the call; for a list of missed calls, the caller of the newest call.
+    /// The caller of the pushed call; for a list of missed calls, the caller of the newest call.
     private var caller: ByteString {
         switch context.push.message {
         case .incomingCall(let call): call.isNameless ? ByteString("anonymous") : call.callerURI

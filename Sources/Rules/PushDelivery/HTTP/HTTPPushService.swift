@@ -1,5 +1,5 @@
-/// Describes the operator's own push servers as a push provider. Each app in the settings has a name, which `pn-param`
-/// must contain.
+/// Describes the operator's own push servers as a push provider. Each of the operator's push servers has a name in the
+/// settings, and `pn-param` must contain this name.
 extension HTTPPushSettings: PushServiceSettings {
     package static var providers: [PushProvider] { [.http] }
     package static var platforms: Set<PushPlatform> { Set(PushPlatform.allCases) }

@@ -14,7 +14,7 @@ package struct HTTPPushSettings: SettingsGroup, Equatable {
         ),
         .named(
             "apps", \.apps, exampleName: "my-gateway",
-            "The apps that get pushes from your own servers. The name of each group is the pn-param of the app's devices. The daemon treats a REGISTER with another pn-param like a REGISTER with an unknown provider."
+            "The apps to which your own servers send pushes. The name of each group of settings is the pn-param of the app's devices. The daemon treats a REGISTER whose pn-param names no app in the settings like a REGISTER with an unknown provider."
         ),
     ]
 
@@ -64,7 +64,7 @@ package struct HTTPPushAppSettings: SettingsGroup, Equatable {
             "body", \.body, bodyType,
             example:
                 "'{\"to\": \"{{token}}\", \"kind\": \"{{type}}\", \"from\": \"{{caller}}\", \"call\": \"{{call-id}}\", \"sent\": \"{{sent}}\", \"ttl\": \"{{ttl}}\"}'",
-            "The JSON body of requests. Strings in the body may contain the fields that url lists. A string that is only {{date}}, {{sent}}, {{badge}} or {{ttl}} becomes a number, {{calls}} an array, {{custom}} an object. If this setting is missing, requests have no body."
+            "The JSON body of requests. Strings in the body may contain the fields that url lists. A string that is only {{date}}, {{sent}}, {{badge}} or {{ttl}} becomes a number, {{calls}} an array, {{custom}} an object. If body is not set, requests have no body."
         ),
         .secret(
             "secret", \.secret,
@@ -76,19 +76,19 @@ package struct HTTPPushAppSettings: SettingsGroup, Equatable {
         ).taken(.atOnce),
         .list(
             "accepted-status", of: statusType, \.acceptedStatus, example: "[200, 202]",
-            "The HTTP statuses by which the server says that it accepted the push. Empty: every status from 200 to 299."
+            "The HTTP statuses by which your server reports that it accepted the push. With an empty list, every status from 200 to 299 means that the server accepted the push."
         ),
         .list(
             "dead-status", of: statusType, \.deadStatus,
-            "The HTTP statuses by which the server says that the app is gone from the device. Until the server has accepted a push, the daemon ignores 404, because a wrong url causes 404 as well."
+            "The HTTP statuses by which your server reports that the app was removed from the device. The daemon ignores 404 until your server has accepted a push, because a wrong url causes 404 as well."
         ),
         .choice(
             "after-end", \.afterEnd,
-            "How a phone is notified that a call has ended, if the phone got a push for the call and has not registered since. invite-cancel: when the phone registers within a minute, the daemon sends the INVITE and its CANCEL, so that the app ends the call on its screen. push: the phone gets an end push when the call ends, for apps that support end pushes (docs/Providers.md). none: the phone is not notified of the end."
+            "How the daemon tells a phone that a call has ended, if the phone got a push for the call and has not registered since. With invite-cancel, when the phone registers within a minute, the daemon sends the INVITE and its CANCEL, so that the app ends the call on its screen. With push, the daemon sends the phone an end push when the call ends, for apps that support end pushes (docs/Providers.md). With none, the daemon does not tell the phone that the call has ended."
         ),
         .path(
             "ca-file", \.caFile, example: "/etc/sippushd/ca.pem",
-            "The certificate authorities (PEM) that the daemon trusts when it connects to the push server. Default: the system's authorities."
+            "The certificate authorities (PEM) that the daemon trusts when it connects to the push server. By default, the daemon trusts the system's authorities."
         )
         .taken(.atOnce),
         .path(
@@ -128,7 +128,7 @@ package struct HTTPPushAppSettings: SettingsGroup, Equatable {
     /// Whether the request of a push shows the server that the push is a notification and not a call.
     var tellsNotifications: Bool { fields.contains(where: \.tellsNotification) }
 
-    /// All fields in the templates for the URL, the header fields and the body.
+    /// All fields in the templates for the server's URL, header fields and body.
     private var fields: [HTTPPushField] {
         let templates = headers.map(\.template) + [url?.template].compactMap(\.self)
         return templates.flatMap(\.fields) + (body?.fields ?? [])
@@ -142,7 +142,8 @@ package struct HTTPPushAppSettings: SettingsGroup, Equatable {
         $0.template.source
     }
 
-    /// The type of a header field in the settings. Error messages do not quote the value, because it may be a key.
+    /// The type of a header field in the settings for the operator's own push server. Error messages do not quote the
+    /// value of a header field, because the value may be a key.
     private static let headerType = SettingType<HTTPPushHeader>(name: "name: value") { node throws(SettingMismatch) in
         guard let text = node.text else { throw SettingMismatch("expected \"name: value\"", at: node.position) }
         do throws(SettingComplaint) {

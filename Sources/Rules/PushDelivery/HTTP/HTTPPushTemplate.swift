@@ -49,7 +49,7 @@ package struct HTTPPushTemplate: Hashable, Sendable {
         }
     }
 
-    /// The only field of a template that contains nothing else; otherwise `nil`.
+    /// The only field of a template that contains nothing else; `nil` for any other template.
     var onlyField: HTTPPushField? {
         guard parts.count == 1, case .field(let field) = parts[0] else { return nil }
         return field
@@ -67,11 +67,11 @@ package struct HTTPPushTemplate: Hashable, Sendable {
     }
 }
 
-/// The URL of requests, from the settings. Scheme, host and port contain no fields, and the values of fields are
-/// percent-encoded.
+/// The URL of requests to the operator's own push server, from the settings. In the URL, scheme, host and port contain
+/// no fields, and the values of fields are percent-encoded.
 package struct HTTPPushURL: Hashable, Sendable {
     let template: HTTPPushTemplate
-    /// The scheme, host and port of the URL, which are the same for all pushes.
+    /// The scheme, host and port of the URL, which all pushes of the app have in common.
     let baseURL: String
 
     init(_ text: String) throws(SettingComplaint) {
@@ -100,8 +100,8 @@ package struct HTTPPushURL: Hashable, Sendable {
         baseURL = scheme + host
     }
 
-    /// The URL for one push. The result is `nil` if a field makes `.` or `..` a segment of the path, which would lead
-    /// to another resource even when percent-encoded.
+    /// The URL of the request for one push. If a field makes `.` or `..` a segment of the path, ``render(_:)`` returns
+    /// `nil`, because such a segment would lead to another resource even when percent-encoded.
     func render(_ values: HTTPPushValues) -> String? {
         let url = template.render(values) { text, _, out in out.append(percentEncoding: text) }
         let path = url.dropFirst(baseURL.utf8.count).prefix { $0 != UInt8(ascii: "?") }
@@ -113,7 +113,8 @@ package struct HTTPPushURL: Hashable, Sendable {
     }
 }
 
-/// A header field of requests, from the settings. The value may be a key, so it is never printed.
+/// A header field of requests to the operator's own push server, from the settings. The value of a header field may be
+/// a key, so the value is never printed.
 package struct HTTPPushHeader: Hashable, Sendable {
     /// The header field's name, in lower case.
     let name: String
@@ -150,8 +151,8 @@ package struct HTTPPushHeader: Hashable, Sendable {
         }
     }
 
-    /// The header field for one push; `nil` if its value would contain a token with characters that header fields do
-    /// not allow. In values that contain no token, control characters become blanks.
+    /// The header field of a template for one push; `nil` if the push token has characters that header fields do not
+    /// allow. In values that contain no token, control characters become blanks.
     func render(_ values: HTTPPushValues) -> ProviderRequest.Header? {
         if template.names(.token), !values.text(.token).isVisible { return nil }
         let value = template.render(values) { text, _, out in

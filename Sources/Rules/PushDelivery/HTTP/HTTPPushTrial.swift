@@ -1,5 +1,5 @@
-/// Tests with an OPTIONS request whether the operator's push server answers. Signature and header fields could be
-/// tested only by a real push, whose effect is unknown.
+/// Tests with an OPTIONS request whether the operator's push server answers. Only a real push, whose effect is unknown,
+/// could test the signature and the header fields.
 extension HTTPPushApp {
     package var trials: [CredentialTrial] {
         guard let baseURL else { return [] }

@@ -2,12 +2,14 @@ package import Addressing
 import Collections
 package import Timekeeping
 
-/// Counts the unread pushes of each device. The badge in a push is the number of unread pushes of the device (A18).
+/// Counts the unread pushes of each device, for the badge. The badge in a push is the number of unread pushes of the
+/// device (A18).
 ///
-/// A push counts as unread from its request until the app reports that it was read, or until it is clear that the
-/// provider did not accept it. A device without unread pushes uses no memory.
+/// A push counts as unread from its request until the app reports that the push was read, or until it is clear that the
+/// provider did not accept the push. A device without unread pushes uses no memory.
 package struct UnreadPushes: Sendable {
-    /// The subject of a push. The subject decides whether a push can count as read without a report from the app.
+    /// The subject of a push. The subject of a push decides whether the push can count as read without a report from
+    /// the app.
     package enum Matter: Hashable, Sendable {
         case call(CallRef)
         /// The push contains a list of missed calls.
@@ -30,10 +32,10 @@ package struct UnreadPushes: Sendable {
     private let maximumAge: Duration
 
     /// The maximum number of unread pushes of one device. If a device has more unread pushes, the oldest are dropped,
-    /// because phones do not show a larger number.
+    /// because phones show no number above 99.
     package static let deviceLimit = 99
 
-    /// Creates the counter for at most `limit` pushes of all devices together. Each push counts for at most
+    /// Creates the counter for at most `limit` pushes of all devices together. Each push counts as unread for at most
     /// `maximumAge`.
     package init(limit: Int, maximumAge: Duration) {
         self.limit = limit
@@ -45,13 +47,13 @@ package struct UnreadPushes: Sendable {
 
     // MARK: What happened
 
-    /// Counts a push as unread when it is requested.
+    /// Counts a push as unread when the push is requested.
     ///
     /// - Parameters:
     ///   - code: the code of the push.
     ///   - matter: the subject of the push.
     ///   - device: the device that gets the push.
-    ///   - date: the time now.
+    ///   - date: the present date.
     /// - Returns: the badge of the push: the number of the device's unread pushes, including this push.
     package mutating func asked(_ code: PushCode, _ matter: Matter, by device: DeviceID, at date: UnixTime) -> Int {
         if let entries = devices[device] {
@@ -75,7 +77,8 @@ package struct UnreadPushes: Sendable {
         return badge - (devices[device]?.count { $0.isToldAgain(by: code, of: calls) } ?? 0)
     }
 
-    /// Removes a push that was read, or that its provider did not accept. Returns false if the push was not counted.
+    /// Removes a push that was read, or that its provider did not accept. If the push was not counted as unread, the
+    /// removal returns false.
     @discardableResult
     package mutating func ended(_ code: PushCode, of device: DeviceID) -> Bool {
         removeFirst(of: device) { $0.code == code } != nil
@@ -89,11 +92,11 @@ package struct UnreadPushes: Sendable {
     }
 
     /// Handles a list of missed calls that the provider has accepted. Older lists, and pushes about calls in the new
-    /// list, no longer count.
+    /// list, no longer count as unread.
     ///
-    /// - Returns: the codes of the pushes that no longer count.
+    /// - Returns: the codes of the pushes that no longer count as unread.
     package mutating func listAccepted(_ code: PushCode, of calls: [CallRef], by device: DeviceID) -> [PushCode] {
-        // Entries are in the order of the pushes, so all entries after the new list are newer than it.
+        // Entries are in the order of the pushes, so all entries after the new list are newer than the new list.
         var isOlder = true
         return removeAll(of: device) { entry in
             if entry.code == code { isOlder = false }
@@ -103,7 +106,7 @@ package struct UnreadPushes: Sendable {
 
     /// Removes all unread pushes of a device, because the user has read them.
     ///
-    /// - Returns: the codes of the removed pushes.
+    /// - Returns: the codes of the pushes that were removed from the unread pushes.
     package mutating func allRead(by device: DeviceID) -> [PushCode] { removeAll(of: device) { _ in true } }
 
     package mutating func deviceRemoved(_ device: DeviceID) { _ = removeAll(of: device) { _ in true } }
@@ -144,7 +147,7 @@ package struct UnreadPushes: Sendable {
 }
 
 extension UnreadPushes.Entry {
-    /// Whether the list of missed calls `list` repeats the subject of this push.
+    /// Whether the list of missed calls `list` repeats the subject of a push.
     fileprivate func isToldAgain(by list: PushCode, of calls: [CallRef]) -> Bool {
         switch matter {
         case .call(let call): calls.contains(call)

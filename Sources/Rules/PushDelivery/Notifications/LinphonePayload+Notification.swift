@@ -58,8 +58,8 @@ extension LinphonePayload {
         notification.custom?.json ?? Array("{}".utf8)
     }
 
-    /// The member `cfm`, by which the app must report that the push has arrived. The member is added only if the
-    /// application server asks for a report, because Flexisip does not send it.
+    /// The member `cfm`, by which the app must report that the push has arrived. The member `cfm` is added only if the
+    /// application server asks for a report, because Flexisip does not send `cfm`.
     private static func confirmation(_ notification: PushNotification) -> [PayloadField] {
         notification.wantsConfirmation ? [PayloadField("cfm", 1)] : []
     }

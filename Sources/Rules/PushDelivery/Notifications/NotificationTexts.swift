@@ -9,14 +9,14 @@ struct TextLimits {
     private static let longestTitle = 512
     static let longestText = 4096
 
-    /// Builds a payload in which title and text are cut so that the payload fits into `room`. The title gets at most
-    /// its share of the free room.
+    /// Builds a payload in which title and text are cut so that the payload fits into `room` bytes. The title gets at
+    /// most its share of the free bytes.
     ///
     /// - Parameters:
     ///   - room: the maximum size of the payload in bytes.
-    ///   - titles: how often the payload contains the title.
+    ///   - titles: how many times the payload contains the title.
     ///   - size: returns the size of a payload in bytes.
-    ///   - write: builds the payload with the given limits.
+    ///   - write: the closure that builds the payload with the given limits.
     /// - Returns: the payload, which exceeds `room` only if it is too long even without title and text.
     static func fitting<Payload>(
         _ room: Int, titles: Int, size: (Payload) -> Int, _ write: (TextLimits) -> Payload
@@ -37,7 +37,7 @@ extension PayloadContext {
         return max(0, left.seconds + (left.attoseconds > 0 ? 1 : 0))
     }
 
-    /// The time until which Apple tries to deliver the notification, in Unix seconds. If the value is 0, Apple tries
+    /// The time until which Apple tries to deliver the notification, in Unix seconds. If the expiry is 0, Apple tries
     /// only once to deliver the notification.
     func expiration(of notification: PushNotification) -> Int64 {
         now < notification.expiresAt ? notification.expiresAt.seconds : 0
@@ -63,7 +63,7 @@ extension PushNotification {
 
 extension PayloadContext {
     /// Whether the push is a notification that shows nothing, so that its delivery can be delayed. End pushes are not
-    /// delayed, because the phone has to stop ringing.
+    /// delayed, because the phone must stop ringing.
     var isSilentNotification: Bool {
         guard case .notification(let notification) = push.message else { return false }
         return notification.isSilent && notification.endedCall == nil

@@ -6,8 +6,8 @@ package import Timekeeping
 /// ordered the notification, or the daemon itself sends the notification at the end of a call. A notification never
 /// announces a call.
 ///
-/// An empty string stands for a missing value. If the notification exceeds the provider's limit, only its title and
-/// text are cut.
+/// In a ``PushNotification``, an empty string stands for a missing value. If the notification exceeds the provider's
+/// limit, only its title and text are cut.
 package struct PushNotification: Hashable, Sendable {
     package var title = ByteString.empty
     package var text = ByteString.empty
@@ -17,23 +17,25 @@ package struct PushNotification: Hashable, Sendable {
     package var wantsConfirmation = false
     /// Whether the notification counts as one of the device's unread pushes.
     package var countsInBadge = true
-    /// The kind of place in the app that the notification opens. The place itself is in ``destinationContent``.
+    /// The kind of place in the app that the notification opens. The place that the notification opens is in
+    /// ``destinationContent``.
     package var destinationType = ByteString.empty
     package var destinationContent = ByteString.empty
     package var imageURL = ByteString.empty
     package var custom: CustomData?
-    /// The sound of the notification: the name of a sound file of the app, or `default`. An empty value stands for
-    /// `default`.
+    /// The sound of the notification: the name of a sound file of the app, or `default`. An empty name stands for the
+    /// sound `default`.
     package var sound = ByteString.empty
     /// The badge that the application server set; `nil` if the badge is the daemon's own count.
     package var badge: Int?
     /// The values that only Acrobits' mediator understands, for pushes through the mediator.
     package var mediated: MediatedMessage?
-    /// The Call-ID of the waiting MESSAGE that the push announces. ``mediated`` has the sender of the MESSAGE.
+    /// The Call-ID of the waiting MESSAGE that the push announces. The sender of the waiting MESSAGE is in
+    /// ``mediated``.
     package var callID = ByteString.empty
     /// The call whose end the push reports; `nil` for a push that reports no end.
     package private(set) var endedCall: EndedCallNotice?
-    /// The time at which the notification expires.
+    /// The time after which nobody needs the notification any more.
     package let expiresAt: UnixTime
 
     package init(expiresAt: UnixTime) { self.expiresAt = expiresAt }
@@ -51,7 +53,8 @@ package struct PushNotification: Hashable, Sendable {
         mediated = message
     }
 
-    /// Whether the push counts in the device's badge. A silent push never counts, because nobody can read it.
+    /// Whether the push counts in the device's badge. A silent push never counts in the badge, because nobody can read
+    /// it.
     package var isInBadge: Bool { countsInBadge && !isSilent }
 
     package static let longestLife: Duration = .seconds(28 * 86_400)
@@ -75,7 +78,7 @@ package struct EndedCallNotice: Hashable, Sendable {
         self.outcome = outcome
     }
 
-    /// The daemon's own name of the outcome, for providers and payload formats that define no name.
+    /// The daemon's own name of a call's outcome, for providers and payload formats that define no name.
     var type: String {
         switch outcome {
         case .missed: "call_ended"
@@ -85,18 +88,19 @@ package struct EndedCallNotice: Hashable, Sendable {
     }
 }
 
-/// A JSON object from an application server. The app gets the object unchanged.
+/// A JSON object from an application server. The app gets the application server's object unchanged.
 package struct CustomData: Hashable, Sendable {
-    /// The object as compact JSON text.
+    /// The application server's object as compact JSON text.
     package let json: [UInt8]
-    /// Whether the object contains a member `device`, so that the daemon adds no member `device`.
+    /// Whether the application server's object contains a member `device`, so that the daemon adds no member `device`.
     let namesDevice: Bool
 
-    /// The maximum size of the object in bytes. A larger object would not fit into a push of any provider.
+    /// The maximum size of the application server's object in bytes. An object above 4096 bytes would not fit into a
+    /// push of any provider.
     package static let longest = 4096
 
-    /// Creates the data from a JSON object. The result is `nil` for any other JSON value, and for an object that is too
-    /// large.
+    /// Creates the custom data from a JSON object. The result is `nil` if the JSON value is no object, or if the object
+    /// is too large.
     package init?(_ value: JSONValue) {
         guard case .object = value else { return nil }
         var json: [UInt8] = []
@@ -110,7 +114,7 @@ package struct CustomData: Hashable, Sendable {
 /// The values of a notification that only Acrobits' mediator understands.
 package struct MediatedMessage: Hashable, Sendable {
     package enum Verb: String, Hashable, Sendable, CaseIterable {
-        /// The app fetches its text messages and shows them. The selector tells the app which account to use.
+        /// The app fetches its text messages and shows the messages. The selector tells the app which account to use.
         case text = "NotifyTextMessage"
         /// The app shows the text of the push, and does nothing else.
         case genericText = "NotifyGenericTextMessage"
@@ -119,13 +123,13 @@ package struct MediatedMessage: Hashable, Sendable {
         /// The call that a push announced was answered on another device.
         case callAnsweredElsewhere = "NotifyIncomingCallAnsweredElsewhere"
 
-        /// Whether the verb is about a call. Application servers cannot use the verbs about calls, because only the
-        /// daemon knows how a call ended.
+        /// Whether the verb of a request to Acrobits' mediator is about a call. Application servers cannot use the
+        /// verbs about calls, because only the daemon knows how a call ended.
         package var isOfCall: Bool { self == .callMissed || self == .callAnsweredElsewhere }
     }
 
     package var verb: Verb
-    /// The name of the message's sender.
+    /// The name of the sender of the notification's message.
     package var userName = ByteString.empty
     package var userDisplayName = ByteString.empty
     package var contentType = ByteString.empty

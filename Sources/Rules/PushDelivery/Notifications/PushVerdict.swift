@@ -3,9 +3,9 @@ package import Timekeeping
 /// Whether a push can be sent, as far as the daemon can tell without asking the provider.
 package enum PushVerdict: Hashable, Sendable {
     case possible
-    /// The token cannot carry this kind of push, or belongs to no app in the settings.
+    /// The token cannot carry the push's kind of message, or belongs to no app in the settings.
     case notCarried
-    /// The provider would refuse the content of the push. The associated text is the reason.
+    /// The provider would refuse the content of the push. The text in the case `refused` is the provider's reason.
     case refused(String)
 }
 

@@ -4,15 +4,15 @@ import Timekeeping
 
 /// Builds the list of calls in a push about missed calls (R26).
 enum CallList {
-    /// The maximum length of a caller in bytes, which is much longer than real telephone numbers. The limit makes sure
-    /// that the list has room for at least one call.
+    /// The maximum length of a caller in bytes, which is much longer than real telephone numbers. A caller is limited
+    /// to 1024 bytes, so that the list has room for at least one call.
     private static let callerLimit = 1024
 
     /// The newest calls that fit into `limit` bytes, as a JSON array. The oldest call in the array is first and has the
     /// number 0 (A25).
     static func json(_ calls: [MissedCall], atMost limit: Int) -> [UInt8] {
-        // `text` has the JSON of all calls without their numbers, oldest first. `ends` has the index at which each call
-        // ends.
+        // The variable `text` has the JSON of all calls without their numbers, oldest first. The variable `ends` has
+        // the index at which the JSON of each call ends.
         var text: [UInt8] = []
         var ends: [Int] = []
         for call in calls {
@@ -37,7 +37,8 @@ enum CallList {
         return array
     }
 
-    /// The callers as one text for people, newest first, because the end of the text is cut off if it is too long.
+    /// The missed calls' callers as one text for people; the newest caller comes first, because a text that is too long
+    /// is cut off at its end.
     static func callers(_ calls: [MissedCall], atMost limit: Int) -> ByteString {
         var names: [UInt8] = []
         for call in calls.reversed() where names.count < limit {

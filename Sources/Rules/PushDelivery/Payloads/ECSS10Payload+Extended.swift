@@ -3,7 +3,8 @@ import JSON
 import Timekeeping
 
 /// The payload format `ecss10.extended`: ECSS-10's payloads, with more members in pushes about a call. The further
-/// members are the caller, the Call-ID, the time of sending, and how long the call waits after that time.
+/// members of `ecss10.extended` are the caller, the Call-ID, the time of sending, and how long the call waits after
+/// that time.
 extension ECSS10Payload {
     private static let numberLimit = 512
     private static let nameLimit = 256
@@ -13,7 +14,8 @@ extension ECSS10Payload {
             return fields(context, room: room) + context.callTie
         }
         let number = call.isNameless ? ByteString("anonymous") : call.callerURI
-        // The members are collected in one array, for speed, because most pushes for calls have this format.
+        // The members of the payload are collected in one array, for speed, because most pushes for calls have the
+        // format `ecss10.extended`.
         var fields: [PayloadField] = []
         fields.reserveCapacity(8)
         fields.append(PayloadField("type", word: "invite"))
@@ -35,7 +37,7 @@ extension ECSS10Payload {
         }
         var body = apple(
             context, type, badge: badge, room: room, numberLimit: numberLimit, nameLimit: nameLimit)
-        // `acme` is the last member of the payload, so the new members are put before the two braces at its end.
+        // The member `acme` is the last of the payload, so the new members are put before the two braces at its end.
         body.removeLast(2)
         body.append(",")
         members.append(membersTo: &body)
@@ -53,9 +55,10 @@ extension PayloadContext {
     /// by a part of a Call-ID.
     private static let callIDLimit = 512
 
-    /// The Call-ID, by which the app finds the INVITE of a push; the time of this try, by which the app recognises a
-    /// late push; and the nonce for the REGISTER. The list of members is empty if the push is not about a call. Only
-    /// payload formats of the daemon itself have these members.
+    /// The Call-ID, by which the app finds the INVITE of a push; the time of the push's present try, by which the app
+    /// recognises a late push; and the nonce for the REGISTER. If the push is not about a call, the list of members is
+    /// empty. Only payload formats of the daemon itself have members with the Call-ID, the time of sending and the
+    /// nonce.
     var callTie: [PayloadField] {
         var fields: [PayloadField] = []
         appendCallTie(to: &fields)

@@ -4,8 +4,8 @@ import Timekeeping
 
 /// Builds payloads exactly as in ECSS-10, byte for byte: R12 and R24 for Firebase, R13 and R25 for Apple.
 enum ECSS10Payload {
-    /// The maximum lengths in bytes of a caller's number and name, without quotes. The limits keep the payload below
-    /// the provider's limit.
+    /// The maximum lengths in bytes of a caller's number and name, without quotes. The limits on number and name keep
+    /// the payload below the provider's limit.
     private static let numberLimit = 2048
     private static let nameLimit = 1024
 
@@ -68,8 +68,8 @@ enum ECSS10Payload {
         } else {
             body.append(jsonString: call.callerURI, atMost: numberLimit)
         }
-        // ECSS-10 misspells the key as `dispaly_name`. If the caller has no name or is anonymous, the value is an empty
-        // list (A16).
+        // ECSS-10 misspells the key as `dispaly_name`. If the caller has no name or is anonymous, `dispaly_name` is an
+        // empty list (A16).
         body.append(",\"dispaly_name\":")
         if call.isNameless || call.displayName.isEmpty {
             body.append("[]")

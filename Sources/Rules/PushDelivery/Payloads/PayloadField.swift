@@ -1,15 +1,16 @@
 import Bytes
 import JSON
 
-/// One member of a payload: a key and its value. The value is written as JSON or, for Firebase, as a string.
+/// One member of a payload: a key and its value. The value of a payload member is written as JSON or, for Firebase, as
+/// a string.
 struct PayloadField {
     enum Value {
-        /// A text that is cut to at most this many bytes, and never in the middle of a character.
+        /// A text that is cut to at most the given number of bytes, and never in the middle of a character.
         case text(ByteString, atMost: Int)
         /// A fixed word of a payload format.
         case word(StaticString)
         case number(Int64)
-        /// An array or object, as JSON text.
+        /// The value of a payload field is an array or object, as JSON text.
         case json([UInt8])
     }
 
@@ -40,7 +41,7 @@ struct PayloadField {
 }
 
 extension Array<PayloadField> {
-    /// The size in bytes of all keys and values together. Texts count with their JSON escapes.
+    /// The size in bytes of the payload's keys and values together. Texts count with their JSON escapes.
     var size: Int {
         var members: [UInt8] = []
         return append(membersTo: &members)

@@ -17,8 +17,8 @@ package enum PayloadProfile: String, Hashable, Sendable, CaseIterable {
     var tellsEnds: Bool { self == .linphone }
 }
 
-/// The value of `apns-push-type`, by which Apple and iOS decide how to treat a push. The payload must fit the push
-/// type.
+/// The value of `apns-push-type`, by which Apple and iOS decide how to treat a push. The payload of a push to an Apple
+/// device must fit the push type.
 enum ApplePushType: String {
     case voip, alert, background
 }
@@ -29,7 +29,7 @@ package struct PayloadContext {
     /// The code by which the app's reports about pushes name the device.
     var deviceCode: ByteString?
     let settings: PayloadSettings
-    /// The time of this try of the push.
+    /// The time of the present try of the push.
     let now: UnixTime
 
     var code: PushCode { push.code }
@@ -67,7 +67,7 @@ extension PayloadProfile {
     /// - Parameters:
     ///   - context: the data from which the payload is built.
     ///   - type: the value of `apns-push-type` for the push.
-    ///   - badge: the form of the badge, in payload formats that do not define it.
+    ///   - badge: the form of the badge (string or number), for payload formats that do not define the form.
     ///   - room: the maximum size of the payload in bytes.
     /// - Returns: the JSON text of the payload.
     func apple(_ context: PayloadContext, _ type: ApplePushType, badge: BadgeType, room: Int) -> [UInt8] {

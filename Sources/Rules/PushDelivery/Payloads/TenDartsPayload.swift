@@ -4,9 +4,9 @@ import Timekeeping
 
 /// Builds payloads in the format of the 10darts platform: for Android, for iOS, and for silent pushes to iOS.
 ///
-/// `id` is the code of the push; the app sends this code when it reports that the push was received, opened or read.
-/// `dst` and `dsc` name the place in the app to open. `ctm` has the data of a call, and the code by which the app's
-/// reports name the device.
+/// The member `id` is the code of the push; the app sends this code when it reports that the push was received, opened
+/// or read. The members `dst` and `dsc` name the place in the app to open. The member `ctm` has the data of a call, and
+/// the code by which the app's reports name the device.
 enum TenDartsPayload {
     /// The maximum size in bytes of a text that the phone shows.
     private static let textLimit = 512

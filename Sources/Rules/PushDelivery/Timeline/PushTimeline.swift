@@ -2,17 +2,17 @@ package import Addressing
 import Collections
 package import Timekeeping
 
-/// The open records of the timeline. A record is opened when a push is requested or omitted, and completed when no more
-/// steps can follow.
+/// The open records of the timeline. The timeline opens a record when a push is requested or omitted, and completes the
+/// record when no more steps can follow.
 ///
-/// The timeline performs no input or output: it receives the steps, and returns the complete records. Steps for an
-/// unknown record are ignored.
+/// ``PushTimeline`` performs no input or output: it receives the steps, and returns the complete records. The timeline
+/// ignores a step for an unknown record.
 package struct PushTimeline: ~Copyable {
     private var entries = PlacedTable<RecordID, OpenRecord?>(empty: nil)
     /// Finds an open record by the code of its push and the device.
     private var receipts = SlotIndex()
-    /// The maximum number of open records. If the limit is reached, new records are not kept. If the limit is 0, the
-    /// timeline is off.
+    /// The maximum number of open records. If the number of open records has reached the limit, new records are not
+    /// kept. If the limit of open records is 0, the timeline is off.
     private let limit: Int
     /// The number of records that were not kept, because a limit was reached.
     package private(set) var omitted: UInt64 = 0
@@ -26,7 +26,8 @@ package struct PushTimeline: ~Copyable {
 
     package var count: Int { entries.count }
 
-    /// The open records for which `isAsked` returns true, oldest first. The search looks at every open record.
+    /// The open timeline records for which `isAsked` returns true, oldest first. The search for open timeline records
+    /// examines every open record.
     package func underWay(_ isAsked: (TimelineRecord) -> Bool) -> [TimelineRecord] {
         entries.all.compactMap(\.value?.record).filter(isAsked).sorted { $0.id.rawValue < $1.id.rawValue }
     }
@@ -38,12 +39,14 @@ package struct PushTimeline: ~Copyable {
             omitted += 1
             return
         }
+        record.began = now
         let place = entries.madePlace(of: record.id)
         if let code = record.code { receipts.insert(hash: Self.hash(code, record.device), slot: place) }
-        entries[place] = OpenRecord(record: record, began: now)
+        entries[place] = OpenRecord(record: record)
     }
 
-    /// Adds an app's report about a push to the record of the push. Returns false if that record is not open.
+    /// Adds an app's report about a push to the record of the push. If the push's record is not open,
+    /// ``marked(_:of:_:at:now:)`` returns false.
     package mutating func marked(_ code: PushCode, of device: DeviceID, _ mark: PushMark, at date: UnixTime) -> Bool {
         let place = receipts.find(hash: Self.hash(code, device)) {
             entries[$0]?.record.code == code && entries[$0]?.record.device == device
@@ -53,7 +56,8 @@ package struct PushTimeline: ~Copyable {
         return true
     }
 
-    /// Adds a step of a push to the record of the push. Returns the record if it is now complete.
+    /// Adds a step of a push to the record of the push. If the step completes the record of the push,
+    /// ``noted(_:_:now:)`` returns the record.
     package mutating func noted(_ id: RecordID, _ step: PushStep, now: Instant) -> TimelineRecord? {
         switch step {
         case .queued(let app):
@@ -82,8 +86,9 @@ package struct PushTimeline: ~Copyable {
     /// Notes that the result of the push is unknown, because the daemon stopped before the provider answered.
     package mutating func lost(_ id: RecordID) { entry(id)?.record.delivery = .unknown }
 
-    /// Notes a REGISTER of the phone. The record keeps only the first REGISTER, and only if it came before the INVITE
-    /// and before any other sign of life. Later REGISTERs are not caused by the push of this call.
+    /// Notes a REGISTER of the phone in the timeline record of its push. A record keeps only the phone's first
+    /// REGISTER, and only if it came before the INVITE and before any other sign of life. The push of a call does not
+    /// cause the phone's later REGISTERs.
     package mutating func registered(_ id: RecordID, now: Instant) { entry(id)?.registered(now: now) }
 
     /// Notes a sign of life on the phone's registered flow that released the call.
@@ -94,11 +99,12 @@ package struct PushTimeline: ~Copyable {
     /// Notes that the daemon sent the INVITE to the phone.
     package mutating func invited(_ id: RecordID, now: Instant) { entry(id)?.invited(now: now) }
 
-    /// Notes that the phone responded to the INVITE with 180 or a higher status. A response before the INVITE of this
-    /// record is ignored.
+    /// Notes that the phone responded to the INVITE with 180 or a higher status. A phone's response from before the
+    /// record's INVITE is ignored.
     package mutating func rang(_ id: RecordID, now: Instant) { entry(id)?.rang(now: now) }
 
-    /// Notes the end of the call for this phone. Returns the record if it is now complete.
+    /// Notes the end of a call in the timeline record of one phone. If the end of the call completes the record of the
+    /// phone, the method returns the record.
     package mutating func ended(
         _ id: RecordID, _ end: TimelineRecord.End, status: UInt16? = nil, now: Instant
     ) -> TimelineRecord? {
@@ -107,8 +113,8 @@ package struct PushTimeline: ~Copyable {
         return taken(entry)
     }
 
-    /// Completes the open records in their present state, because the daemon stops. The records of calls stay open,
-    /// because the next run of the daemon continues them.
+    /// Completes the open timeline records in their present state, because the daemon stops. When the daemon stops, the
+    /// timeline records of calls stay open, because the daemon's next run continues the calls.
     package mutating func stopped(now: Instant) -> [TimelineRecord] {
         let ending = entries.all.compactMap(\.value).filter { entry in
             entry.record.kind != .call && entry.record.kind != .outgoing
@@ -130,7 +136,7 @@ package struct PushTimeline: ~Copyable {
         code.hash ^ UInt32(truncatingIfNeeded: device._rawHashValue(seed: 0))
     }
 
-    /// Removes and returns the record if it is complete; otherwise returns `nil`.
+    /// Removes and returns the timeline record if the record is complete; otherwise returns `nil`.
     private mutating func taken(_ entry: OpenRecord) -> TimelineRecord? {
         let record = entry.record
         guard record.isComplete, let place = entries.place(of: record.id) else { return nil }
@@ -140,20 +146,17 @@ package struct PushTimeline: ~Copyable {
     }
 }
 
-/// An open record of the timeline. This type is a class, so that a step changes a few bytes and does not move the whole
-/// record.
+/// An open record of the timeline. ``OpenRecord`` is a class, so that a step changes a few bytes and does not move the
+/// whole record.
 private final class OpenRecord {
     var record: TimelineRecord
-    let began: Instant
 
-    private func offset(_ now: Instant) -> Int32 {
-        Int32(clamping: now.nanoseconds.subtractingReportingOverflow(began.nanoseconds).partialValue / 1_000_000)
+    private func offset(_ now: Instant) -> StepTime {
+        let (time, overflow) = now.nanoseconds.subtractingReportingOverflow(record.began.nanoseconds)
+        return StepTime(nanoseconds: overflow ? .max : time)
     }
 
-    init(record: consuming TimelineRecord, began: Instant) {
-        self.record = record
-        self.began = began
-    }
+    init(record: consuming TimelineRecord) { self.record = record }
 
     func refused(_ refusal: PushRefusal) {
         switch refusal {
@@ -165,11 +168,11 @@ private final class OpenRecord {
 
     func sent(now: Instant) {
         record.tries += 1
-        if record.steps.sent == nil { record.steps.sent = offset(now) }
+        if record.steps.sentAt == nil { record.steps.sentAt = offset(now) }
     }
 
     func answered(_ outcome: PushOutcome, _ status: Int?, _ problem: String?, now: Instant) {
-        record.steps.answered = offset(now)
+        record.steps.answeredAt = offset(now)
         record.status = status
         record.noteAnswer(outcome)
         if let problem {
@@ -183,7 +186,7 @@ private final class OpenRecord {
     func finished(_ outcome: PushOutcome) {
         record.delivery = .finished
         switch outcome {
-        // No tries or no time are left, so the provider's last answer is the result.
+        // If no tries or no time are left, the provider's last answer is the result.
         case .retry: record.answer = record.answer ?? .failed
         case .accepted, .acceptedWithNewToken, .tokenDead, .renewCredential, .credentialsRefused, .foreignToken,
             .noConnection,
@@ -194,28 +197,28 @@ private final class OpenRecord {
     }
 
     func registered(now: Instant) {
-        guard record.steps.invited == nil else { return }
-        if record.steps.registered == nil, record.sign == nil { record.steps.registered = offset(now) }
+        guard record.steps.invitedAt == nil else { return }
+        if record.steps.registeredAt == nil, record.sign == nil { record.steps.registeredAt = offset(now) }
     }
 
     func showedLife(by sign: TimelineRecord.SignOfLife) {
-        // If the phone already had the INVITE and was silent, this sign of life did not release the call.
-        if record.sign == nil, record.steps.invited == nil { record.sign = sign }
+        // If the phone was silent although it already had the INVITE, the sign of life did not release the call.
+        if record.sign == nil, record.steps.invitedAt == nil { record.sign = sign }
     }
 
     func invited(now: Instant) {
-        if record.steps.invited == nil { record.steps.invited = offset(now) }
+        if record.steps.invitedAt == nil { record.steps.invitedAt = offset(now) }
     }
 
     func rang(now: Instant) {
-        if record.steps.rang == nil, record.steps.invited != nil { record.steps.rang = offset(now) }
+        if record.steps.rangAt == nil, record.steps.invitedAt != nil { record.steps.rangAt = offset(now) }
     }
 
-    /// Records how the call ended for this phone, unless an end is already recorded.
+    /// Records how the call ended for one phone, unless an end is already recorded.
     func ended(_ end: TimelineRecord.End, _ status: UInt16?, now: Instant) {
         guard record.end == nil else { return }
         record.end = end
         record.endStatus = status
-        record.steps.ended = offset(now)
+        record.steps.endedAt = offset(now)
     }
 }

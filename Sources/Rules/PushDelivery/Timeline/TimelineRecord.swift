@@ -9,29 +9,30 @@ package struct RecordID: SerialID, Absentable, Sendable {
     package static var absent: RecordID { RecordID(rawValue: 0) }
     package init(rawValue: UInt64) { self.rawValue = rawValue }
 
-    /// Compares two ids. The comparison that the compiler generates would be slow in other modules, because it uses a
-    /// witness table there.
+    /// Compares two record ids. In other modules, the compiler's own comparison would be slow, because it uses a
+    /// witness table.
     @inlinable
     package static func == (left: RecordID, right: RecordID) -> Bool { left.rawValue == right.rawValue }
 }
 
 /// The steps by which the daemon notified a phone of a call or of its missed calls, each with its time.
 ///
-/// The store keeps the records, which explain why a phone did not ring. Calls without a push, refused requests and
-/// calls from phones have records, too. Records of refused requests and of calls from phones contain the source and the
-/// other party. No record contains a token.
+/// The store keeps the timeline records, which explain why a phone did not ring. Calls without a push, refused requests
+/// and calls from phones also have timeline records. Records of refused requests and of calls from phones contain the
+/// source address and the other party of the call. No timeline record contains a push token.
 package struct TimelineRecord: Hashable, Sendable {
     package enum Kind: String, Hashable, Sendable {
         case call
         case missedCalls = "missed-calls"
-        /// The record is about a push that an application server ordered.
+        /// The timeline record is about a push that an application server ordered.
         case notification
-        /// The record is about a call from a phone. `user` and `host` are the caller, and ``TimelineRecord/peer`` is
-        /// the callee.
+        /// The timeline record is about a call from a phone. In the record of a call from a phone, `user` and `host`
+        /// are the caller, and ``TimelineRecord/peer`` is the callee.
         case outgoing
-        /// The record is about a REGISTER that was refused. Accepted REGISTERs have no records.
+        /// The timeline record is about a REGISTER that was refused. REGISTERs that the daemon accepted have no
+        /// timeline records.
         case register
-        /// The record is about a contact that was removed, because its provider was switched off.
+        /// The timeline record is about a contact that was removed, because its provider was switched off.
         case contact
     }
 
@@ -47,15 +48,18 @@ package struct TimelineRecord: Hashable, Sendable {
         case ordinaryContact = "ordinary-contact"
         /// The contact's provider is switched off, so the contact got the INVITE immediately.
         case providerOff = "provider-off"
-        /// The provider of the contact's token is paused. The call waited for the phone, although no push woke it.
+        /// The provider of the contact's token is paused. The call waited for the phone without a push, because the
+        /// provider was paused.
         case providerPaused = "provider-paused"
         /// The phone had registered just before the call, so it got the INVITE immediately.
         case justRegistered = "just-registered"
-        /// The phone had already got too many pushes. The call waited for the phone, although no push woke it.
+        /// The phone had already got the maximum number of pushes per minute. The call waited for the phone without a
+        /// push, because the limit of the phone was reached.
         case deviceLimit = "device-limit"
-        /// The caller had already woken too many phones. The call waited for this phone, although no push woke it.
+        /// The caller had already woken as many phones as the caller's limit allows. The call waited for the phone
+        /// without a push, because the limit of the caller was reached.
         case callerLimit = "caller-limit"
-        /// The token is for calls only, or the provider has no pushes of this kind.
+        /// The token is for calls only, or the provider has no pushes for the message's kind.
         case notCarried = "not-carried"
     }
 
@@ -66,13 +70,14 @@ package struct TimelineRecord: Hashable, Sendable {
         case underWay = "under-way"
         /// The push has its outcome, and no more tries follow.
         case finished
-        /// The push was withdrawn before it had an outcome, because the phone had registered or the call was over.
+        /// The engine withdrew the push before its outcome was known, because the phone had registered or the call was
+        /// over.
         case withdrawn
         /// The daemon stopped before the outcome was recorded.
         case unknown
     }
 
-    /// The provider's answer to the last try of the push, or the reason why there is none.
+    /// The provider's answer to the last try of the push, or the reason why the provider gave no answer.
     package enum Answer: String, Hashable, Sendable, CaseIterable {
         case accepted
         /// The provider accepted the push, and returned a new token for later pushes.
@@ -94,7 +99,7 @@ package struct TimelineRecord: Hashable, Sendable {
         case paused
     }
 
-    /// How the call ended for this phone.
+    /// How the call ended for the phone of the record.
     package enum End: String, Hashable, Sendable, CaseIterable {
         case answered
         case answeredElsewhere = "answered-elsewhere"
@@ -108,15 +113,15 @@ package struct TimelineRecord: Hashable, Sendable {
         case callerGaveUp = "caller-gave-up"
         /// An operator ended the call.
         case endedByOperator = "dismissed"
-        /// The phone did not register within the ring time, so the call stopped waiting for it.
+        /// The phone did not register within the ring time, so the call stopped waiting for the phone.
         case timeOver = "time-over"
         /// The call stopped waiting before the end of the ring time, because 99 percent of the phone's earlier wakes
         /// took less time.
         case boundReached = "bound-reached"
-        /// The phone got a push, but the call did not wait for it: after its last ten accepted pushes the phone did not
-        /// register.
+        /// The phone got a push, but the call did not wait for the phone: after its last ten accepted pushes, the phone
+        /// did not register.
         case notWaited = "not-waited"
-        /// The phone did not register in time, and the call was answered or rang at the destination of a call forward.
+        /// The phone did not register in time, and the destination to which the call was forwarded rang or answered.
         case forwarded
         case signedOut = "signed-out"
         case tokenDead = "token-dead"
@@ -125,14 +130,14 @@ package struct TimelineRecord: Hashable, Sendable {
         case pushFailed = "push-failed"
         /// The daemon refused the call immediately, and the caller got ``TimelineRecord/endStatus``.
         case notOffered = "not-offered"
-        /// The daemon was stopped.
+        /// The daemon was stopped while the timeline record was open.
         case stopped
-        /// The daemon stopped unexpectedly, and its next run completed the record. Current versions of the daemon write
-        /// no record with this end; earlier versions did.
+        /// The daemon stopped unexpectedly, and the daemon's next run completed the timeline record. Current versions
+        /// of the daemon write no record with the end `restarted`; earlier versions did.
         case restarted
     }
 
-    /// The kind of sign of life on the phone's registered flow that released a held call, if it was not a REGISTER.
+    /// The kind of sign of life, other than a REGISTER, on the phone's registered flow that released a held call.
     package enum SignOfLife: String, Hashable, Sendable, CaseIterable {
         case keepAlive = "keep-alive"
         case request
@@ -146,16 +151,18 @@ package struct TimelineRecord: Hashable, Sendable {
     package let callID: ByteString
     /// The id of the device; 0 if no phone got the INVITE or a push.
     package let device: DeviceID
-    /// The reference of the call; for a list of missed calls, of the oldest call in the list.
+    /// The reference of the call; in the record of a list of missed calls, the reference of the oldest call.
     @PackedOptional package private(set) var callRef: CallRef?
     package let requestedAt: UnixTime
+    /// The time ``requestedAt`` by the monotonic clock; the distant past for a record that was never open.
+    package internal(set) var began = Instant.distantPast
     /// The code of the push; `nil` if no push was requested.
     @PackedOptional package private(set) var code: PushCode?
     /// The name of the push app, as in logs and commands.
     package var app: String
     private var details = BoxedOptional<Details>()
     package var steps = Steps()
-    // The small members are next to each other, so that the record needs less memory: each held call has records.
+    // The small members are next to each other, so that each record needs less memory: each held call has records.
     private let callCount: Int32
     @PackedOptional private var httpStatus: Int32?
     private var tryCount: UInt16 = 0
@@ -169,14 +176,14 @@ package struct TimelineRecord: Hashable, Sendable {
     package var sign: SignOfLife?
     package var end: End?
 
-    /// The members that only few records need.
+    /// The members of a timeline record that only few records need.
     private struct Details: Hashable, Sendable {
         var reason = ""
         var providerID = ByteString.empty
         @PackedOptional var deadSince: UnixTime?
         var marks = PushMarks()
-        // The origin has a box of its own, because the record of each pushed call has details, but hardly any has an
-        // origin.
+        // The origin has a memory box of its own, because each pushed call's record has details, but hardly any record
+        // has an origin.
         var origin = BoxedOptional<Origin>()
     }
 
@@ -202,7 +209,7 @@ package struct TimelineRecord: Hashable, Sendable {
         set { tryCount = UInt16(clamping: newValue) }
     }
 
-    /// The HTTP status of the provider's last answer.
+    /// The HTTP status of the push provider's last answer.
     package var status: Int? {
         get { httpStatus.map { Int($0) } }
         set { httpStatus = newValue.map { Int32(clamping: $0) } }
@@ -226,40 +233,41 @@ package struct TimelineRecord: Hashable, Sendable {
         set { if providerID != newValue { details.change(orNew: Details()) { $0.providerID = newValue } } }
     }
 
-    /// The app's reports about the push. If the daemon itself learns that a push was read, it records this like a
-    /// report of the app.
+    /// The app's reports about the push. If the daemon itself learns that a push was read, the daemon records the fact
+    /// like a report of the app.
     package var marks: PushMarks {
         get { details.value?.marks ?? PushMarks() }
         set { if marks != newValue { details.change(orNew: Details()) { $0.marks = newValue } } }
     }
 
-    /// The sender's address and port; empty if this kind of record has no source.
+    /// The sender's address and port; empty if the record's kind has no source.
     package var source: ByteString {
         get { origin?.source ?? .empty }
         set { if source != newValue { changeOrigin { $0.source = newValue } } }
     }
 
-    /// The URI of the other party, unchanged: the caller for a refused call, the callee for a call from a phone.
+    /// The URI of the other party of the call, unchanged: the caller for a refused call, the callee for a call from a
+    /// phone.
     package var peer: ByteString {
         get { origin?.peer ?? .empty }
         set { if peer != newValue { changeOrigin { $0.peer = newValue } } }
     }
 
-    /// Whether the other party has this telephone number, or this user name in any domain.
+    /// Whether the other party of the call has the telephone number `number`, or the user name `number` in any domain.
     package func isFor(_ number: ByteString) -> Bool {
         guard !number.isEmpty, let peer = origin?.peer, !peer.isEmpty else { return false }
         let text = peer.string
         return ["sip:\(number)@", "sips:\(number)@"].contains { text.hasPrefix($0) } || text == "tel:\(number)"
     }
 
-    /// The reason why the request was refused; `nil` if it was not refused. Records of refused requests have their own
-    /// limit in the store.
+    /// The reason why the request was refused; `nil` if the request was not refused. Records of refused requests have
+    /// their own limit in the store.
     package var refusal: Refusal? { origin?.refusal }
 
     /// The kind of the sender of a refused request.
     package var share: RefusalShare { origin?.share ?? .stranger }
 
-    /// Turns this record into a record of a refused request.
+    /// Turns a record into the record of a refused request.
     package mutating func refused(_ refusal: Refusal, _ status: UInt16, share: RefusalShare) {
         changeOrigin {
             $0.refusal = refusal
@@ -271,24 +279,7 @@ package struct TimelineRecord: Hashable, Sendable {
         steps.ended = 0
     }
 
-    /// The times of the steps, in milliseconds after ``TimelineRecord/requestedAt``. The times of the steps are
-    /// measured with the monotonic clock.
-    package struct Steps: Hashable, Sendable {
-        /// The time at which the first try of the push was sent.
-        @PackedOptional package var sent: Int32?
-        /// The time at which the provider's last answer arrived.
-        @PackedOptional package var answered: Int32?
-        /// The time at which a REGISTER of the phone arrived.
-        @PackedOptional package var registered: Int32?
-        @PackedOptional package var invited: Int32?
-        /// The time at which the phone responded with 180 or a higher status.
-        @PackedOptional package var rang: Int32?
-        @PackedOptional package var ended: Int32?
-
-        package init() {}
-    }
-
-    /// Creates a record without steps. If `omission` is `nil`, a push with the code `code` is requested.
+    /// Creates a record without steps. If `omission` is `nil`, the daemon requests a push with the code `code`.
     package init(
         id: RecordID, kind: Kind, user: ByteString, host: ByteString, device: DeviceID, callRef: CallRef?,
         callID: ByteString, calls: Int = 1, requestedAt: UnixTime, omission: Omission?, code: PushCode? = nil,
@@ -309,7 +300,7 @@ package struct TimelineRecord: Hashable, Sendable {
         delivery = omission == nil ? .underWay : .none
     }
 
-    /// Whether the provider has accepted the push.
+    /// Whether the push provider has accepted the push.
     package var wasAccepted: Bool { answer == .accepted || answer == .acceptedWithNewToken }
 
     /// Whether the record is complete, so that no more steps can follow.
@@ -347,7 +338,8 @@ extension TimelineRecord {
     }
 }
 
-/// The time that stands for a missing time in packed optionals. No push is as old as this time.
+/// The time that stands for a missing time in packed optionals. No push is so old that its time could be mistaken for
+/// the missing time.
 extension UnixTime: Absentable {
     package static var absent: UnixTime { UnixTime(milliseconds: .min) }
 }

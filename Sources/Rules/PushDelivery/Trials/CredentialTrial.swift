@@ -2,11 +2,12 @@ package import Timekeeping
 
 /// A request that shows whether a provider accepts an app's credentials, and that reaches no phone.
 package struct CredentialTrial: Sendable {
-    /// The part of the app that this trial tests, for example one of its topics; empty if the app has one trial only.
+    /// The part of the app that the trial tests, for example one of the app's topics; empty if the app has one trial
+    /// only.
     package let subject: String
     package let request: ProviderRequest
-    /// Whether the request contains the app's credential. Without the credential, the trial only shows whether the
-    /// server answers.
+    /// Whether the request contains the app's credential. Without the credential, a trial only shows whether the server
+    /// answers.
     package let showsCredential: Bool
 
     init(_ request: ProviderRequest, of subject: String = "", showsCredential: Bool = true) {
@@ -21,16 +22,19 @@ package struct CredentialTrial: Sendable {
 
 /// The result of testing an app's credentials.
 package enum TrialVerdict: Hashable, Sendable {
-    /// The provider accepts the credentials.
+    /// The push provider accepts the app's credentials.
     case works
-    /// The server answers, but checks credentials only with a real push. The text gives the details.
+    /// The server answers, but checks credentials only with a real push. The text in the case `reached` gives the
+    /// details.
     case reached(String)
-    /// The provider refuses the credentials or the app in the settings. `cure` tells the operator what to do.
+    /// The provider refuses the credentials or the app in the settings. The text `cure` tells the operator how to
+    /// correct the settings.
     case refused(String, cure: String)
-    /// The provider could not be reached, or reported a failure of its own. `cure` tells the operator what to do.
+    /// The provider could not be reached, or reported a failure of its own. The text `cure` tells the operator how to
+    /// reach the provider.
     case failed(String, cure: String)
 
-    /// The severity of the verdict: a higher number is worse.
+    /// The severity of a trial's verdict: a higher number is worse.
     private var weight: Int {
         switch self {
         case .works: 0
@@ -42,7 +46,7 @@ package enum TrialVerdict: Hashable, Sendable {
 
     package func isWorse(than other: TrialVerdict) -> Bool { weight > other.weight }
 
-    /// The verdict, with the tested part of the app before its reason.
+    /// The verdict of a trial, with the tested part of the app before the reason.
     package func about(_ subject: String) -> TrialVerdict {
         guard !subject.isEmpty else { return self }
         return switch self {

@@ -6,7 +6,7 @@ package import Settings
 /// A phone chooses the URL of its web push subscription, so the list of hosts limits where the daemon sends requests
 /// (T12).
 package struct WebPushHost: Hashable, Sendable {
-    /// The host name in lower case. For a rule about all hosts below a name, the value is this name without `*.`.
+    /// The host name in lower case. For a rule about all hosts below a name, `name` is this name without `*.`.
     package let name: String
     package let isSuffix: Bool
     package let port: UInt16

@@ -10,12 +10,14 @@ enum WebPushReason {
         default: break
         }
         let reason = reason(answer)
-        // The subscription was made with another VAPID key. Apple reports this error with status 400.
+        // The subscription was made with another VAPID key. If a subscription belongs to a different VAPID key, Apple
+        // answers with the status 400.
         if reason == "VapidPkHashMismatch" { return .credentialsRefused("VapidPkHashMismatch") }
         return .unexplained(answer.status, reason, retryAfter)
     }
 
-    /// The reason in the body of an answer from Apple or Mozilla. No other push service gives a reason in a known form.
+    /// The reason in the body of an answer from Apple's or Mozilla's push service. No other push service gives a reason
+    /// in a known form.
     private static func reason(_ answer: ProviderAnswer) -> String? {
         guard answer.body.count <= ProviderAnswer.bodyLimit, let body = try? JSONValue(answer.body) else { return nil }
         return (body["reason"]?.string ?? body["message"]?.string).map { String($0.prefix(200)) }

@@ -1,7 +1,7 @@
 import Bytes
 
-/// Builds pushes for the push services of browsers and apps (RFC 8030). The payload, in the app's payload format, is a
-/// JSON object that only the device can decrypt. A device without keys gets no payload.
+/// Builds pushes for the push services of browsers and apps (RFC 8030). The payload of a web push is a JSON object in
+/// the app's payload format, which only the device can decrypt. A web push to a device without keys has no payload.
 enum WebPushRequest {
     /// The maximum size in bytes of a payload before encryption: the size that services must accept, minus the overhead
     /// of encryption (RFC 8291).
@@ -25,8 +25,8 @@ enum WebPushRequest {
         case .incomingCall(let call):
             life = context.inviteTTL
             urgency = "high"
-            // With this topic, a retry replaces the first try, which the service may have accepted although its answer
-            // was lost.
+            // Both tries of a push have the call's topic, so that the second try replaces the first try if the service
+            // accepted the first and its answer was lost.
             topic = Self.topic(of: call.callRef)
         case .missedCalls:
             life = context.missedCallsTTL
@@ -34,12 +34,12 @@ enum WebPushRequest {
             topic = context.push.collapseKey
         case .silent: return .impossible(.noSuitableToken)
         case .notification(let notification):
-            // A device without keys cannot get a payload. A device without keys gets silent notifications only, and no
-            // end push, which its app would take for a new call.
+            // A web push to a device without keys cannot have a payload. A device without keys gets silent
+            // notifications only: its app would take an end push for a new call.
             guard token.keys != nil || context.isSilentNotification else { return .impossible(.noSuitableToken) }
             life = context.life(of: notification)
             urgency = notification.endedCall != nil ? "high" : notification.isSilent ? "low" : "normal"
-            // The end push has the topic of the push for the call, and replaces it.
+            // The end push has the topic of the call's push, and replaces that push.
             topic =
                 notification.endedCall.map { Self.topic(of: $0.call.callRef) }
                 ?? context.code.description.filter { $0 != "-" }
@@ -47,15 +47,15 @@ enum WebPushRequest {
         var headers = [
             ProviderRequest.Header("ttl", String(life)), ProviderRequest.Header("urgency", urgency),
         ]
-        // A topic can have at most 32 characters of base64url (RFC 8030 section 5.4).
+        // The topic of a web push can have at most 32 characters of base64url (RFC 8030 section 5.4).
         if let topic { headers.append(ProviderRequest.Header("topic", topic)) }
         return .request(ProviderRequest(url: token.url, headers: headers, body: body, protection: protection))
     }
 
     private static func topic(of call: CallRef) -> String { "call-\(call)" }
 
-    /// The payload before encryption. A list of missed calls is shortened to fit the limit; any other payload may be
-    /// too long.
+    /// The payload of a web push before encryption. A list of missed calls is shortened to fit the limit; any other
+    /// payload may be too long.
     private static func payload(_ context: PayloadContext, _ profile: PayloadProfile) -> [UInt8] {
         var room = limit
         while true {
@@ -64,8 +64,8 @@ enum WebPushRequest {
             profile.fields(context, room: room).append(membersTo: &body)
             body.append("}")
             guard body.count > limit, room > 0 else { return body }
-            // `room` does not count quotes and commas, so the body may be too long. If the body is too long, `room` is
-            // reduced until enough calls are omitted.
+            // The body may still be too long, because `room` does not count quotes and commas. If the body is too long,
+            // `room` is reduced until enough calls are omitted.
             room -= max(body.count - limit, leastStep)
         }
     }

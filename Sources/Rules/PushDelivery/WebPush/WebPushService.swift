@@ -1,4 +1,4 @@
-/// Describes web push as a push provider. Each subscription names its own server.
+/// Describes web push as a push provider. Each web push subscription names its own server.
 extension WebPushSettings: PushServiceSettings {
     package static var providers: [PushProvider] { [.webPush] }
     package static var platforms: Set<PushPlatform> { [.web] }

@@ -22,15 +22,15 @@ package struct WebPushSettings: SettingsGroup, Equatable {
         ),
         .list(
             "hosts", of: WebPushHost.settingType, \.hosts,
-            "The allowed push services: host, host:port, or *.suffix for all hosts below a name. The daemon treats a REGISTER with a URL at another host like a REGISTER with an unknown provider. Without this list, a phone could make the daemon send requests to any host."
+            "The allowed push services: host, host:port, or *.suffix for all hosts below a name. The daemon treats a REGISTER whose push URL has a host that is not in the list like a REGISTER with an unknown provider. Without the list of hosts, a phone could make the daemon send requests to any host."
         ),
         .choice(
             "payload", \.payload,
-            "The payload format of the app: ecss10, ecss10.extended, 10d (10darts), or linphone (as sent by Flexisip); docs/App-developers.md shows each format. Payloads are sent to devices whose pn-param is P256DH.AUTH, the keys of their subscription in base64url. Devices with another pn-param are woken without a payload."
+            "The payload format of the app: ecss10, ecss10.extended, 10d (10darts), or linphone (as sent by Flexisip); docs/App-developers.md shows each format. The daemon sends payloads to devices whose pn-param is P256DH.AUTH, the keys of their subscription in base64url. Pushes to devices whose pn-param has a different form have no payload."
         ),
         .choice(
             "after-end", \.afterEnd,
-            "How a phone is notified that a call has ended, if the phone got a push for the call and has not registered since. invite-cancel: when the phone registers within a minute, the daemon sends the INVITE and its CANCEL, so that the app ends the call on its screen. push: the phone gets an end push when the call ends, for apps that support end pushes (docs/Providers.md). none: the phone is not notified of the end."
+            "How the daemon tells a phone that a call has ended, if the phone got a push for the call and has not registered since. With invite-cancel, when the phone registers within a minute, the daemon sends the INVITE and its CANCEL, so that the app ends the call on its screen. With push, the daemon sends the phone an end push when the call ends, for apps that support end pushes (docs/Providers.md). With none, the daemon does not tell the phone that the call has ended."
         ),
         .path(
             "vapid-key-file", \.keyFile, example: "/etc/sippushd/vapid.pem",
@@ -42,7 +42,7 @@ package struct WebPushSettings: SettingsGroup, Equatable {
         ).taken(.atOnce),
         .path(
             "ca-file", \.caFile, example: "/etc/sippushd/ca.pem",
-            "The certificate authorities (PEM) that the daemon trusts when it connects to a push service. Default: the system's authorities."
+            "The certificate authorities (PEM) that the daemon trusts when it connects to a push service. By default, the daemon trusts the system's authorities."
         )
         .taken(.atOnce),
         .proxy(\.proxy),

@@ -1,31 +1,31 @@
 package import Bytes
 
-/// A web push subscription. `pn-prid` has its URL (RFC 8599 section 12). `pn-param` can have the keys for payloads, in
-/// the form `<p256dh>.<auth>` in base64url.
+/// A web push subscription. The parameter `pn-prid` has the URL of the web push subscription (RFC 8599 section 12). The
+/// parameter `pn-param` can have the keys for payloads, in the form `<p256dh>.<auth>` in base64url.
 package struct WebPushToken: Hashable, Sendable {
-    /// The keys for encrypting payloads, as the device sent them, without padding. The daemon does not check here
+    /// The keys for encrypting payloads, as the device sent them, without padding. ``WebPushToken`` does not check
     /// whether the public key is a point on the curve.
     package struct Keys: Hashable, Sendable {
         package let publicKey: ByteString
         package let authSecret: ByteString
     }
 
-    /// The URL to which pushes are posted. The host of the URL is in the settings. The URL has a strict form, so that
-    /// all programs read it in the same way.
+    /// The URL to which web pushes are posted. The settings allow the host of the URL. The URL of a subscription has a
+    /// strict form, so that all programs read the URL in the same way.
     package let url: String
     /// The origin of the URL: `https://host`, and the port unless it is the standard port (RFC 6454).
     package let origin: String
-    /// The keys for encrypting payloads; `nil` if pushes to this subscription can have no payload.
+    /// The keys for encrypting payloads; `nil` if pushes to the subscription can have no payload.
     package let keys: Keys?
 
-    /// The maximum length of a URL in bytes.
+    /// The maximum length of a subscription's URL in bytes.
     private static let longest = 2048
 
-    /// Parses the push parameters of a contact. The result is `nil` if the URL is not an `https` URL with one of the
-    /// given hosts.
+    /// Parses the push parameters of a web push contact. A URL that is not an `https` URL with one of the given hosts
+    /// gives `nil`.
     ///
     /// - Parameters:
-    ///   - token: the push parameters; their provider is not checked.
+    ///   - token: the push parameters; the function does not check the provider in them.
     ///   - hosts: the hosts that the settings allow.
     package init?(_ token: PushToken, allowedAt hosts: [WebPushHost]) {
         let prid = token.prid
@@ -53,8 +53,8 @@ extension WebPushToken.Keys {
     private static let publicKeyLength = 87
     private static let authSecretLength = 22
 
-    /// Parses the keys in `pn-param`. The result is `nil` for any other text, because RFC 8599 does not define
-    /// `pn-param` for web push.
+    /// Parses the keys in `pn-param`. For a text without keys, the result of parsing is `nil`, because RFC 8599 does
+    /// not define `pn-param` for web push.
     init?(_ param: ByteString) {
         let parts = param.parts(separatedBy: UInt8(ascii: "."))
         guard parts.count == 2, let publicKey = Self.text(parts[0], of: Self.publicKeyLength),
@@ -74,8 +74,8 @@ extension WebPushToken.Keys {
 }
 
 extension ByteString {
-    /// Whether every character is allowed in a URL without a fragment (RFC 3986): visible ASCII, without characters
-    /// that some programs change, and with two hexadecimal digits after each `%`.
+    /// Whether every character is allowed in a URL without a fragment (RFC 3986): visible ASCII, except characters that
+    /// some programs change; two hexadecimal digits follow each `%`.
     var isURLText: Bool {
         withSpan { span in
             for index in span.indices {

@@ -6,19 +6,20 @@ package import Timekeeping
 
 /// Checks bearer tokens (RFC 8898, RFC 7519, RFC 8725), and remembers the tokens whose signatures were right.
 ///
-/// The claims are checked before the signature, because their check costs less. A token with a right signature is
-/// remembered by its hash until it is dropped for newer tokens or its key is withdrawn, so that a refresh costs no
-/// signature check. All tables of the authenticator have a maximum size.
+/// The claims of a token are checked before its signature, because the check of the claims costs less. A token with a
+/// right signature is remembered by its hash, so that a refresh costs no signature check; it is dropped for newer
+/// tokens, or when its key is withdrawn. All tables of the authenticator have a maximum size.
 package struct BearerAuthenticator: Sendable {
     package enum Verdict: Hashable, Sendable {
-        /// The token proves that its sender is this user of the domain.
+        /// The token proves that its sender is the given user of the domain.
         case proved(ByteString)
-        /// The token proves no user; `guessed` is the user for whom the token counts as a wrong password, or `nil`.
+        /// The bearer token proves no user; `guessed` is the user for whom the token counts as a wrong password, or
+        /// `nil`.
         case bad(BearerFault, guessed: ByteString?)
-        /// The signature was not checked, because this source address has sent too many tokens or wrong passwords; the
-        /// sender must wait for this duration.
+        /// The signature was not checked, because the source address has sent too many tokens or wrong passwords; the
+        /// sender must wait for the given duration.
         case limited(Duration)
-        /// The keys of the issuer are being read, or could not be read since the start.
+        /// The issuer's keys are being read, or could not be read since the start of the daemon.
         case awaitingKeys
     }
 
@@ -26,7 +27,7 @@ package struct BearerAuthenticator: Sendable {
     package enum News: Hashable, Sendable {
         case away(issuer: Int, UserFault, hasKeys: Bool)
         case back(issuer: Int)
-        /// The issuer's keys have changed; `count` is their new number.
+        /// The issuer's keys have changed; `count` is the new number of keys.
         case changed(issuer: Int, count: Int)
     }
 
@@ -35,7 +36,7 @@ package struct BearerAuthenticator: Sendable {
         let subject: String
         let expiry: Int64
         let start: Int64?
-        /// The digest of the key that signed the token, see ``BearerKey/print``.
+        /// The digest of the key that signed the token: see ``BearerKey/print``.
         let key: ByteString
         let place: AgeList<ByteString>.Place
     }
@@ -65,7 +66,7 @@ package struct BearerAuthenticator: Sendable {
     /// The number of issuers whose keys could not be read at the last attempt.
     package var awayCount: Int { rings.count { $0.isAway } }
 
-    /// The issuer whose tokens are accepted for the users of a domain; `nil` if there is none.
+    /// The issuer whose tokens are accepted for the users of a domain; `nil` if no issuer's tokens are accepted.
     package func issuer(for domain: ByteString) -> BearerRules.Issuer? { place(for: domain).map { rules.issuers[$0] } }
 
     private func place(for domain: ByteString) -> Int? { rules.issuers.firstIndex { $0.serves(domain) } }
@@ -78,9 +79,9 @@ package struct BearerAuthenticator: Sendable {
     ///   - text: the token as the request has it.
     ///   - domain: the domain of the user.
     ///   - source: the address that sent the token, for the limit of signature checks.
-    ///   - now: the time by both clocks.
-    ///   - wait: returns how long this source must wait before the signature of a user's token is checked; `nil` if it
-    ///     can be checked now.
+    ///   - now: the present time by the monotonic clock and by the wall clock.
+    ///   - wait: returns how long the source must wait before the signature of a user's token is checked; `nil` if the
+    ///     signature can be checked now.
     /// - Returns: the verdict.
     package mutating func judge(
         _ text: ByteString, in domain: ByteString, from source: IPAddress, now: Moment,
@@ -148,12 +149,12 @@ package struct BearerAuthenticator: Sendable {
         return nil
     }
 
-    /// Whether two texts have the same bytes. The operator `==` of `String` also accepts different bytes for the same
-    /// characters.
+    /// Whether two texts consist of equal bytes. The operator `==` of `String` also accepts texts with different bytes
+    /// for the same characters.
     private static func isSame(_ left: String, _ right: String) -> Bool { left.utf8.elementsEqual(right.utf8) }
 
-    /// Whether a claim can be the name of a user. Control characters, spaces, quotes, backslashes and angle brackets
-    /// are refused, because they are not allowed in a URI.
+    /// Whether a claim can be the name of a user. Names with control characters, spaces, quotes, backslashes or angle
+    /// brackets are refused, because a URI must not contain these characters.
     private static func isName(_ subject: String) -> Bool {
         let bytes = subject.utf8
         return !bytes.isEmpty && bytes.count <= longestUser
@@ -177,7 +178,7 @@ package struct BearerAuthenticator: Sendable {
         return asked
     }
 
-    /// When the keys of an issuer must be read next.
+    /// The time at which the daemon must next read the keys of an issuer.
     package var nextDue: Instant? { rings.compactMap(\.due).min() }
 
     package mutating func received(_ keys: [BearerKey], of issuer: Int, now: Instant) {

@@ -1,15 +1,15 @@
 import Bytes
 import Timekeeping
 
-/// The keys of one token issuer, and the time at which they must be read again: at intervals, and when a token needs an
-/// unknown key.
+/// The keys of one token issuer, and the time at which the daemon must read the keys again: at intervals, and when a
+/// token needs an unknown key.
 ///
-/// If the keys cannot be read again, the last keys stay valid. Anybody can send tokens that name unknown keys, so such
-/// tokens cause at most one reading within each ``pause``.
+/// If the keys cannot be read again, the last keys stay valid. Anybody can send tokens that name unknown keys, so
+/// tokens with unknown keys cause at most one reading of the issuer's keys within each ``pause``.
 struct BearerKeyring: Sendable {
     private(set) var keys: [BearerKey] = []
     private(set) var isAsking = false
-    /// Whether the last attempt to read the keys failed.
+    /// Whether the last attempt to read the issuer's keys failed.
     private(set) var isAway = false
     /// When the keys must be read next; `nil` while they are being read.
     private(set) var due: Instant? = .distantPast
@@ -25,7 +25,8 @@ struct BearerKeyring: Sendable {
 
     init(refresh: Duration) { self.refresh = refresh }
 
-    /// The keys that may have signed a token with this algorithm and key name. A key without a name fits every token.
+    /// The keys that may have signed a token with the given algorithm and key name. A key without a name fits every
+    /// token.
     func candidates(_ algorithm: BearerKey.Algorithm, named id: ByteString?) -> [BearerKey] {
         let fitting = keys.filter { key in
             key.algorithm == algorithm && (id == nil || key.id == nil || key.id == id)
@@ -43,7 +44,8 @@ struct BearerKeyring: Sendable {
         return true
     }
 
-    /// Whether the keys must be read now; if so, ``received(_:now:)`` or ``failed(now:)`` handles the result.
+    /// Whether the keys must be read now; if the result is true, ``received(_:now:)`` or ``failed(now:)`` must handle
+    /// the result of the reading.
     mutating func takeQuestion(now: Instant) -> Bool {
         guard !isAsking, let due, due <= now else { return false }
         isAsking = true

@@ -1,16 +1,16 @@
 package import Bytes
 
-/// The rules by which bearer tokens are accepted (RFC 8898).
+/// The rules by which the daemon accepts bearer tokens (RFC 8898).
 package struct BearerRules: Hashable, Sendable {
     /// A server that issues bearer tokens for the users of some domains.
     package struct Issuer: Hashable, Sendable {
         /// The name of the issuer in the settings.
         package var name: String
-        /// The domains for whose users this issuer's tokens are accepted, in lower case; empty for all domains.
+        /// The domains for whose users the issuer's tokens are accepted, in lower case; empty for all domains.
         package var domains: Set<ByteString> = []
-        /// The value that the claim `iss` of each token must have.
+        /// The value that the claim `iss` of each token of the issuer must have.
         package var issuer: String
-        /// The names of this service; the claim `aud` of each token must contain one of them.
+        /// The names of this service; the claim `aud` of each token must contain at least one name.
         package var audiences: [String]
         /// The name of the claim that contains the user's name.
         package var claim = "sub"
@@ -19,7 +19,8 @@ package struct BearerRules: Hashable, Sendable {
         package var leeway: Duration = .seconds(30)
         /// The URL of the server from which phones get tokens; a challenge contains this URL as `authz_server`.
         package var server: ByteString
-        /// The scope that a challenge names, so that phones ask the server for a token with this scope; `nil` for none.
+        /// The scope that a challenge names, so that phones ask the server for a token with this scope; `nil` for no
+        /// scope.
         package var scope: ByteString?
         /// The interval at which the keys of the issuer are read again.
         package var refresh: Duration = .seconds(600)
@@ -49,13 +50,13 @@ package struct BearerKey: Sendable {
         case es256 = "ES256"
     }
 
-    /// The name of the key (`kid`); `nil` if it has none.
+    /// The name of the key (`kid`); `nil` if the key has no name.
     package let id: ByteString?
     package let algorithm: Algorithm
     /// A digest of the key, which identifies the key by its content.
     package let print: ByteString
-    /// Checks whether the key made a signature for a message. The shell provides the function, because this module
-    /// contains no cryptography.
+    /// Checks whether the key made a signature for a message. The shell provides the function that checks signatures,
+    /// because this module contains no cryptography.
     package let isValid: @Sendable (_ signature: [UInt8], _ message: [UInt8]) -> Bool
 
     package init(
@@ -69,7 +70,7 @@ package struct BearerKey: Sendable {
     }
 }
 
-/// Why a bearer token is refused.
+/// Why the daemon refuses a bearer token.
 package enum BearerFault: Hashable, Sendable {
     case malformed, tooLong, repeated, algorithm, issuer, audience, expired, early, endless, noUser, otherDomain
     case unknownKey, signature

@@ -10,42 +10,42 @@ package import Timekeeping
 /// user exists.
 package struct DigestAuthenticator: Sendable {
     package enum Verdict: Hashable, Sendable {
-        /// The user is authenticated by a password with this nonce or, if the nonce is `nil`, by a bearer token.
+        /// The user is authenticated: by a password with the given nonce or, if the nonce is `nil`, by a bearer token.
         case authenticated(DigestUser, NonceUse?)
-        /// The request must be answered with 401 or 407 and a challenge, which
+        /// The daemon must answer the request with 401 or 407 and a challenge, which
         /// ``DigestAuthenticator/challenge(realm:stale:as:of:for:users:now:)`` makes.
         case challenge(Reason)
-        /// The user is authenticated, but is not allowed to send this request, so the request must be answered with
-        /// 403.
+        /// The user is authenticated but may not send the request, so the daemon must answer with 403.
         case forbidden(DigestUser)
-        /// The password was not checked, because too many wrong passwords came before; the sender must wait for this
-        /// duration.
+        /// The password was not checked, because too many wrong passwords came before; the sender must wait for the
+        /// given duration.
         case limited(Duration)
-        /// The request must wait, because a source of users has not answered yet about this name, see ``UserCache``.
+        /// The request must wait, because a source of users has not answered yet about the given user name: see
+        /// ``UserCache``.
         case asking(ByteString)
-        /// The sources of users do not answer, so the request must be answered with 503. The value `wrong` is the user
-        /// name if the password differs from the last known one; then the attempt counts as a wrong password.
+        /// The sources of users do not answer, so the daemon must answer the request with 503. If the password differs
+        /// from the last known password, `wrong` is the user name, and the attempt counts as a wrong password.
         case unavailable(wrong: ByteString?)
-        /// The keys for bearer tokens are being read, or could not be read since the start, so the request must be
-        /// answered with 503.
+        /// The keys for bearer tokens are being read, or could not be read since the start, so the daemon must answer
+        /// the request with 503.
         case awaitingKeys
     }
 
     package enum Reason: Hashable, Sendable {
-        /// The request contains no credentials that answer a challenge of this daemon.
+        /// The request contains no credentials that answer one of the daemon's challenges.
         case nothingShown
         /// The nonce is unknown, too old, already used, or made for a different holder. The phone can answer a new
         /// challenge without asking its user.
         case stale
-        /// The nonce is valid, but the response is wrong for this user name, whether or not a user with this name
+        /// The nonce is valid, but the response is wrong for the given user name, whether or not a user with this name
         /// exists.
         case wrong(ByteString)
         /// The response to a nonce that a binding keeps is wrong, perhaps because the password has changed. The binding
         /// must forget the nonce, and the phone can answer a new challenge without asking its user.
         case wrongForBinding(ByteString, nonce: UInt64)
-        /// The request has a bearer token that is refused, see ``BearerAuthenticator``.
+        /// The request has a bearer token that the daemon refuses: see ``BearerAuthenticator``.
         case badToken(BearerFault)
-        /// The request has a bearer token on a connection without TLS, so the token was not read.
+        /// The request has a bearer token on a connection without TLS, so the daemon did not read the token.
         case tokenInClear
 
         /// Whether the phone can answer the challenge without asking its user.
@@ -73,7 +73,7 @@ package struct DigestAuthenticator: Sendable {
     private let functions: DigestFunctions
     private(set) var ledger: NonceLedger
     private var nextSerial: UInt64 = 1
-    /// The HA1 that is used in the computation for unknown users, and that belongs to no password.
+    /// The HA1 with which the daemon computes responses for unknown users; no password has this HA1.
     private let dummy: [UInt8]
     /// The algorithms for which the sources outside the store have hashes of all users.
     private let elsewhere: Set<DigestAlgorithm>?
@@ -89,7 +89,7 @@ package struct DigestAuthenticator: Sendable {
         dummy = Hex.encode(functions.code(Array("no such user".utf8)))
     }
 
-    /// Sets the realms of these domains, which are all domains of the daemon.
+    /// Sets the realms of the given domains, which are all domains of the daemon.
     package mutating func realmsChanged(_ realms: Realms, of domains: [ByteString]) {
         self.realms = realms
         realmTexts = realms.texts(of: domains)
@@ -100,17 +100,17 @@ package struct DigestAuthenticator: Sendable {
 
     // MARK: Challenge
 
-    /// Makes the header fields of a challenge, one for each algorithm that is offered (RFC 8760 section 2.3). The
+    /// Makes the header fields of a challenge, one field for each algorithm that is offered (RFC 8760 section 2.3). The
     /// header fields contain only required parameters, so that a challenge to a forged source address is short (T4.1).
     ///
     /// - Parameters:
     ///   - realm: the realm to which the password belongs.
-    ///   - stale: whether the phone can answer without asking its user; if so, it has used an older nonce, and will
-    ///     probably use this nonce in later requests too.
+    ///   - stale: whether the phone can answer without asking its user; if true, the phone has used an older nonce, and
+    ///     will probably use the new nonce in later requests too.
     ///   - role: the daemon's role, which decides about the name of the header fields.
     ///   - request: the request to challenge, whose User-Agent decides about the algorithms.
     ///   - holder: the peer that gets the challenge, which no other peer can answer.
-    ///   - users: all users; an algorithm for which a user has no hash is not offered.
+    ///   - users: all users; the challenge offers no algorithm for which a user has no hash.
     ///   - now: the present time, at which the lifetime of the nonce begins.
     /// - Returns: the header fields, the one with the preferred algorithm first, all with the same nonce.
     package mutating func challenge(
@@ -143,8 +143,8 @@ package struct DigestAuthenticator: Sendable {
         nonce(for: .user(user), .isPushed, now: now).text
     }
 
-    /// The algorithms to offer to a client, the preferred one first. The algorithms depend neither on the user nor on
-    /// whether the user exists (T7).
+    /// The algorithms that a challenge offers to a client, the preferred algorithm first. The algorithms depend neither
+    /// on the user nor on whether the user exists (T7).
     private func offer(to userAgent: ByteString?, _ users: UserDirectory) -> [DigestAlgorithm] {
         if settings.algorithms.contains(.md5), isOld(userAgent) { return [.md5] }
         let common = settings.algorithms.filter { users.allHave($0) && elsewhere?.contains($0) ?? true }
@@ -162,27 +162,28 @@ package struct DigestAuthenticator: Sendable {
 
     // MARK: Check
 
-    /// Checks the credentials of a request. If the request has several credentials, the first ones that answer a nonce
-    /// of this daemon are used.
+    /// Checks the credentials of a request. If the request has several credentials, the first credentials that answer a
+    /// nonce of this daemon are used.
     ///
-    /// A password is checked only if the nonce proves that this holder received the challenge. Therefore a sender with
-    /// a forged address cannot make the daemon compute hashes, and a wrong password counts against the peer that really
-    /// sent it (T8).
+    /// A password is checked only if the nonce proves that its holder received the challenge. A sender with a forged
+    /// address cannot make the daemon compute hashes, and a wrong password counts against the peer that really sent the
+    /// password (T8).
     ///
     /// - Parameters:
-    ///   - request: the received request.
+    ///   - request: the received request with the credentials.
     ///   - role: the daemon's role, which decides whether the Authorization or Proxy-Authorization fields are checked.
     ///   - realm: the realm of the users; credentials for other realms are ignored.
     ///   - owner: the user who must have sent the request, for a REGISTER the To user (RFC 3261 section 10.3 step 4);
     ///     `nil` if any user is accepted.
-    ///   - flow: the flow on which the request came, as a retransmission comes on the flow of the original.
+    ///   - flow: the flow on which the request came; a retransmission comes on the flow of the original.
     ///   - holder: the peer that sent the credentials.
     ///   - users: all users.
     ///   - now: the present time, for the age of the nonce.
-    ///   - wait: returns how long to wait before the password of a user can be checked; `nil` if it can be checked now.
+    ///   - wait: returns how long a sender must wait before the daemon checks a user's password; `nil` if the daemon
+    ///     can check the password now.
     ///   - find: looks in the sources of users for a user who is not in the store.
-    ///   - pushed: returns the user whose pushed nonce the sender is allowed to use; `nil` if there is none.
-    ///   - isKept: whether a binding keeps the nonce of this name, and the nonce count was not used before.
+    ///   - pushed: returns the user whose pushed nonce the sender may use; `nil` if the sender may use no pushed nonce.
+    ///   - isKept: whether a binding keeps the nonce with the given name, and the nonce count was not used before.
     /// - Returns: the verdict; a challenge if no credentials can be used.
     package mutating func check(
         _ request: SIPRequest, as role: Role, realm: Realm, owner: ByteString?, on flow: Flow,
@@ -226,11 +227,11 @@ package struct DigestAuthenticator: Sendable {
         return .challenge(isStale ? .stale : .nothingShown)
     }
 
-    /// How the sender got the nonce; `nil` if the sender is not allowed to use the nonce.
+    /// How the sender got the nonce; `nil` if the sender may not use the nonce.
     ///
-    /// During its lifetime a nonce belongs to the holder for whom it was made, and the ledger has its count. After its
-    /// lifetime, a nonce belongs to the binding that keeps the nonce and its count, even if the phone has a new address
-    /// (T39).
+    /// During its lifetime a nonce belongs to the peer for whom it was made, and ``NonceLedger`` has its count. After
+    /// its lifetime, a nonce belongs to the binding that keeps the nonce and its count, even if the phone has a new
+    /// address (T39).
     private func origin(
         of text: Nonce.NonceText, count: UInt32, for holder: NonceHolder, pushed: () -> AddressOfRecord?, now: Instant,
         isKept: (_ nonce: UInt64, _ count: UInt32) -> Bool
@@ -258,8 +259,8 @@ package struct DigestAuthenticator: Sendable {
     ) -> Proof {
         if let user = users.user(named: credentials.username, realm: realm.account) {
             if isRight(credentials, answer, method, of: user) { return .right(user) }
-            // The sources of users are asked for this user too, because a shorter delay would reveal which users are in
-            // the store (T7).
+            // The sources of users are asked even for a user in the store, because a shorter delay would reveal which
+            // users are in the store (T7).
             switch find(credentials.username, .any) {
             case .asking: return .asking
             case .away: return .unavailable(isWrong: true)
@@ -278,8 +279,8 @@ package struct DigestAuthenticator: Sendable {
         case .known(_, mayRefuse: true): return .wrong
         case .known(_, mayRefuse: false): break
         }
-        // The password may have changed since the source was asked, so the source is asked again before the password
-        // counts as wrong.
+        // The password may have changed since the source of users was asked, so the source is asked again before the
+        // password counts as wrong.
         switch find(credentials.username, .newer) {
         case .asking: return .asking
         case .known(_, mayRefuse: true), .unknown: return .wrong
@@ -287,7 +288,7 @@ package struct DigestAuthenticator: Sendable {
         }
     }
 
-    /// Whether the user's password made the response, checked in the same time for unknown users.
+    /// Whether the response was computed from the user's password; the check takes as long for unknown users.
     private func isRight(
         _ credentials: DigestCredentials, _ answer: Answer, _ method: Method, of user: DigestUser?
     ) -> Bool {
@@ -298,8 +299,8 @@ package struct DigestAuthenticator: Sendable {
         return equalInConstantTime(expected, credentials.response) && ha1 != nil
     }
 
-    /// A hash of the whole request. A repeated nonce count is accepted only in an identical request, so that overheard
-    /// credentials cannot register a different Contact (T6).
+    /// A hash of a whole request. A repeated nonce count is accepted only in an identical request, so that nobody can
+    /// register a different Contact with overheard credentials (T6).
     private static func fingerprint(_ request: SIPRequest, on flow: Flow) -> Int {
         var hasher = Hasher()
         hasher.combine(request.frame.bytes)
@@ -350,8 +351,8 @@ package struct DigestAuthenticator: Sendable {
         return Answer(algorithm: algorithm, count: count)
     }
 
-    /// The algorithm of the credentials; `nil` if the daemon does not offer it, because an attacker on the network path
-    /// could choose a weak one.
+    /// The algorithm of the credentials; `nil` if the daemon does not offer the algorithm, because an attacker on the
+    /// network path could choose a weak algorithm.
     private func algorithm(of credentials: DigestCredentials) -> DigestAlgorithm? {
         let name = credentials.algorithm?.string.uppercased() ?? DigestAlgorithm.md5.rawValue
         return settings.algorithms.first { $0.rawValue == name }
@@ -368,8 +369,8 @@ package struct DigestAuthenticator: Sendable {
         return count
     }
 
-    /// Whether the URI in the credentials fits the URI of the request. The two URIs need only the same scheme, user and
-    /// host, because proxies and phones write parameters and ports differently.
+    /// Whether the URI in the credentials fits the URI of the request. The URI in the credentials needs only the same
+    /// scheme, user and host, because proxies and phones write parameters and ports differently.
     private func isUsable(_ text: ByteString, for uri: SIPURI) -> Bool {
         if text == uri.text { return true }
         guard let given = SIPURI(text) else { return false }

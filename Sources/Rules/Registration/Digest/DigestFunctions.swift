@@ -1,8 +1,8 @@
 import Bytes
 package import SIPGrammar
 
-/// The cryptographic functions that digest authentication needs. The shell provides the functions, because this module
-/// contains no cryptography.
+/// The cryptographic functions that digest authentication needs. The shell provides the cryptographic functions,
+/// because this module contains no cryptography.
 package struct DigestFunctions: Sendable {
     /// Computes the binary digest of the bytes with the algorithm.
     package let hash: @Sendable (DigestAlgorithm, [UInt8]) -> [UInt8]
@@ -16,10 +16,10 @@ package struct DigestFunctions: Sendable {
         self.code = code
     }
 
-    /// The digest of the bytes as lower-case hexadecimal digits, the form in which SIP uses it.
+    /// The digest of the bytes as lower-case hexadecimal digits, which SIP uses.
     func hexHash(_ algorithm: DigestAlgorithm, _ bytes: [UInt8]) -> [UInt8] { Hex.encode(hash(algorithm, bytes)) }
 
-    /// The correct response to a challenge, for credentials of a user with this HA1 (RFC 7616 section 3.4.1).
+    /// The correct response to a challenge, for credentials of a user with the given HA1 (RFC 7616 section 3.4.1).
     package func response(
         to credentials: DigestCredentials, _ algorithm: DigestAlgorithm, method: Method, ha1: [UInt8]
     ) -> [UInt8] {

@@ -6,7 +6,7 @@ package enum DigestAlgorithm: String, Hashable, Sendable, CaseIterable {
     case sha256 = "SHA-256"
     case md5 = "MD5"
 
-    /// The number of hexadecimal digits in a response or in an HA1 of this algorithm.
+    /// The number of hexadecimal digits in a response or an HA1 of the algorithm.
     package var digitCount: Int { self == .md5 ? 32 : 64 }
 }
 
@@ -28,7 +28,7 @@ package struct DigestSettings: SettingsGroup, Hashable {
     package static let schema: [Setting<DigestSettings>] = [
         .string(
             "realm", \.realm, example: "example.org",
-            "The realm that users see in the password dialog. Every stored password hash contains the realm: after a change of realm, set all passwords again. Default: each domain is its own realm."
+            "The realm that users see in the password dialog. Every stored password hash contains the realm: after a change of realm, set all passwords again. By default, each domain is its own realm."
         ),
         .list(
             "algorithms", of: .choice, \.algorithms,
@@ -36,7 +36,7 @@ package struct DigestSettings: SettingsGroup, Hashable {
         ),
         .list(
             "old-clients", \.oldClients,
-            "The clients that support only MD5. Each entry is the beginning of a User-Agent; \"-\" stands for clients without User-Agent. If MD5 is in algorithms, the daemon offers these clients only MD5."
+            "The clients that support only MD5. Each entry is the beginning of a User-Agent; \"-\" stands for clients without User-Agent. If MD5 is in algorithms, the daemon offers the clients in old-clients only MD5."
         ),
         .duration(
             "nonce-lifetime", in: .seconds(5)...(.seconds(3600)), \.nonceLifetime,
@@ -44,11 +44,11 @@ package struct DigestSettings: SettingsGroup, Hashable {
         ),
         .integer(
             "nonce-memory", in: 1024...16_777_216, \.nonceMemory,
-            "How many answered challenges the daemon remembers, so that it accepts no answer twice. If phones answer more challenges than this number within nonce-lifetime, the oldest challenges become stale early."
+            "How many answered challenges the daemon remembers, so that it accepts no answer twice. If phones answer more challenges than nonce-memory within nonce-lifetime, the oldest challenges become stale early."
         ),
         .bool(
             "reuse-nonces", \.reusesNonces,
-            "Allow a registered phone to use its nonce again, with a higher nonce count, until its contact is removed. The nonce stays valid at another address of the phone and after a restart of the daemon. So a phone that wakes registers with one REGISTER, without a challenge. Over UDP, the daemon still challenges a phone at a new address. Pushes for calls contain a nonce if their payload format has a field for it."
+            "Allow a registered phone to use its nonce again, with a higher nonce count, until its contact is removed. The nonce stays valid at a new address of the phone and after a restart of the daemon. A phone that wakes can therefore register with one REGISTER, without a challenge. Over UDP, the daemon still challenges a phone at a new address. Pushes for calls contain a nonce if their payload format has a field for it."
         ),
         .bool(
             "allow-missing-qop", \.allowsMissingQop,

@@ -2,16 +2,16 @@ import Bytes
 
 /// The nonce that a binding keeps for as long as its phone uses it, and how far the nonce is used up (T39).
 ///
-/// A woken phone uses this nonce in its first REGISTER, so the daemon need not challenge the phone. A binding keeps
+/// A woken phone uses its kept nonce in its first REGISTER, so the daemon need not challenge the phone. A binding keeps
 /// only 64 unpredictable bits of the nonce. No secret key is needed to recognise a kept nonce, so the nonce is valid
 /// after a restart too.
 package struct KeptNonce: Hashable, Sendable {
-    /// The name of the nonce, 64 bits of its code; 0 if the binding keeps no nonce.
+    /// The name of the nonce: 64 bits of its code; 0 if the binding keeps no nonce.
     package let name: UInt64
     /// The highest nonce count that a REGISTER has used.
     package let count: UInt32
-    /// The nonce count in the store, which is at least ``count``. After a restart of the daemon, only nonce counts
-    /// above this one are accepted.
+    /// The nonce count in the store, which is at least ``count``. After a restart, the daemon accepts a kept nonce only
+    /// with a nonce count above the stored count.
     package let stored: UInt32
 
     package init(name: UInt64, count: UInt32, stored: UInt32) {
@@ -22,31 +22,31 @@ package struct KeptNonce: Hashable, Sendable {
 
     package static let none = KeptNonce(name: 0, count: 0, stored: 0)
 
-    /// By how much the stored count is ahead of the used count. With this lead, only every 32nd refresh on an open
-    /// connection waits for the disk.
+    /// By how much the nonce count in the store is ahead of the used count. With a lead of 32, only every 32nd refresh
+    /// on an open connection waits for the disk.
     static let countsAhead: UInt32 = 32
 
     /// The change that a REGISTER makes to the nonce that a binding keeps.
     enum Change: Hashable, Sendable {
-        /// The REGISTER is refused with a challenge, because this binding does not keep its nonce, or its nonce count
-        /// was used before.
+        /// The REGISTER is refused with a challenge, because the binding does not keep the REGISTER's nonce, or the
+        /// nonce count was used before.
         case refused
         case unchanged
-        /// The binding keeps this nonce and count now, and nothing needs to be written to the store.
+        /// The binding keeps the given nonce and count now, and nothing needs to be written to the store.
         case counted(KeptNonce)
-        /// The binding keeps this nonce and count as soon as the store has them.
+        /// The binding keeps the given nonce and nonce count as soon as the store has written both.
         case stored(KeptNonce)
     }
 
-    /// Decides what a REGISTER that refreshes only this binding does to its nonce.
+    /// Decides what a REGISTER that refreshes only one binding does to the binding's nonce.
     ///
-    /// The binding and its row in the store always have the same nonce, and the store never has a lower count.
-    /// Therefore no credentials are valid twice, not even after `kill -9`.
+    /// The binding and its row in the store always have the same nonce, and the store never has a lower count. No
+    /// credentials are valid twice, not even after `kill -9`.
     ///
     /// - Parameters:
-    ///   - use: the nonce of the REGISTER, and its count.
+    ///   - use: the nonce of the REGISTER, and the nonce count.
     ///   - isWritten: whether the store writes the binding's row before the 200 anyway.
-    /// - Returns: the nonce that the binding keeps, and whether the store must have it before the 200.
+    /// - Returns: the nonce that the binding keeps, and whether the store must have the nonce before the 200.
     func change(by use: NonceUse, isWritten: Bool) -> Change {
         if name == use.name, name != 0 {
             guard use.count > count else { return use.origin == .binding ? .refused : .unchanged }
@@ -65,7 +65,7 @@ package struct KeptNonce: Hashable, Sendable {
     }
 }
 
-/// The nonce and nonce count in the credentials of a REGISTER, and how the client got the nonce.
+/// The nonce and the nonce count in the credentials of a REGISTER, and how the client got the nonce.
 package struct NonceUse: Hashable, Sendable {
     package enum Origin: Hashable, Sendable {
         /// The daemon sent the nonce in a challenge, to the address of the REGISTER.
@@ -76,7 +76,7 @@ package struct NonceUse: Hashable, Sendable {
         case binding
     }
 
-    /// A nonce that the 200 gives the client for its next REGISTER.
+    /// A nonce that the 200 gives the client for the client's next REGISTER.
     struct Next: Hashable, Sendable {
         let name: UInt64
         let text: ByteString
@@ -84,10 +84,10 @@ package struct NonceUse: Hashable, Sendable {
 
     package let origin: Origin
     package let name: UInt64
-    /// The nonce count; the highest possible number if the client sent none, because such a client can use the nonce
-    /// only once.
+    /// The nonce count; the highest possible number if the client sent no count, because such a client can use the
+    /// nonce only once.
     let count: UInt32
-    /// Whether the client is one that uses its nonces in later requests too.
+    /// Whether the client uses its nonces in later requests too.
     let isReused: Bool
     /// The nonce for the next REGISTER, if the client sent no qop and so can use each nonce only once.
     let next: Next?
@@ -96,7 +96,7 @@ package struct NonceUse: Hashable, Sendable {
         self.init(origin: origin, name: name, count: count, isReused: isReused, next: nil)
     }
 
-    /// Returns a copy of this use with a nonce for the client's next REGISTER.
+    /// Returns a copy that also contains a nonce for the client's next REGISTER.
     func followed(by nonce: Nonce.NonceText) -> NonceUse {
         NonceUse(
             origin: origin, name: name, count: count, isReused: isReused,

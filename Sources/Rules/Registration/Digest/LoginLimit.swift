@@ -2,34 +2,34 @@ package import Addressing
 import PushDelivery
 package import Timekeeping
 
-/// Limits the number of wrong passwords from one source and for one user. If a limit is reached, the daemon checks no
-/// further password from the source or for the user for some time (T8). Wrong passwords in SIP and in HTTP are counted
-/// together.
+/// Limits the number of wrong passwords from one source and for one user. If a source or a user has too many wrong
+/// passwords, the daemon checks no further password of the source or user for some time (T8). Wrong passwords in SIP
+/// and in HTTP are counted together.
 ///
-/// The memory is limited: the keys of the tables are seeded hashes, and each table has a maximum size. Wrong passwords
-/// for unknown users count, too. A right password does not reset a count, so that somebody with one password gets no
-/// more guesses for another user.
+/// The memory of the login limits has a maximum: the keys of the tables are seeded hashes, and each table has a maximum
+/// size. Wrong passwords for unknown users count too. A right password does not reset a count, so that somebody with
+/// one password gets no more guesses for another user.
 ///
-/// Strangers cannot lock out a user: if the user has already authenticated from a source, only wrong passwords for the
-/// user from that source count there.
+/// Strangers cannot lock out a user: from a source where the user has already authenticated, only wrong passwords from
+/// the same source count.
 package struct LoginLimit: Sendable {
     private var sources: RateLimit<Int>
     private var users: RateLimit<Int>
     /// The counts of wrong passwords from sources where the user has already authenticated, by user and source.
     private var known: RateLimit<Int>
-    /// Hashes of the pairs of a user and a source from which the right password came. The hashes are in two sets, so
-    /// that the older half can be dropped.
+    /// Hashes of the pairs of a user and a source from which the right password came. The hashes of proofs are in two
+    /// sets, so that the older half can be dropped.
     private var recentProofs = Set<Int>()
     private var olderProofs = Set<Int>()
 
-    /// The maximum number of keys in each table.
+    /// The maximum number of keys in each table of login limits.
     package static let capacity = 65_536
 
     /// An attempt to authenticate with a password.
     package struct Attempt: Sendable {
         /// The source address of the attempt; `nil` for a trusted peer, because a trusted peer sends for many phones.
         package let source: IPAddress?
-        /// The user whose password is checked; `nil` for a key or a token, which belongs to no user.
+        /// The user whose password is checked; `nil` if the attempt has an API key or token, which belongs to no user.
         package let user: AddressOfRecord?
         /// Whether the user has a contact with the source address of the attempt.
         package let isAtHome: Bool
@@ -48,7 +48,7 @@ package struct LoginLimit: Sendable {
         }
     }
 
-    /// Creates the limits from the settings.
+    /// Creates the limits of wrong passwords from the settings.
     ///
     /// - Parameters:
     ///   - perSource: the maximum number of wrong passwords a minute from one IPv4 address or IPv6 /64; 0 for no limit.
@@ -59,7 +59,7 @@ package struct LoginLimit: Sendable {
         known = RateLimit(perMinute: perUser, capacity: Self.capacity)
     }
 
-    /// How long to wait before the password of an attempt can be checked; `nil` if it can be checked now.
+    /// How long to wait before the password of an attempt can be checked; `nil` if the password can be checked now.
     package func wait(for attempt: Attempt, now: Instant) -> Duration? {
         if isKnown(attempt) { return known.wait(for: attempt.pair, now: now) }
         let waits = [
@@ -79,8 +79,8 @@ package struct LoginLimit: Sendable {
         if let user = attempt.user { _ = users.admit(user.hashValue, now: now) }
     }
 
-    /// Notes an attempt with the right password. An attempt through a trusted peer is not noted, because the peer's
-    /// address is not the user's source.
+    /// Notes an attempt to log in with the right password. An attempt through a trusted peer is not noted, because the
+    /// peer's address is not the user's source.
     package mutating func succeeded(_ attempt: Attempt) {
         guard attempt.source != nil, attempt.user != nil, recentProofs.insert(attempt.pair).inserted,
             recentProofs.count >= Self.capacity / 2

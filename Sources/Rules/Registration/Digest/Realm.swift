@@ -2,7 +2,7 @@ package import Bytes
 
 /// The realm in which a domain's users prove their passwords.
 package struct Realm: Hashable, Sendable {
-    /// The text in challenges, with which each HA1 of the domain's users was made (RFC 7616 section 3.4.2).
+    /// The realm's text in challenges, with which each HA1 of the domain's users was made (RFC 7616 section 3.4.2).
     package let text: ByteString
     /// The name under which ``UserDirectory`` and the store have the domain's users: the domain of a tenant, and the
     /// text of the realm for all other domains.
@@ -14,7 +14,8 @@ package struct Realm: Hashable, Sendable {
         account = text
     }
 
-    /// Creates the realm of a tenant. Users of two tenants never share a password, even if both realms have one text.
+    /// Creates the realm of a tenant. Users of two tenants never share a password, even if the realms of both tenants
+    /// have the same text.
     package init(_ text: ByteString, ofTenant domain: ByteString) {
         self.text = text
         account = domain
@@ -42,13 +43,13 @@ package struct Realms: Hashable, Sendable {
             })
     }
 
-    /// The realm of a domain's users. Without a setting, a domain is its own realm.
+    /// The realm of a domain's users. If the settings name no realm for a domain, the domain is its own realm.
     package func realm(for domain: ByteString) -> Realm {
         if !tenants.isEmpty, let own = tenants[domain.lowercased()] { return own }
         return common ?? Realm(domain.lowercased())
     }
 
-    /// The texts of the realms of these domains in lower case, without repetitions.
+    /// The texts of the realms of the given domains in lower case, without repetitions.
     package func texts(of domains: [ByteString]) -> [ByteString] {
         var texts: [ByteString] = []
         for domain in domains {

@@ -2,7 +2,7 @@ package import Bytes
 
 /// A user who can register and call, with the HA1 for each algorithm in lower-case hexadecimal.
 ///
-/// The description does not contain an HA1, because an HA1 is as secret as the password within its realm.
+/// The description of a user does not contain an HA1, because an HA1 is as secret as the password within its realm.
 package struct DigestUser: Hashable, Sendable, CustomStringConvertible {
     package let name: ByteString
     package let realm: ByteString
@@ -43,21 +43,21 @@ package struct UserDirectory: Sendable {
     }
 
     private var users: [Key: DigestUser] = [:]
-    /// For each algorithm, the number of users who have a hash for it.
+    /// For each algorithm, the number of users who have a hash of this algorithm.
     private var hashCounts: [DigestAlgorithm: Int] = [:]
 
     package init() {}
 
-    /// Adds a user, or replaces the user with the same name and realm.
+    /// Adds a user, or replaces the stored user who has this name and realm.
     package mutating func add(_ user: DigestUser) {
         let old = users.updateValue(user, forKey: Key(name: user.name.compacted(), realm: user.realm.compacted()))
         count(old, by: -1)
         count(user, by: 1)
     }
 
-    /// Removes the user with this name and realm.
+    /// Removes the user with the given name and realm.
     ///
-    /// - Returns: the removed user; `nil` if there was none.
+    /// - Returns: the removed user; `nil` if no user has the given name and realm.
     @discardableResult
     package mutating func remove(name: ByteString, realm: ByteString) -> DigestUser? {
         let old = users.removeValue(forKey: Key(name: name, realm: realm))
@@ -65,7 +65,7 @@ package struct UserDirectory: Sendable {
         return old
     }
 
-    /// Whether all users can answer a challenge with this algorithm.
+    /// Whether all users can answer a challenge with the given algorithm.
     package func allHave(_ algorithm: DigestAlgorithm) -> Bool { hashCounts[algorithm, default: 0] == users.count }
 
     private mutating func count(_ user: DigestUser?, by change: Int) {

@@ -3,38 +3,38 @@ package import Bytes
 import Collections
 package import Timekeeping
 
-/// Remembers what the sources outside the store answered about users, and decides when to ask the sources again.
+/// Remembers the answers of the sources outside the store about users, and decides when to ask the sources again.
 ///
 /// An answer accepts a right password for ``UserRules/knownFor``, but refuses a wrong password or an unknown user only
 /// for ``UserRules/refusedFor``, so that new passwords and new users are accepted soon. A wrong password and an unknown
 /// user get the same delay, so that strangers cannot learn which users exist.
 ///
 /// While a source does not answer, the last good answer about a user counts, and the cache tries the source with one
-/// question at a time. All tables have a maximum size. Unknown users are in a separate table, so that a flood of
-/// invented names removes no known user.
+/// query at a time. All tables of the ``UserCache`` have a maximum size. Unknown users are in a separate table, so that
+/// a flood of invented names removes no known user.
 package struct UserCache: Sendable {
-    /// The result of a search for a user.
+    /// The result of a search for a user in the remembered answers.
     package enum Finding: Hashable, Sendable {
-        /// The user exists; if `mayRefuse` is false, a wrong password can be refused only by a newer answer.
+        /// The user exists; if `mayRefuse` is false, only a newer answer of a source can refuse a wrong password.
         case known(DigestUser, mayRefuse: Bool)
         case unknown
         /// A source is being asked, and ``takeSettled()`` will return the user after the answer.
         case asking
-        /// No source can say now whether the user exists, so the request must be refused with 503.
+        /// No source can say now whether the user exists, so the daemon must refuse the request with 503.
         case away
     }
 
     /// How new an answer of the sources must be for a decision about a user.
     package enum Wish: Hashable, Sendable {
-        /// Any remembered answer that is not older than the limits in ``UserRules`` is good enough.
+        /// Any remembered answer is good enough, unless it is older than the limits in ``UserRules``.
         case any
-        /// The password does not match the remembered answer, so the source is asked again.
+        /// The password does not match the remembered answer, so the cache asks the source again.
         case newer
-        /// The request has already waited for a question, so the cache asks no second question.
+        /// The request has already waited for a query, so the cache sends no second query.
         case last
     }
 
-    /// The sender that causes a question, and whose share of the open questions is limited.
+    /// The sender that causes a query, and whose share of the open queries is limited.
     package enum Asker: Hashable, Sendable {
         case trusted
         case source(IPAddress)
@@ -42,24 +42,24 @@ package struct UserCache: Sendable {
         case agent
     }
 
-    /// An event at a source, for the log.
+    /// An event at a source of users, for the log.
     package enum News: Hashable, Sendable {
         case away(source: Int, UserFault)
         case back(source: Int)
         case unusable(source: Int, AddressOfRecord, UserFault)
     }
 
-    /// Counters of questions and their results since the start, for the metrics.
+    /// Counters of queries and their results since the start, for the metrics.
     package struct Figures: Hashable, Sendable {
         package var known = 0
         package var unknown = 0
         package var unusable = 0
         package var failed = 0
-        /// Questions without an answer within ``UserRules/patience``.
+        /// The number of queries without an answer within ``UserRules/patience``.
         package var late = 0
-        /// Requests and logins that were decided by an old answer, because no source gave a newer answer.
+        /// The number of requests and logins that an old answer decided, because no source gave a newer answer.
         package var kept = 0
-        /// Searches that ended without a result, because no source could say whether the user exists.
+        /// The number of searches that ended without a result, because no source could say whether the user exists.
         package var refused = 0
 
         package init() {}
@@ -72,24 +72,25 @@ package struct UserCache: Sendable {
     }
 
     private struct Unknown {
-        /// Whether all sources said that the user does not exist; false if the answer of a source was unusable.
+        /// Whether all sources said that the user does not exist; false if a source's answer was unusable.
         let isCertain: Bool
         let checked: Instant
         let place: AgeList<AddressOfRecord>.Place
     }
 
-    /// An open question for one user, which goes to the sources in `chain` one after the other.
+    /// An open query for one user, which goes to the sources in `chain` one after the other.
     private struct Question {
         let asker: Asker
         let realm: ByteString
         let chain: [Int]
         var step = 0
-        /// Distinguishes the question from earlier questions for the same user, whose deadlines must have no effect.
+        /// The number of a query, which separates it from earlier queries about the same user, whose deadlines must
+        /// have no effect.
         let number: UInt64
-        /// The ticket under which the source has the question; `nil` while the question waits in the source's queue.
+        /// The ticket under which the source has the query; `nil` while the query waits in the source's queue.
         var ticket: UserTicket?
         var patience = DeadlineID.none
-        /// Whether requests have waited ``UserRules/patience`` for the question, so that later requests do not wait at
+        /// Whether requests have waited ``UserRules/patience`` for the query, so that later requests do not wait at
         /// all.
         var isLate = false
 
@@ -98,18 +99,19 @@ package struct UserCache: Sendable {
 
     private struct Source {
         let rules: UserRules.Source
-        /// Questions that wait until the source has fewer than `rules.parallel` questions.
+        /// Questions that wait in the queue until the source has fewer than `rules.parallel` queries.
         var queue = Queue<(user: AddressOfRecord, number: UInt64)>()
-        /// The number of questions that the source has not answered yet.
+        /// The number of queries that the source has not answered yet.
         var asked = 0
         var lastAnswer = Instant.distantPast
-        /// When the source is asked again while it is away, and after which pause; `nil` while the source answers.
+        /// When the cache asks the source again while the source is away, and after which pause; `nil` while the source
+        /// answers.
         var rest: (until: Instant, pause: Duration)?
 
         func isResting(now: Instant) -> Bool { rest.map { now < $0.until || asked > 0 } ?? false }
     }
 
-    /// A question that a source has not answered yet.
+    /// A query that a source has not answered yet.
     private struct Asked {
         let user: AddressOfRecord
         let source: Int
@@ -120,7 +122,7 @@ package struct UserCache: Sendable {
     private enum Deadline {
         /// Requests have waited ``UserRules/patience`` for the answer about a user.
         case patience(AddressOfRecord, UInt64)
-        /// The cache no longer expects the source's answer to a question.
+        /// The cache no longer expects the source's answer to a query.
         case end(UserTicket)
     }
 
@@ -132,7 +134,7 @@ package struct UserCache: Sendable {
     private var unknown: [AddressOfRecord: Unknown] = [:]
     private var unknownAges = AgeList<AddressOfRecord>()
     private var questions: [AddressOfRecord: Question] = [:]
-    /// The unanswered questions of all sources, including questions for which no request waits any more.
+    /// The unanswered queries of all sources, including queries for which no request waits any more.
     private var tickets: [UserTicket: Asked] = [:]
     private var shares: [Asker: Int] = [:]
     private var untrusted = 0
@@ -145,13 +147,13 @@ package struct UserCache: Sendable {
     private var news: [News] = []
     package private(set) var figures = Figures()
 
-    /// The maximum numbers of open questions: in all, from one address, and from all phones together.
+    /// The maximum numbers of open queries: in all, from one address, and from all phones together.
     private static let share = FairShare(of: 2000, ofOne: 100, ofUntrusted: 1500)
     /// The maximum number of remembered unknown users.
     private static let unknownLimit = 20_000
-    /// The maximum length in bytes of a user name in a question.
+    /// The maximum length in bytes of a user name in a query.
     private static let longestName = 255
-    /// How long the cache accepts the answer to a question, although requests wait only ``UserRules/patience``.
+    /// How long the cache accepts the answer to a query, although requests wait only ``UserRules/patience``.
     private static let longestQuestion: Duration = .seconds(10)
     private static let firstPause: Duration = .seconds(1)
     private static let longestPause: Duration = .seconds(8)
@@ -179,14 +181,14 @@ package struct UserCache: Sendable {
         return unknown[user]?.isCertain != true
     }
 
-    /// The last good answer about the user, even if it is old, without a question to a source.
+    /// The last good answer about the user, even if it is old, without a query to a source.
     package func remembered(_ user: AddressOfRecord, realm: ByteString, now: Instant) -> DigestUser? {
         kept(user, realm, now: now)
     }
 
     // MARK: Finding
 
-    /// Looks for a user in the remembered answers, and starts a question to the sources if no answer is new enough.
+    /// Looks for a user in the remembered answers, and starts a query to the sources if no answer is new enough.
     package mutating func find(
         _ user: AddressOfRecord, realm: ByteString, for asker: Asker, _ wish: Wish = .any, now: Instant
     ) -> Finding {
@@ -213,8 +215,8 @@ package struct UserCache: Sendable {
             }
             begin(user.compacted(), realm: realm.compacted(), chain, for: asker, now: now)
         }
-        // While the source is away, an older answer about the user counts at once, without waiting for the new
-        // question.
+        // While the source is away, an older answer about the user counts immediately, and the request does not wait
+        // for the new query.
         if sources[first].rest != nil, wish == .any, let known = kept(user, realm, now: now) {
             figures.kept += 1
             return .known(known, mayRefuse: false)
@@ -222,7 +224,7 @@ package struct UserCache: Sendable {
         return isResting ? refused() : .asking
     }
 
-    /// The last good answer about the user, even if it is old; ``Finding/away`` without such an answer.
+    /// The last good answer about the user, even if it is old; ``Finding/away`` if no good answer is remembered.
     private mutating func lastGood(_ user: AddressOfRecord, _ realm: ByteString, now: Instant) -> Finding {
         guard let known = kept(user, realm, now: now) else { return refused() }
         figures.kept += 1
@@ -241,7 +243,8 @@ package struct UserCache: Sendable {
         return .away
     }
 
-    /// Whether a source can be asked for the name: UTF-8 without control characters, and at most 255 bytes.
+    /// Whether a source can be asked for the name: the name is UTF-8 without control characters, and has at most 255
+    /// bytes.
     private static func isName(_ name: ByteString) -> Bool {
         !name.isEmpty && name.count <= longestName && name.allSatisfy { $0 >= 0x20 && $0 != 0x7f }
             && String(validating: name.array, as: UTF8.self) != nil
@@ -249,8 +252,8 @@ package struct UserCache: Sendable {
 
     // MARK: Questions
 
-    /// Whether the agent may ask another question now. The agent leaves half of the places of a source to phones, because
-    /// a phone's request is refused if its question gets no answer in time.
+    /// Whether the agent may send a further query now. The agent leaves half of the places of a source to phones,
+    /// because a phone's request is refused if its query gets no answer in time.
     package var hasRoomForAgent: Bool {
         shares[.agent, default: 0] < max(1, (sources.map(\.rules.parallel).min() ?? 1) / 2)
     }
@@ -280,7 +283,7 @@ package struct UserCache: Sendable {
         askNext(question.source, now: now)
     }
 
-    /// Passes queued questions to a source up to the source's limit, or only one question if the source was away.
+    /// Passes queued queries to a source up to the source's limit, or only one query if the source was away.
     private mutating func askNext(_ index: Int, now: Instant) {
         while sources[index].asked < (sources[index].rest == nil ? sources[index].rules.parallel : 1),
             let (user, number) = sources[index].queue.popFirst()
@@ -312,7 +315,7 @@ package struct UserCache: Sendable {
 
     // MARK: Events
 
-    /// Handles the answer of a source or its failure, and ignores answers to questions that were given up.
+    /// Handles the answer of a source or its failure, and ignores answers to queries that were given up.
     package mutating func answered(_ ticket: UserTicket, _ answer: UserAnswer, now: Instant) {
         guard let asked = tickets.removeValue(forKey: ticket) else { return }
         let (user, source) = (asked.user, asked.source)
@@ -347,12 +350,13 @@ package struct UserCache: Sendable {
             }
         case .unknown: next(after: question, user, now: now)
         case .unusable(let fault): unusable(fault, user, question, now: now)
-        // The next source is not asked, because the next source may have another user with the same name.
+        // After a source's failure, the next source is not asked, because it may have another user with the same name.
         case .away: end(user)
         }
     }
 
-    /// Asks the next source after a source that does not have the user, or remembers that the user is unknown.
+    /// If a source does not have the user, asks the next source; after the last source, remembers that the user is
+    /// unknown.
     private mutating func next(after question: Question, _ user: AddressOfRecord, now: Instant) {
         var question = question
         question.step += 1
@@ -378,10 +382,10 @@ package struct UserCache: Sendable {
         end(user)
     }
 
-    /// Marks a source as away, ends the questions in its queue, and sets the time of the next try.
+    /// Marks a source as away, ends the queries in its queue, and sets the time of the next try.
     private mutating func isAway(_ index: Int, _ fault: UserFault, now: Instant) {
         if let rest = sources[index].rest {
-            // Parallel questions often fail together, so only a failure after the pause doubles the pause.
+            // Parallel queries often fail together, so only a failure after the pause doubles the pause.
             if now >= rest.until {
                 let pause = min(rest.pause * 2, Self.longestPause)
                 sources[index].rest = (now + pause, pause)
@@ -395,7 +399,7 @@ package struct UserCache: Sendable {
         }
     }
 
-    /// Marks the source of a late question as away, unless the source has answered another question in the meantime.
+    /// Marks the source of a late query as away, unless the source has answered a later query meanwhile.
     private mutating func isSilent(_ asked: Asked, now: Instant) {
         if sources[asked.source].lastAnswer < asked.since { isAway(asked.source, .silent, now: now) }
     }
@@ -407,7 +411,7 @@ package struct UserCache: Sendable {
             switch deadline {
             case .patience(let user, let number):
                 guard let question = questions[user], question.number == number else { continue }
-                // A question without a ticket is still in the queue, because the source is busy with other questions.
+                // A query without a ticket is still in the queue, because the source is busy with earlier queries.
                 guard let asked = question.ticket.flatMap({ tickets[$0] }) else {
                     end(user)
                     continue
@@ -428,14 +432,14 @@ package struct UserCache: Sendable {
 
     // MARK: Results
 
-    /// Removes and returns the questions that must be passed to the sources.
+    /// Removes and returns the queries that must be passed to the sources.
     package mutating func takeOrders() -> [UserQuestion] {
         defer { orders = [] }
         return orders
     }
 
-    /// Removes and returns the users about whom the sources have answered, so that the requests that wait for them can
-    /// continue.
+    /// Removes and returns the users about whom the sources have answered, so that the requests that wait for these
+    /// users can continue.
     package mutating func takeSettled() -> [AddressOfRecord] {
         defer { settled = [] }
         return settled

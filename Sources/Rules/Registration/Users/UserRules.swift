@@ -4,13 +4,13 @@ package import Bytes
 package struct UserRules: Hashable, Sendable {
     /// The settings of one source of users.
     package struct Source: Hashable, Sendable {
-        /// The name of the source in the settings.
+        /// The name of the source of users in the settings.
         package var name: String
         /// The domains whose users the source has; empty if the source has users of all domains.
         package var domains: Set<ByteString>
         /// The digest algorithms for which the source has a hash of every user.
         package var algorithms: Set<DigestAlgorithm>
-        /// The maximum number of questions that the source gets at the same time.
+        /// The maximum number of queries that the source of users gets at the same time.
         package var parallel: Int
 
         package init(
@@ -38,23 +38,23 @@ package struct UserRules: Hashable, Sendable {
 
     package init() {}
 
-    /// The digest algorithms for which all sources have hashes; `nil` if there are no sources.
+    /// The digest algorithms for which all sources have hashes; `nil` if the settings have no sources.
     package var algorithms: Set<DigestAlgorithm>? {
         guard let first = sources.first else { return nil }
         return sources.dropFirst().reduce(first.algorithms) { $0.intersection($1.algorithms) }
     }
 }
 
-/// Identifies one question to a source, so that the answer can be matched to the question.
+/// Identifies one query to a source, so that the answer can be matched to the query.
 package struct UserTicket: Hashable, Sendable {
     package let number: UInt64
     package init(_ number: UInt64) { self.number = number }
 }
 
-/// A question for one user, which `UserSources` passes to a database or HTTP server.
+/// A query for one user, which `UserSources` passes to a database or HTTP server.
 package struct UserQuestion: Hashable, Sendable {
     package let ticket: UserTicket
-    /// The index of the source in ``UserRules/sources``.
+    /// The index of the source of users in ``UserRules/sources``.
     package let source: Int
     package let name: ByteString
     package let domain: ByteString

@@ -12,10 +12,10 @@ package struct UserSecrets: Hashable, Sendable {
 
     package init() {}
 
-    /// Checks the secrets, and makes the user from them.
+    /// Checks the secrets of a user, and makes the user from the secrets.
     ///
     /// - Parameters:
-    ///   - name: the name in the question to the source.
+    ///   - name: the name in the query to the source.
     ///   - realm: the realm of the daemon's challenge.
     ///   - algorithms: the digest algorithms for which the password is hashed.
     ///   - functions: the hash functions.
@@ -51,24 +51,24 @@ package struct UserSecrets: Hashable, Sendable {
     private static let longestPassword = 1024
 }
 
-/// Descriptions of the secrets hide them, so that no secret gets into a log.
+/// Descriptions of the secrets hide the secrets, so that no secret gets into a log.
 extension UserSecrets: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
     package var description: String { "(secret)" }
     package var debugDescription: String { "(secret)" }
     package var customMirror: Mirror { Mirror(self, children: []) }
 }
 
-/// The answer of a source outside the store to the question for one user.
+/// The answer of a source outside the store to the query for one user.
 package enum UserAnswer: Hashable, Sendable {
     case found(UserSecrets)
     case unknown
-    /// The source answered, but its answer about this user is wrong, such as a hash for another realm.
+    /// The source answered, but its answer about the user is wrong, such as a hash for another realm.
     case unusable(UserFault)
     /// The source did not answer, so the user may exist or not.
     case away(UserFault)
 }
 
-/// A problem with a source or with one answer: a sentence for operators, and the cure.
+/// A problem with a source of users or with one of its answers: a sentence for operators, and the cure.
 package struct UserFault: Error, Hashable, Sendable {
     package let sentence: String
     package let cure: String

@@ -2,10 +2,9 @@ package import Addressing
 package import Timekeeping
 
 /// The UDP flows whose phones must send keep-alives (Flow-Timer, RFC 5626 section 4.4), with the time of the last
-/// message on each.
+/// message on each flow.
 ///
-/// A closed TCP connection is reported by the system, but if a phone on UDP is gone, only the missing keep-alives show
-/// it.
+/// The system reports a closed TCP connection; if a phone on UDP is gone, only the missing keep-alives show it.
 package struct FlowTimers: Sendable {
     private struct Entry {
         /// The bindings of the flow: several if the phone has registered several users on the flow.
@@ -45,10 +44,10 @@ package struct FlowTimers: Sendable {
         return entries.values[index].bindings
     }
 
-    /// Returns a flow on which no message came for `span`, with its bindings; `nil` if there is no such flow.
+    /// Returns a flow on which no message came for `span`, with its bindings; `nil` if no flow was silent for so long.
     ///
-    /// Call this method again until the result is `nil`. The closure `isTheirs` says whether a binding still exists and
-    /// is registered on the flow.
+    /// The engine calls ``fallenSilent`` repeatedly until the result is `nil`. The closure `isTheirs` says whether a
+    /// binding still exists and is registered on the flow.
     package mutating func fallenSilent(
         span: Duration, now: Instant, isTheirs: (DeviceID, Flow) -> Bool
     ) -> (flow: Flow, bindings: [DeviceID])? {

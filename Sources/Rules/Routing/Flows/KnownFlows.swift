@@ -28,7 +28,7 @@ package struct KnownFlows: ~Copyable {
     /// Whether signs of life are recorded, because `call.ring-live-flow-within` is not zero.
     package var watchesActivity: Bool { activity != nil }
 
-    /// Whether the flow has shown life within `call.ring-live-flow-within`.
+    /// Whether a message came on the flow within `call.ring-live-flow-within`.
     package func wasAlive(_ flow: Flow, now: Instant) -> Bool { activity?.wasAlive(flow, now: now) == true }
 
     /// Whether the device has registered, or shown life on its flow, within `call.ring-live-flow-within`.
@@ -50,25 +50,27 @@ package struct KnownFlows: ~Copyable {
         provedNames[flow.connection] = names.isEmpty ? nil : names
     }
 
-    /// The host names that the connection's peer has proved by its certificate; `nil` if it has proved none.
+    /// The host names that the connection's peer has proved by its certificate; `nil` if the peer has proved none.
     package func names(on flow: Flow) -> [String]? {
         provedNames.isEmpty || !flow.isConnection ? nil : provedNames[flow.connection]
     }
 
     // MARK: Flow-Timers
 
-    /// Begins to watch a UDP flow, because its phone was told to send a keep-alive at least every `span`.
+    /// Begins to wait for keep-alives on a UDP flow, because the flow's phone was told to send a keep-alive at least
+    /// once in each `span`.
     package mutating func toldTimer(_ device: DeviceID, on flow: Flow, span: Duration, now: Instant) {
         timers.registered(device, on: flow, span: span, now: now)
     }
 
-    /// Notes a sign of life on a watched flow, and returns the flow's bindings if the flow counted as silent until now.
+    /// Notes a sign of life on a flow whose keep-alives the daemon expects, and returns the flow's bindings if the flow
+    /// counted as silent until now.
     package mutating func heard(_ flow: Flow, span: Duration, now: Instant) -> [DeviceID] {
         timers.isEmpty ? [] : timers.heard(flow, span: span, now: now)
     }
 
-    /// The time for which the engine must set a timer for the watched flows; `nil` if no flow is watched, or if a timer
-    /// is already set.
+    /// The time for which the engine must set a timer for missing keep-alives; `nil` if no flow must send keep-alives,
+    /// or if the engine has already set a timer.
     package mutating func armsTimer() -> Instant? {
         guard !isTimerArmed, let next = timers.nextDeadline else { return nil }
         isTimerArmed = true
@@ -80,8 +82,8 @@ package struct KnownFlows: ~Copyable {
     /// Stops watching all flows, because phones are no longer told to send keep-alives.
     package mutating func timersEnded() { timers = FlowTimers() }
 
-    /// Returns the next watched flow that has been silent for too long, with the bindings that are still registered on
-    /// it; `nil` if there is no such flow.
+    /// Returns the next flow on which keep-alives have been missing for too long, with the bindings that are still
+    /// registered on the flow; `nil` if no flow was silent for so long.
     package mutating func fallenSilent(
         span: Duration, now: Instant, isOn: (DeviceID, Flow) -> Bool
     ) -> (flow: Flow, bindings: [DeviceID])? {

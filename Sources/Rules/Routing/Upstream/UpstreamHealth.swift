@@ -6,15 +6,16 @@ package import Timekeeping
 
 /// Watches whether the upstream's servers answer the requests of phones (T33.4).
 ///
-/// Each server gets an OPTIONS at an interval, and also when a call has had no response for two seconds. Any response
-/// shows that the server is up. If neither OPTIONS nor calls get a response for `patience`, the server counts as down.
-/// While a server is down, calls without a first response are ended, and the daemon continues to send OPTIONS.
+/// Each server of the upstream gets an OPTIONS at an interval, and also when a call has had no response for two
+/// seconds. Any response to a request shows that the upstream's server is up. If neither OPTIONS nor calls get a
+/// response for the time `patience`, the server counts as down. While a server of the upstream is down, the daemon ends
+/// calls to it that have no first response, and the daemon continues to send OPTIONS.
 ///
-/// A server that answers calls but never OPTIONS can count as down too, but still gets calls. The daemon ends such a
-/// call after four seconds without a response.
+/// A server that answers INVITEs but never OPTIONS can count as down, but still gets calls. A call to a server that is
+/// down is ended after four seconds without a response.
 package struct UpstreamHealth: Sendable {
     package enum State: String, Hashable, Sendable {
-        /// The server has got no OPTIONS yet, or still has time to answer the first one.
+        /// The server has got no OPTIONS yet, or still has time to answer its first OPTIONS.
         case unknown
         case up
         case down
@@ -28,12 +29,12 @@ package struct UpstreamHealth: Sendable {
         package fileprivate(set) var since: Instant
         /// The time of the server's last response.
         fileprivate var lastHeard: Instant?
-        /// Whether the server has answered any OPTIONS since the daemon started; a server that has not still gets calls
-        /// while it counts as down.
+        /// Whether the server has answered any OPTIONS since the daemon started; a server that has answered none still
+        /// gets calls while it counts as down.
         package fileprivate(set) var answersProbes = false
         /// Whether an OPTIONS to the server has no response yet.
         fileprivate var isAsked = false
-        /// The time at which the last OPTIONS was sent to the server.
+        /// The time at which the daemon last sent OPTIONS to the upstream's server.
         fileprivate var askedAt: Instant
         fileprivate var verdictAt: Instant?
         fileprivate var nextProbe: Instant
@@ -42,10 +43,10 @@ package struct UpstreamHealth: Sendable {
     package enum Order: Equatable, Sendable {
         /// Look up the upstream's host name, and report the addresses to ``found(_:now:)``.
         case lookUp
-        /// Send OPTIONS to this hop, and report the result to ``heard(at:isProbe:now:)`` or
+        /// Send OPTIONS to the given hop, and report the result to ``heard(at:isProbe:now:)`` or
         /// ``probeEnded(at:wasSent:now:)``.
         case probe(ResolvedHop)
-        /// End this call, because it got no response and its server is down.
+        /// End the given call, because the call got no response and its upstream server is down.
         case giveUp(ClientTransactionID)
         /// Log that the server's state has changed after the previous state lasted for `after`.
         case tell(Endpoint, State, after: Duration)
@@ -81,7 +82,7 @@ package struct UpstreamHealth: Sendable {
     private static let nameRetryPause: Duration = .seconds(5)
     private static let serverLimit = 16
 
-    /// Creates the checks; if `isUsed` is false, the settings name no upstream, and nothing is checked.
+    /// Creates the checks of the upstream; if `isUsed` is false, the settings name no upstream, and nothing is checked.
     package init(_ settings: UpstreamCheckSettings, isUsed: Bool, now: Instant) {
         self.settings = settings
         guard isUsed, settings.interval > .zero else { return }
@@ -94,8 +95,8 @@ package struct UpstreamHealth: Sendable {
     /// Whether all servers of the upstream are down, so that no server would answer a request now.
     package var isAway: Bool { isNameless || !servers.isEmpty && servers.allSatisfy { $0.state == .down } }
 
-    /// Whether requests are refused without being sent, because all servers are down and all have answered OPTIONS
-    /// before.
+    /// Whether the daemon refuses requests to the upstream without sending them: all servers are down, and all have
+    /// answered OPTIONS before.
     package var refuses: Bool {
         !isNameless && !servers.isEmpty && servers.allSatisfy { $0.state == .down && $0.answersProbes }
     }
@@ -174,14 +175,14 @@ package struct UpstreamHealth: Sendable {
         let after = servers[index].state == .unknown ? .zero : now - servers[index].since
         servers[index].state = state
         servers[index].since = now
-        // The next deadline is now, because calls may have to end after the change of state.
+        // The next deadline is now, because calls may have to end after a server's state has changed.
         nextDeadline = now
         return .tell(servers[index].hop.endpoint, state, after: after)
     }
 
     // MARK: Time
 
-    /// Returns the orders that are due now; `isSilent` says whether a call is pending without any response.
+    /// Returns the orders that are due now; the closure `isSilent` says whether a call is pending without any response.
     package mutating func due(now: Instant, isSilent: (ClientTransactionID) -> Bool) -> [Order] {
         guard isOn else { return [] }
         var orders: [Order] = []
@@ -214,7 +215,7 @@ package struct UpstreamHealth: Sendable {
         return orders
     }
 
-    /// Ends the calls that have no response and whose servers are down.
+    /// Ends the calls that have no response and whose upstream servers are down.
     ///
     /// A call without a response is not ended if its server still answers other requests.
     private mutating func endSilentCalls(

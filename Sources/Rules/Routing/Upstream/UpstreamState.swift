@@ -11,7 +11,7 @@ package struct UpstreamState: ~Copyable {
     package private(set) var places: [Endpoint] = []
     /// The number of the upstream's host name; a flow with this number needs a certificate with that name.
     package private(set) var server = ServerNumber.none
-    /// Whether the log has reported that a next hop is this daemon itself.
+    /// Whether the daemon has already logged that a next hop is the daemon itself.
     private var hasToldOfOwnHop = false
 
     package var nextDeadline: Instant? {
@@ -31,13 +31,14 @@ package struct UpstreamState: ~Copyable {
         if excess > 0 { places.removeFirst(excess) }
     }
 
-    /// Whether a source address belongs to the upstream: to its address in the settings, or else to its host name.
+    /// Whether a source address belongs to the upstream: to its address in the settings or, if the settings have a
+    /// name, to its host name.
     ///
     /// - Parameters:
-    ///   - source: the source of a message.
+    ///   - source: the address from which a message came.
     ///   - upstream: the setting `upstream`.
     ///   - trusted: the setting `trusted`.
-    /// - Returns: whether the source is the upstream.
+    /// - Returns: whether the message came from the upstream.
     package func isSource(_ source: Endpoint, of upstream: NextHop?, _ trusted: [TrustedPeer]) -> Bool {
         if let (_, endpoint) = upstream?.numeric { return endpoint.speaks(as: source, trusted) }
         return places.contains { $0.speaks(as: source, trusted) }
@@ -45,7 +46,7 @@ package struct UpstreamState: ~Copyable {
 
     private static let limit = 64
 
-    /// Whether to log that a next hop is this daemon itself; true only the first time.
+    /// Whether the daemon must log that a next hop is the daemon itself; true only for the first such request.
     package mutating func tellsOfOwnHop() -> Bool {
         defer { hasToldOfOwnHop = true }
         return !hasToldOfOwnHop
@@ -53,7 +54,7 @@ package struct UpstreamState: ~Copyable {
 }
 
 extension Endpoint {
-    /// Whether a message from `source` can come from the server at this address: the port must be equal only if the
+    /// Whether a message from `source` can come from the server at the endpoint: the ports must be equal only if the
     /// settings trust a single port of the address.
     package func speaks(as source: Endpoint, _ trusted: [TrustedPeer]) -> Bool {
         speaks(as: source, hasOnePort: trusted.haveOnePort(of: source.address))

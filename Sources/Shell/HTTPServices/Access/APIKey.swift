@@ -14,8 +14,8 @@ package struct APIKey: Hashable, Sendable {
     package let createdAt: UnixTime
     package let domains: DomainScope
 
-    /// - Returns: `nil` if the name cannot be part of a path or a log line, the hash is not 32 bytes long, or the
-    ///   scopes are empty.
+    /// - Returns: the key; `nil` if the name cannot be part of a path or a log line, the hash is not 32 bytes long, or
+    ///   the scopes are empty.
     package init?(
         name: String, hash: [UInt8], scopes: Set<APIScope>, createdAt: UnixTime, domains: DomainScope = .wholeDaemon
     ) {
@@ -50,16 +50,16 @@ package struct APIKey: Hashable, Sendable {
     }
 }
 
-/// The text of a key that a client sends: a prefix and 32 random bytes. The prefix lets scanners of source code find
-/// leaked keys.
+/// The text of an API key that a client sends: a prefix and 32 random bytes. The prefix of API keys lets scanners of
+/// source code find leaked keys.
 package struct APIKeySecret {
     package let text: String
 
     private static let prefix = "spd_"
     private static let length = 47
 
-    /// Creates a new API key. `sippushd apikey add` shows the key's text once, and the store has only a hash of the
-    /// text.
+    /// Creates a new random API key. `sippushd apikey add` shows the text of the key once, and the store has only a
+    /// hash of the text.
     package static func make() throws(StartError) -> APIKeySecret {
         do throws(CryptoError) {
             let random = try RandomBytes.make(32)
@@ -71,8 +71,8 @@ package struct APIKeySecret {
 
     private init(text: String) { self.text = text }
 
-    /// - Returns: `nil` if the text is not written like a key. The initialiser refuses a text of another length without
-    ///   hashing it.
+    /// - Returns: the key's text; `nil` if the text does not have the form of a key. A text whose length is not the
+    ///   length of a key is refused without hashing.
     init?(_ text: some StringProtocol) {
         guard text.utf8.count == Self.length, text.hasPrefix(Self.prefix) else { return nil }
         self.text = String(text)

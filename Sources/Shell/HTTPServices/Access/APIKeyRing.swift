@@ -1,18 +1,18 @@
 import Crypto
 
-/// All keys of the HTTP API, in memory.
+/// All API keys of the HTTP API, in memory.
 ///
-/// - The class is `@unchecked Sendable`, because it is used only on the shard's loop.
+/// - The class is `@unchecked Sendable`, because only the shard's loop uses it.
 package final class APIKeyRing: @unchecked Sendable {
     private var keys: [String: APIKey] = [:]
-    /// The keys that are being stored. Their names are taken.
+    /// The API keys whose storing has not finished yet. A new key cannot have the name of a key that is being stored.
     private var coming: [String: APIKey] = [:]
 
     package static let limit = 1000
-    /// The maximum number of keys for one domain that an administrator of domains may add, so that one domain cannot use
-    /// up the places of all.
+    /// The maximum number of keys for one domain that an administrator of domains may add, so that one domain cannot
+    /// use up the places of all domains.
     package static let limitOfDomain = 100
-    /// The number of places that administrators of domains leave to the administrators of the whole daemon.
+    /// The number of places for keys that administrators of domains leave to the administrators of the whole daemon.
     static let reserve = 100
 
     package init(_ keys: [APIKey] = []) {
@@ -23,7 +23,7 @@ package final class APIKeyRing: @unchecked Sendable {
 
     package subscript(name: String) -> APIKey? { keys[name] }
 
-    /// The reason why an administrator of these domains cannot add the key; `nil` if the key can be added.
+    /// The reason why an administrator with the given domains cannot add the key; `nil` if the key can be added.
     package func conflict(with key: APIKey, addedBy domains: DomainScope) -> String? {
         if keys[key.name] != nil || coming[key.name] != nil { return "a key named \(key.name) exists already" }
         let limit = Self.limit - (domains == .wholeDaemon ? 0 : Self.reserve)
@@ -37,7 +37,7 @@ package final class APIKeyRing: @unchecked Sendable {
         return nil
     }
 
-    /// Reserves the key's name until the key is stored or not.
+    /// Reserves the key's name until the key is stored, or storing the key has failed.
     package func addBegins(_ key: APIKey) { coming[key.name] = key }
 
     package func addEnds(_ key: APIKey, isStored: Bool) {
@@ -48,8 +48,8 @@ package final class APIKeyRing: @unchecked Sendable {
     package func add(_ key: APIKey) { keys[key.name] = key }
     package func remove(_ name: String) { keys[name] = nil }
 
-    /// Returns the stored key whose text equals this secret. The duration of the search reveals nothing, because the
-    /// search takes the same time for all secrets.
+    /// Returns the stored key whose text equals the given secret. The duration of the search reveals nothing, because
+    /// the search takes the same time for all secrets.
     func key(matching secret: APIKeySecret) -> APIKey? {
         let hash = secret.hash
         var found: APIKey?

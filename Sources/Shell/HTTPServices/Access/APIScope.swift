@@ -1,4 +1,4 @@
-/// A permission of an API key. Each route names the scope that a key needs.
+/// A permission of an API key. Each HTTP route names the scope that a key needs.
 package enum APIScope: String, Hashable, Sendable, CaseIterable {
     /// The scope allows a key to report push tokens and removed accounts of apps.
     case tokensReport = "tokens.report"
@@ -11,11 +11,13 @@ package enum APIScope: String, Hashable, Sendable, CaseIterable {
     /// The scope allows a key to report what happened to pushes on the device, and to read push statistics.
     case lifecycle
     /// The scope allows a key to report what happened to pushes on the device, but not to read anything. Keys inside
-    /// apps have this scope, because anybody can find such a key.
+    /// apps have the scope `lifecycle.report`, because anybody can find such a key.
     case lifecycleReport = "lifecycle.report"
     /// The scope allows a key to read the daemon's metrics.
     case metrics
-    /// The scope allows a key to use all routes, because it includes all other scopes.
+    /// The scope allows a key to read what operators may read, and to open the web page, but to change nothing.
+    case adminRead = "admin.read"
+    /// The scope allows a key to use all HTTP routes, because the scope includes all other scopes.
     case admin
 
     /// Reads the names of scopes, separated by commas; `nil` for an unknown name or an empty list.
@@ -35,5 +37,6 @@ extension Set<APIScope> {
 
     func allows(_ scope: APIScope) -> Bool {
         contains(scope) || contains(.admin) || (scope == .lifecycleReport && contains(.lifecycle))
+            || (scope == .metrics && contains(.adminRead))
     }
 }

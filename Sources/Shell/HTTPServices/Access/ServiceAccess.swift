@@ -7,7 +7,7 @@ package import Settings
 
 /// The addresses of an HTTP service, and the limits for its clients.
 package struct ServiceAccess {
-    /// The name of the service's settings: `api` or `admin`.
+    /// The name of the settings group of the HTTP service: `api` or `admin`.
     let name: String
     let listen: [Endpoint]
     let certFile: String?
@@ -38,20 +38,25 @@ extension HTTPListener.Limits {
     }()
 }
 
-/// The settings under `admin`, for access over TCP to the operators' routes. The control socket offers the operators'
-/// routes without these settings.
+/// The settings under `admin`, for access over TCP to the operators' HTTP routes. The control socket offers the
+/// operators' HTTP routes without the settings `admin`.
 package struct AdminSettings: SettingsGroup, Equatable {
     package var listen: [Endpoint] = []
     package var certFile: String?
     package var keyFile: String?
+    package var names: [String] = []
 
     package init() {}
 
     package static let schema: [Setting<AdminSettings>] = [
         .list(
             "listen", of: .httpEndpoint, \.listen, example: "[127.0.0.1:8089]",
-            "The addresses of the admin API: a list of address:port, different from api.listen. Empty: the admin API is off. Requests to the admin API need a key with the scope admin. The limits in the group api also apply to the admin API."
+            "The addresses of the admin API: a list of address:port, different from api.listen. With an empty list, the admin API is off. Requests to the admin API need a key with the scope admin, or admin.read for routes that only read. The limits in the group api also apply to the admin API. Browsers find the operators' web page under the same addresses; docs/Web-page.md."
         ),
+        .list(
+            "names", \.names, example: "[push.example.net]",
+            "The host names under which operators' browsers reach the web page. IP addresses and localhost are always allowed. The daemon refuses other names, because a hostile site could direct its own name to this daemon."
+        ).taken(.atOnce),
         .path(
             "cert-file", \.certFile, example: "/etc/sippushd/admin-cert.pem",
             "The certificate with its chain, PEM. If cert-file is set, the admin API uses TLS. After SIGHUP, the daemon reads the certificate again."
@@ -59,7 +64,13 @@ package struct AdminSettings: SettingsGroup, Equatable {
         .path("key-file", \.keyFile, example: "/etc/sippushd/admin-key.pem", "The certificate's private key, PEM."),
     ]
 
-    package func complaints() -> [SettingComplaint] { SettingComplaint.ofPair(certFile, keyFile) }
+    package func complaints() -> [SettingComplaint] {
+        var found = SettingComplaint.ofPair(certFile, keyFile)
+        if names.contains(where: { PageGate.hostName($0) != $0.lowercased() }) {
+            found.append(SettingComplaint("expected host names without a port", key: "names"))
+        }
+        return found
+    }
 
     /// The addresses of the admin API, and the limits that it shares with the HTTP API.
     package func access(like api: ServiceAccess) -> ServiceAccess {

@@ -8,10 +8,10 @@ import Registration
 /// Limits how often passwords, keys and app tokens can be guessed over HTTP. Each wrong guess counts against the source
 /// address, and a wrong password also counts against the user.
 ///
-/// - The class is `@unchecked Sendable`, because it is used only on the shard's loop.
+/// - The class is `@unchecked Sendable`, because only the shard's loop uses it.
 package final class WrongLogins: @unchecked Sendable {
     private let loop: EventLoop
-    /// The counts of wrong logins until ``count(with:)`` is called; afterwards, the engine counts wrong logins.
+    /// Counts wrong logins until ``count(with:)`` is called; afterwards, the engine counts wrong logins.
     private var limit: LoginLimit
     private var door: ShardDoor?
 
@@ -24,11 +24,11 @@ package final class WrongLogins: @unchecked Sendable {
     package func count(with door: ShardDoor) { self.door = door }
 
     enum Verdict: Sendable {
-        /// The password is right, and belongs to this user.
+        /// The password is right, and belongs to the given user.
         case right(AddressOfRecord)
         case wrong
-        /// No password was checked, because the source or the user has sent too many wrong passwords. The source must
-        /// wait for this time before its next attempt.
+        /// The password was not checked, because too many wrong passwords came from the source or for the user. The
+        /// source must wait for the given time before its next attempt.
         case refused(Duration)
         /// The source of users is away, so the password cannot be checked now.
         case unavailable
@@ -46,7 +46,7 @@ package final class WrongLogins: @unchecked Sendable {
     }
 
     /// Counts the wrong guesses of a source, up to the limit of wrong guesses. If `guesses` is empty, the function only
-    /// reports whether the source is allowed to log in.
+    /// reports whether the source may log in.
     ///
     /// - Returns: the number of checked guesses, and the time that the source must wait if some guesses were not
     ///   checked.

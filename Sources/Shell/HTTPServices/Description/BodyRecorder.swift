@@ -1,7 +1,7 @@
-/// A type whose values are bodies of requests or answers. The type can add descriptions and limits to the schema of its
-/// members.
+/// A type whose values are bodies of requests or answers. A ``DescribedBody`` type can add descriptions and limits to
+/// the schema of its members.
 package protocol DescribedBody: Decodable {
-    /// The name of this type's shared schema in the OpenAPI document; `nil` if the document repeats the schema at each
+    /// The name of the type's shared schema in the OpenAPI document; `nil` if the document repeats the schema at each
     /// use.
     static var schemaName: String? { get }
     /// The descriptions and limits of members, by the members' names. A note must not change the type of its member.
@@ -13,10 +13,10 @@ extension DescribedBody {
     package static var notes: [String: JSONSchema] { [:] }
 }
 
-/// A type whose JSON is a single value instead of an object.
+/// The decoded type's JSON is a single value instead of an object.
 package protocol DescribedValue: Decodable {
     static var schema: JSONSchema { get }
-    /// Creates an empty value, which the recorder returns when a member of this type is decoded.
+    /// Creates an empty value, which the recorder returns when a member of the type is decoded.
     init()
 }
 
@@ -27,8 +27,8 @@ extension JSONSchema {
     }
 }
 
-/// A decoder without input. For each member that a type decodes, the decoder returns an empty value and records the
-/// member.
+/// A ``Decoder`` that reads no input. For each member that a type decodes, the decoder returns an empty value and
+/// records the member.
 private final class BodyRecorder: Decoder {
     let codingPath: [any CodingKey] = []
     let userInfo: [CodingUserInfoKey: Any] = [:]
@@ -52,7 +52,7 @@ private final class BodyRecorder: Decoder {
         switch type {
         case is String.Type: ("", .text)
         case is Bool.Type: (false, .flag)
-        // Most numbers are counts, dates and cursors, which are not negative. Only time differences have 32 bits, and
+        // Most numbers are counts, dates and cursors, which are not negative. Only time differences have 32 bits; they
         // may be negative.
         case let number as any FixedWidthInteger.Type: (number.init(), number.bitWidth == 32 ? .number : .number(0...))
         case let list as any List.Type: (list.init(), .list(of: JSONSchema(of: list.element)))

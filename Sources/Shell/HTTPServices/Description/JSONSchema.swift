@@ -25,8 +25,8 @@ package struct JSONSchema: Hashable, Sendable {
     package static let flag = typed("boolean")
     package static let guid = typed("string", [("format", "uuid")])
 
-    /// Returns the schema of a text with a length in this range. If `pattern` is given, the text must match this
-    /// regular expression (ECMA 262).
+    /// Returns the schema of a text whose length is in the given range. If `pattern` is given, a text in the schema
+    /// must match the regular expression (ECMA 262).
     package static func text(_ lengths: ClosedRange<Int>, pattern: String? = nil) -> JSONSchema {
         typed(
             "string",
@@ -106,8 +106,8 @@ package struct JSONSchema: Hashable, Sendable {
         noted(JSONSchema([("description", .string(text))]))
     }
 
-    /// Returns a copy of this schema with the keywords of a note, which replace the schema's keywords of the same name.
-    /// A note must not change the schema's type.
+    /// Returns a copy of the schema with the keywords of a note, which replace keywords of the schema that have equal
+    /// names. A note must not change the schema's type.
     func noted(_ note: JSONSchema?) -> JSONSchema {
         guard let note, case .object(let own) = value, case .object(let more) = note.value else { return self }
         precondition(note.value["type"].map { $0 == value["type"] } ?? true, "a note of another type: \(more)")
@@ -116,7 +116,7 @@ package struct JSONSchema: Hashable, Sendable {
         return copy
     }
 
-    /// Returns a reference to a shared schema, which the document defines once under this name.
+    /// Returns a reference to a shared schema, which the document defines once under the given name.
     package static func shared(_ name: String, _ schema: JSONSchema) -> JSONSchema {
         var reference = JSONSchema([("$ref", .string("#/components/schemas/\(name)"))], using: [schema])
         reference.shared[name] = schema.value

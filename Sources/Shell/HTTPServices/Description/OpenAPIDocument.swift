@@ -2,12 +2,12 @@ import HTTPServer
 import JSON
 import ProxyRuntime
 
-/// The OpenAPI 3.1 document of the routes that a listener serves.
+/// The OpenAPI 3.1 document of the HTTP routes that a listener serves.
 struct OpenAPIDocument {
     let title: String
     let routes: [ServiceRouter.Route]
 
-    /// The OpenAPI document as JSON, without routes that have no description.
+    /// The OpenAPI document as JSON, without HTTP routes that have no description.
     var value: JSONValue {
         let described = routes.filter { $0.description?.isLeftOut == false }
         return [
@@ -111,8 +111,8 @@ struct OpenAPIDocument {
         var members: [(String, JSONValue)] = [("description", .string(text))]
         if challenge { members.append(("headers", ["WWW-Authenticate": ["schema": JSONSchema.text.value]])) }
         var content: [(String, JSONValue)] = [("application/problem+json", ["schema": JSONSchema.problem.value])]
-        // The HTTP server itself refuses some requests before it knows their route, and describes the error in plain
-        // text.
+        // The HTTP server itself refuses some requests before it knows their HTTP route, and describes the error in
+        // plain text.
         if plain { content.append(("text/plain", ["schema": JSONSchema.text.value])) }
         members.append(("content", .members(content)))
         return .members(members)
@@ -147,8 +147,7 @@ struct OpenAPIDocument {
 
     private func security(of route: ServiceRouter.Route) -> JSONValue {
         guard let scope = route.scope else { return [] }
-        // For a security scheme other than OAuth, OpenAPI 3.1 allows names of roles in this list; the scope of a key is
-        // such a role.
+        // OpenAPI 3.1 allows names of roles for a security scheme other than OAuth; the scope of a key is such a role.
         let key: JSONValue = ["key": [.string(scope.rawValue)]]
         return !route.takesPassword ? [key] : [key, ["userPassword": []]]
     }
@@ -168,8 +167,8 @@ struct OpenAPIDocument {
 }
 
 extension ServiceRouter.Route {
-    /// The route's pattern as an OpenAPI path template. An OpenAPI parameter cannot contain slashes, so the template
-    /// describes `{*}` as one segment.
+    /// The HTTP route's pattern as an OpenAPI path template. An OpenAPI parameter cannot contain slashes, so the
+    /// template describes `{*}` as one segment.
     var template: String {
         var names = (description?.parameters ?? []).filter { $0.place == .path }.map(\.name)[...]
         return pattern.split(separator: "/", omittingEmptySubsequences: false).map { part in
@@ -179,7 +178,8 @@ extension ServiceRouter.Route {
 }
 
 extension ServiceRouter {
-    /// Adds the route `/openapi.json`, whose document describes this route and all routes that were added before.
+    /// Adds the HTTP route `/openapi.json`, whose document describes this HTTP route and all HTTP routes that were
+    /// added earlier.
     mutating func addDocument(title: String) {
         let description = RouteDescription("getDescription", "This document")
             .answer(200, "An OpenAPI 3.1 document", .object(["openapi": .text, "paths": .map(of: .anything)]))

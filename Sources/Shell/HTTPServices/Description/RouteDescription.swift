@@ -1,7 +1,7 @@
-/// The description of a route for authors of clients; `/openapi.json` shows the description as an operation.
+/// The description of an HTTP route for authors of clients; `/openapi.json` shows the description as an operation.
 ///
-/// A description does not repeat the answers that many routes share: 400 for malformed requests, and 401 and 403 for
-/// routes with a scope.
+/// A description does not repeat the answers that many HTTP routes share: 400 for malformed requests, and 401 and 403
+/// for HTTP routes with a scope.
 package struct RouteDescription: Sendable {
     package struct Parameter: Sendable {
         enum Place: String, Sendable {
@@ -27,8 +27,8 @@ package struct RouteDescription: Sendable {
         let bodies: [Body]
     }
 
-    /// The name of the operation in generated clients, such as `listDeadTokens`. If several routes have the same name,
-    /// the document appends numbers to it.
+    /// The name of the operation in generated clients, such as `listDeadTokens`. If several HTTP routes have the same
+    /// operation name, the document appends numbers to the name.
     let operation: String
     package let summary: String
     private(set) var detail: String?
@@ -37,8 +37,9 @@ package struct RouteDescription: Sendable {
     private(set) var isBodyRequired = true
     private(set) var answers: [Answer] = []
 
-    /// The description of routes that only refuse requests to a path, and that `/openapi.json` leaves out.
-    static let leftOut = RouteDescription("", "")
+    /// The description of HTTP routes that `/openapi.json` leaves out: HTTP routes that only refuse requests to a path,
+    /// and HTTP routes of the operators' web page.
+    package static let leftOut = RouteDescription("", "")
 
     var isLeftOut: Bool { operation.isEmpty }
 
@@ -110,8 +111,8 @@ package struct RouteDescription: Sendable {
     /// Adds the answer that reports success: 200 with an empty object.
     package func done(_ text: String) -> RouteDescription { answer(200, text, .object([:])) }
 
-    /// Adds an answer with problem details, for a status that only this route uses or that has a special meaning in
-    /// this route.
+    /// Adds an answer with problem details, for a status that only one HTTP route uses or that has a special meaning in
+    /// this HTTP route.
     package func problem(_ status: Int, _ text: String) -> RouteDescription {
         answer(status, text, .problem, type: "application/problem+json")
     }

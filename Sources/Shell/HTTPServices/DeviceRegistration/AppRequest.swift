@@ -5,8 +5,8 @@ package import ProxyRuntime
 package import Timekeeping
 
 extension StoredMobileApp {
-    /// The settings that decide how the daemon checks requests for the stored app; `nil` if a stored value is missing
-    /// or malformed.
+    /// The settings by which the daemon checks requests for a stored app; `nil` if a stored value is missing or
+    /// malformed.
     var settings: MobileAppSettings? {
         guard APIKey.isName(name), let id = RequestID(id), !organisation.isEmpty, tokenHash.count == 32,
             let user = UserTemplate(user), let environment = AppleEnvironment(rawValue: appleProvider)
@@ -58,9 +58,9 @@ package struct AppRequest: Codable, Sendable, DescribedBody {
     /// Makes a new MobileAppId.
     package static func newID() -> String { RequestID.make().text }
 
-    /// Returns the mobile app to store.
+    /// Returns the app of device registration that the store must write.
     ///
-    /// - Throws: a sentence for the operator about the malformed value.
+    /// - Throws: an error with a sentence for the operator, if a value is malformed.
     package func app(at date: UnixTime) throws(StartError) -> StoredMobileApp {
         guard user.map({ UserTemplate($0) != nil }) ?? true else {
             throw StartError("user must be an address that contains {{user}} once")
@@ -91,8 +91,8 @@ package struct AppRequest: Codable, Sendable, DescribedBody {
 package struct AppToken {
     package let text: String
 
-    /// Creates a new ApiToken. `sippushd app add` shows the token's text once, and the store has only a hash of the
-    /// text.
+    /// Creates a new ApiToken. `sippushd app add` shows the text of the token once, and the store has only a hash of
+    /// the text.
     package static func make() throws(StartError) -> AppToken {
         do throws(CryptoError) {
             return AppToken(text: String(decoding: Base64.url.encode(try RandomBytes.make(32)), as: UTF8.self))
@@ -134,7 +134,8 @@ package struct AppReport: Codable, Sendable, DescribedBody {
         self.createdAt = createdAt?.seconds
     }
 
-    /// Whether a caller of these domains may see and change the app, because all users of the app are in one of them.
+    /// Whether a caller with the given domains may see and change the app: all users of the app must be in one of these
+    /// domains.
     package func isOf(_ domains: DomainScope) -> Bool {
         domains == .wholeDaemon || UserTemplate(user)?.domain.map(domains.permits) == true
     }

@@ -37,7 +37,7 @@ struct CallbackURL: Hashable {
         target = sent.hasPrefix("/") ? String(sent) : "/" + sent
     }
 
-    /// The URL to which the webhook is posted.
+    /// The URL to which the daemon posts the webhook.
     var text: String {
         let address = IPAddress(host)?.uriHost ?? host
         return "\(isSecure ? "https" : "http")://\(address)\(hasPort ? ":\(port)" : "")\(target)"
@@ -93,9 +93,9 @@ struct CallbackGuard: Sendable {
     /// Chooses the address to which a webhook is sent.
     ///
     /// - Parameters:
-    ///   - addresses: all addresses of the URL's host. If one address is not allowed, the whole host is refused.
+    ///   - addresses: all addresses of the URL's host; if one address is not allowed, the whole host is refused.
     ///   - port: the port of the URL.
-    ///   - own: the daemon's own listeners.
+    ///   - own: the addresses of the daemon's own listeners.
     /// - Returns: the address for the connection; `nil` if the host has no address or is refused.
     func address(among addresses: [IPAddress], port: UInt16, own: [Endpoint]) -> IPAddress? {
         guard addresses.allSatisfy({ isAllowed($0) && !isOwn($0, port, own) }) else { return nil }

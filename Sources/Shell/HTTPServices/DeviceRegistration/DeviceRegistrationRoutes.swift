@@ -12,8 +12,8 @@ import Telemetry
 /// The device registration API of Dynamics 365 Customer Insights: accepts requests, and reports their outcomes.
 ///
 /// A request with a wrong API token gets the usual answer, but the daemon stores and sends nothing for it. A client
-/// without a token can therefore not find out which apps and tokens exist, fill the disk, or make the daemon send a
-/// request to a URL.
+/// without a token cannot find out which apps and tokens exist, fill the disk, or make the daemon send a request to a
+/// URL.
 final class DeviceRegistrationRoutes: Sendable {
     private let queue: DeviceRequestQueue
     private let store: any ProxyStore
@@ -62,7 +62,7 @@ final class DeviceRegistrationRoutes: Sendable {
         }
     }
 
-    /// Adds a route without a scope, because the API token in the body replaces a key.
+    /// Adds an HTTP route without a scope, because the API token in the body replaces a key.
     private func add(
         _ path: String, to router: inout ServiceRouter, _ description: RouteDescription, isChange: Bool = true,
         _ handler: @escaping ServiceRouter.Handler
@@ -115,7 +115,8 @@ final class DeviceRegistrationRoutes: Sendable {
         for body in bodies {
             let id = RequestID.make()
             ids.append(id)
-            // The callback URL of a client with a wrong token is ignored, because the URL may belong to somebody else.
+            // If a client shows a wrong token, its callback URL is ignored, because the URL may belong to somebody
+            // else.
             guard good.contains(body.credentials) else { continue }
             let callback = try callback(fields, signedWith: body.credentials.apiToken)
             requests.append(

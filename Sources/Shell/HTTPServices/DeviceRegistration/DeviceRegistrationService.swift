@@ -8,14 +8,14 @@ import Registration
 import Resolver
 import Telemetry
 
-/// The device registration API: its routes, the queue of accepted requests, and the sender of webhooks.
+/// The device registration API: its HTTP routes, the queue of accepted requests, and the sender of webhooks.
 final class DeviceRegistrationService {
     private let routes: DeviceRegistrationRoutes
     let queue: DeviceRequestQueue
     private let store: any ProxyStore
     private let webhooks: WebhookSender
 
-    /// Creates the routes and the queue.
+    /// Creates the HTTP routes and the queue.
     ///
     /// - Parameters:
     ///   - settings: the settings of the API.
@@ -27,7 +27,7 @@ final class DeviceRegistrationService {
     ///   - log: receives messages about failures.
     ///   - ownEndpoints: the daemon's own listeners, to which webhooks are never sent.
     ///   - resolve: resolves the host names of webhook receivers.
-    /// - Throws: if a timer cannot be created.
+    /// - Throws: an error if a timer cannot be created.
     init(
         settings: APISettings, apps: MobileApps, loop: EventLoop, directory: DeviceDirectory, store: any ProxyStore,
         wrongLogins: WrongLogins, log: Log,

@@ -33,11 +33,11 @@ package struct DeviceRegistrationSettings: SettingsGroup, Equatable {
         .bool("webhook-plain-http", \.allowsPlainWebhooks, "Allow callback URLs with http instead of https."),
         .path(
             "webhook-ca-file", \.webhookAuthorityFile, example: "/etc/sippushd/webhook-ca.pem",
-            "The certificate authorities (PEM) that the daemon trusts when it sends webhooks. Default: the system's authorities."
+            "The certificate authorities (PEM) that the daemon trusts when it sends webhooks. By default, the daemon trusts the system's authorities."
         ),
         .value(
             "webhook-source-address", \.webhookSource, .address, example: "192.0.2.20",
-            "The source address of webhooks. With an IPv4 address here, the daemon reaches receivers only over IPv4, and with an IPv6 address only over IPv6. Default: the system chooses the source address."
+            "The source address of webhooks. With an IPv4 address here, the daemon reaches receivers only over IPv4, and with an IPv6 address only over IPv6. By default, the system chooses the source address."
         ),
     ]
 }

@@ -4,8 +4,8 @@ import HTTPServer
 import JSON
 import Persistence
 
-/// The id of an app and its API token, from the body of a device registration request; such a request has no key in a
-/// header field.
+/// The id of an app and its API token, from the body of a device registration request, which has no key in a header
+/// field.
 struct AppCredentials: Hashable {
     let app: RequestID
     let apiToken: String
@@ -98,8 +98,8 @@ extension JSONValue {
         return text
     }
 
-    /// Returns the text of a member; `nil` if the member is missing, null or empty, because clients use all three for
-    /// "none".
+    /// Returns the text of a member; `nil` if the member is missing, null or empty, because clients use all three forms
+    /// for "none".
     fileprivate func optionalText(_ key: String) throws(ServiceProblem) -> String? {
         guard case .object = self else { throw ServiceProblem(400, "expected an object") }
         switch self[key] {
@@ -114,7 +114,7 @@ extension JSONValue {
 struct RegistrationFields {
     let isTracked: Bool
     let callbackURL: String?
-    /// The header fields that the daemon adds to the webhook request, as a JSON object; empty if there are none.
+    /// The header fields that the daemon adds to the webhook request, as a JSON object; empty if the daemon adds none.
     let callbackFields: String
 
     init(_ request: HTTPRequest) throws(ServiceProblem) {
@@ -126,8 +126,8 @@ struct RegistrationFields {
         }
     }
 
-    /// Returns the value of the header field with one of two prefixes. Microsoft's documentation has both prefixes, and
-    /// the first prefix has priority.
+    /// Returns the value of the header field with one of Microsoft's two prefixes. Microsoft's documentation has both
+    /// prefixes, and the first prefix has priority.
     private static func field(_ request: HTTPRequest, _ name: String) -> String? {
         for prefix in ["x-ms-", "x-ms-status-"] {
             if let value = request.field(prefix + name), !value.isEmpty { return value }
@@ -141,15 +141,14 @@ struct WebhookFields {
     let headers: [HTTPField]
 
     private static let limit = 32
-    /// The header fields that a client is not allowed to set, because they determine the length or the target of an
-    /// HTTP request.
+    /// The header fields that a client may not set, because they determine the length or the target of an HTTP request.
     private static let reserved: Set<String> = [
         "host", "content-length", "transfer-encoding", "connection", "keep-alive", "proxy-connection",
         "proxy-authenticate", "proxy-authorization", "te", "trailer", "upgrade", "http2-settings", "expect",
     ]
 
-    /// Reads the header fields, except reserved ones, from a JSON object of texts; `nil` if the text is malformed, or a
-    /// member cannot be a header field.
+    /// Reads the header fields, except reserved fields, from a JSON object of texts; `nil` if the text is malformed, or
+    /// a member cannot be a header field.
     init?(_ text: String) {
         guard !text.isEmpty else {
             headers = []

@@ -11,9 +11,9 @@ import Timekeeping
 
 /// The engine's functions that registrations and clean-ups of devices use.
 struct DeviceDirectory {
-    /// Adds a device to a user, and returns when the device is persisted or refused.
+    /// Adds a device to a user, and returns when the device is in the store or refused.
     let report: (ReportedDevice, AddressOfRecord) async -> ReportResult
-    /// Removes devices of a user, and returns when the removal is persisted or refused.
+    /// Removes devices of a user, and returns when the removal is in the store or refused.
     let withdraw: (DeviceSelection, AddressOfRecord) async -> ReportResult
     /// Whether the token's provider would accept a push to the token.
     let canBePushed: (PushToken) async -> Bool
@@ -27,15 +27,16 @@ struct DeviceDirectory {
 /// If two apps removed the same device at the same time, each removal would see that the other app still uses the
 /// device, and would keep the device.
 ///
-/// A device request is accepted when it is persisted, and finished when its outcome is persisted. After a restart, the
-/// queue repeats requests that were accepted but not finished.
+/// A device request is accepted when the store has it, and finished when the store has its outcome. After a restart,
+/// the queue repeats requests that were accepted but not finished.
 ///
-/// - The class is `@unchecked Sendable`, because it is used only on the shard's loop.
+/// - The class is `@unchecked Sendable`, because only the shard's loop uses it.
 final class DeviceRequestQueue: @unchecked Sendable {
-    /// Identifies a line of requests that are carried out one after the other.
+    /// Identifies a queue of device requests that are carried out one after the other.
     private enum Line: Hashable {
         case user(AddressOfRecord)
-        /// The line for a user who cannot exist here, or for a user of a removed app. All requests in this line fail.
+        /// The queue for a user who cannot exist at this daemon, or for a user of a removed app. All device requests in
+        /// the queue `nobody` fail.
         case nobody(app: String, user: String)
     }
 
@@ -52,12 +53,12 @@ final class DeviceRequestQueue: @unchecked Sendable {
     private let age: Duration
     private let log: Log
 
-    /// The requests of each line, in the order of their arrival. The first request is in progress, or its line waits in
-    /// `ready` or `postponed`.
+    /// The device requests of each queue, in the order of their arrival. The first request of a queue is in progress,
+    /// or its queue waits in `ready` or `postponed`.
     private var lines: [Line: [Work]] = [:]
     private var ready = Queue<Line>()
     private var atWork = 0
-    /// The number of unfinished requests, including requests that are not persisted yet.
+    /// The number of unfinished requests, including requests that are not in the store yet.
     private(set) var count = 0
     private var postponed: [Line] = []
     private var timer: LoopTimer?
@@ -97,7 +98,7 @@ final class DeviceRequestQueue: @unchecked Sendable {
         loop.post { self.startWaiting() }
     }
 
-    /// Accepts requests, and calls `done` once on the loop, with true if the requests were persisted.
+    /// Accepts requests, and calls `done` once on the loop, with true if the store has the requests.
     func accept(
         _ requests: [DeviceRequest], _ done: @escaping @Sendable (Bool) -> Void
     ) throws(ServiceProblem) {
@@ -149,7 +150,7 @@ final class DeviceRequestQueue: @unchecked Sendable {
         }
     }
 
-    /// Persists the outcome of a line's first request, and then sends the webhook.
+    /// Writes the outcome of a queue's first request into the store, and then sends the webhook.
     private func finish(
         _ request: DeviceRequest, _ line: Line, _ outcome: DeviceOutcome, besides changes: [ServiceChange] = []
     ) {
@@ -174,8 +175,9 @@ final class DeviceRequestQueue: @unchecked Sendable {
         startWaiting()
     }
 
-    /// Postpones a line whose first request the store or the engine cannot serve now. After too many attempts, the
-    /// request ends with the given failure. If `failure` is `nil`, the request stays unfinished until the next start.
+    /// Postpones a queue whose first request the store or the engine cannot serve now. After too many attempts, the
+    /// postponed request ends with the given failure. If `failure` is `nil`, the postponed request stays unfinished
+    /// until the next start.
     private func postpone(_ request: DeviceRequest, _ line: Line, orEndWith failure: DeviceFailure?) {
         lines[line]?[0].tries += 1
         guard lines[line]?.first?.tries ?? 0 < Self.tryLimit else {
@@ -222,8 +224,8 @@ final class DeviceRequestQueue: @unchecked Sendable {
     private func lookedUp(
         _ request: DeviceRequest, _ line: Line, _ token: PushToken, _ aor: AddressOfRecord, registered: [String]
     ) async {
-        // A token is a duplicate only if this app registered it and the engine still has it. If only the engine has the
-        // token, from SIP or a report, the app becomes one of the token's owners.
+        // A push token is a duplicate only if the app itself registered the token earlier and the engine still has the
+        // token. If only the engine has the token, from SIP or a report, the app becomes one of the token's owners.
         if registered.contains(request.token), await directory.tokens(aor).contains(where: { $0.covers(token) }) {
             return finish(request, line, .failed(.duplicateExists))
         }
@@ -237,8 +239,8 @@ final class DeviceRequestQueue: @unchecked Sendable {
     ) async {
         switch result {
         case .done:
-            // This code removes the app's rows for tokens that the engine no longer has, because no other code does so.
-            // Usually, the engine has lost such a token because the app was removed from the phone.
+            // The app's rows for tokens that the engine no longer has are removed now, because no other code removes
+            // them. Usually, the engine has lost a token because the app was removed from the phone.
             let known = await directory.tokens(aor)
             let lost = registered.filter { token in
                 token != request.token && !known.contains { $0.isNamed(ByteString(token)) }
@@ -258,8 +260,8 @@ final class DeviceRequestQueue: @unchecked Sendable {
 
     // MARK: Cleanups
 
-    /// Removes the devices that this app registered for the user. A device that several apps registered stays until the
-    /// last of these apps removes it.
+    /// Removes the devices that the request's app registered for the user. A device that several apps registered stays
+    /// until the last of these apps removes it.
     private func cleanUp(_ request: DeviceRequest, _ line: Line, _ aor: AddressOfRecord) {
         lookUp(request, line, token: request.token.isEmpty ? nil : request.token) { tokens in
             await self.withdraw(tokens, request, line, aor)
@@ -281,9 +283,9 @@ final class DeviceRequestQueue: @unchecked Sendable {
         finish(request, line, .success, besides: [.forgetMobileDevices(request)])
     }
 
-    /// Whether the owner of a device is another app that still exists and that registered the device for this user. The
-    /// search for owners ignores upper and lower case: Google's tokens are case-sensitive, but two tokens that differ
-    /// only in case do not occur.
+    /// Whether the owner of a device is another app that still exists and that registered the device for the same user.
+    /// The search for owners ignores upper and lower case: Google's tokens are case-sensitive, but two tokens that
+    /// differ only in case do not occur.
     private func isOther(_ owner: MobileOwner, than app: String, for aor: AddressOfRecord) -> Bool {
         owner.app != app && apps[owner.app]?.address(of: owner.user) == aor
     }

@@ -4,7 +4,7 @@ package import Persistence
 import PushDelivery
 import Registration
 
-/// A mobile app, from the settings or from the store. The server of the app is allowed to register devices.
+/// A mobile app, from the settings or from the store. The server of a mobile app may register devices.
 struct MobileApp: Sendable {
     /// The MobileAppId in lower case.
     let id: String
@@ -29,7 +29,7 @@ struct MobileApp: Sendable {
         return isKnown
     }
 
-    /// The address-of-record for a UserId; `nil` if this daemon cannot have a user with that address.
+    /// The address-of-record for a UserId; `nil` if this daemon cannot have a user with the address.
     func address(of user: String) -> AddressOfRecord? {
         guard let text = settings.user.text(for: user) else { return nil }
         let parts = text.split(separator: "@", omittingEmptySubsequences: false)
@@ -51,24 +51,24 @@ struct MobileApp: Sendable {
     }
 }
 
-/// All mobile apps, from the settings and from the store. The servers of these apps are allowed to register devices.
+/// All mobile apps, from the settings and from the store. The mobile apps whose servers may register devices over HTTP.
 ///
-/// - The class is `@unchecked Sendable`, because it is used only on the shard's loop.
+/// - The class is `@unchecked Sendable`, because only the shard's loop uses it.
 package final class MobileApps: @unchecked Sendable {
     private let domains: [String]
     /// The apps in the settings, by their names; these apps have priority over apps in the store.
     private let fixed: [String: MobileAppSettings]
     private var stored: [String: StoredMobileApp] = [:]
-    /// The apps that are being stored. Their names and ids are taken.
+    /// The mobile apps that are being stored. The names and ids of apps that are being stored are taken.
     private var coming: [String: StoredMobileApp] = [:]
     /// All apps by their ids, from the settings and the store.
     private var apps: [String: MobileApp] = [:]
 
     static let limit = 1000
-    /// The maximum number of apps of one domain that an administrator of domains may add, so that one domain cannot use up
-    /// the places of all.
+    /// The maximum number of apps of one domain that an administrator of domains may add, so that one domain cannot use
+    /// up the places of all domains.
     static let limitOfDomain = 100
-    /// The number of places that administrators of domains leave to the administrators of the whole daemon.
+    /// The number of places for apps that administrators of domains leave to the administrators of the whole daemon.
     static let reserve = 100
 
     package init(_ settings: [String: MobileAppSettings], domains: [String]) {
@@ -85,8 +85,8 @@ package final class MobileApps: @unchecked Sendable {
 
     subscript(id: String) -> MobileApp? { apps[id] }
 
-    /// Returns the app with this id and organisation, if the token is right. A wrong id and a wrong token have the same
-    /// result, so that a client cannot find out which apps exist.
+    /// Returns the app with the given id and organisation, if the API token is right. A wrong id and a wrong token have
+    /// the same result, so that a client cannot find out which apps exist.
     func app(_ id: RequestID, of organisation: String, showing apiToken: String) -> MobileApp? {
         let hash = HashAlgorithm.sha256.digest(of: Array(apiToken.utf8))
         guard let app = apps[id.text], app.isOf(organisation), app.knows(hash) else { return nil }
@@ -103,7 +103,7 @@ package final class MobileApps: @unchecked Sendable {
         return all.sorted { $0.name < $1.name }
     }
 
-    /// The reason why an administrator of these domains cannot add the app; `nil` if it can be added.
+    /// The reason why an administrator with the given domains cannot add the app; `nil` if the app can be added.
     package func conflict(with app: StoredMobileApp, addedBy domains: DomainScope = .wholeDaemon) -> String? {
         if let conflict = Self.conflict(of: app, with: fixed) { return conflict }
         if stored[app.name] != nil || coming[app.name] != nil { return "an app named \(app.name) exists already" }
@@ -116,7 +116,7 @@ package final class MobileApps: @unchecked Sendable {
             ? nil : "the limit of \(Self.limitOfDomain) apps of a domain is reached"
     }
 
-    /// Reserves the app's name and id until the app is stored or not.
+    /// Reserves the app's name and id until the app is stored, or storing the app has failed.
     package func addBegins(_ app: StoredMobileApp) { coming[app.name] = app }
 
     package func addEnds(_ app: StoredMobileApp, isStored: Bool) {
@@ -124,13 +124,13 @@ package final class MobileApps: @unchecked Sendable {
         if isStored { add(app) }
     }
 
-    /// The reason why a stored app conflicts with the apps in the settings; `nil` if there is no conflict.
+    /// The reason why a stored app conflicts with the apps in the settings; `nil` if the app does not conflict.
     package static func conflict(of app: StoredMobileApp, with fixed: [String: MobileAppSettings]) -> String? {
         if fixed[app.name] != nil { return "the settings define an app named \(app.name)" }
         return fixed.values.contains { $0.id == app.id } ? "the settings define an app with this id" : nil
     }
 
-    /// Adds a stored app, unless the stored values are malformed.
+    /// Adds an app of device registration from the store, unless the stored values are malformed.
     package func add(_ app: StoredMobileApp) {
         guard let settings = app.settings else { return }
         remove(app.name)

@@ -14,7 +14,7 @@ package struct MobileAppSettings: SettingsGroup, Hashable {
     /// The MobileAppId: a GUID in lower case.
     package var id: String?
     package var organisation: String?
-    /// The SHA-256 hash of each API token, 32 bytes.
+    /// The SHA-256 hash of each API token; each hash has 32 bytes.
     package var tokenHashes: [[UInt8]] = []
     package var user = UserTemplate.plain
     package var appleEnvironment = AppleEnvironment.production
@@ -39,7 +39,7 @@ package struct MobileAppSettings: SettingsGroup, Hashable {
         ).required(),
         .value(
             "user", \.user, UserTemplate.settingType,
-            "The address-of-record of a user: {{user}} is replaced by the UserId in a request. If the address has no domain, the daemon adds the first entry of the setting domains."
+            "The address-of-record of a user. The daemon replaces {{user}} by the UserId in a request. If the address has no domain, the daemon adds the first entry of the setting domains."
         ),
         .choice(
             "apns-provider", \.appleEnvironment,
@@ -65,8 +65,8 @@ package struct MobileAppSettings: SettingsGroup, Hashable {
         $0
     }
 
-    /// The type of the setting with a token's hash. An error about a malformed value does not quote it, because the
-    /// value may be the token itself.
+    /// The type of the setting that contains the hash of an ApiToken. An error about a malformed hash does not quote
+    /// the value, because the value may be the token itself.
     private static let hashType = SettingType<[UInt8]>(name: "SHA-256") { node throws(SettingMismatch) in
         guard let text = node.text, let hash = Hex.decode(Array(text.utf8)), hash.count == 32 else {
             throw SettingMismatch("expected 64 hexadecimal digits", at: node.position)

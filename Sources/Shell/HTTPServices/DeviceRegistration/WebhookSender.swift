@@ -14,12 +14,12 @@ import Telemetry
 
 /// Posts the outcomes of device requests to callback URLs. Each webhook is sent at most once, without retries.
 ///
-/// The sender resolves the host name of a webhook itself, connects to the address that it checked, and follows no
+/// The sender resolves the host name of a webhook itself, connects to the address that it has checked, and follows no
 /// redirects.
 ///
-/// - The class is `@unchecked Sendable`, because it is used only on the shard's loop.
+/// - The class is `@unchecked Sendable`, because only the shard's loop uses it.
 final class WebhookSender: @unchecked Sendable {
-    /// A function that resolves a host name to all of its addresses, and calls back once, on the loop.
+    /// A function that resolves a host name to all of its addresses, and calls back once, on the event loop.
     typealias Resolve = (String, @escaping @Sendable ([IPAddress]) -> Void) -> Void
 
     struct Webhook {
@@ -31,7 +31,7 @@ final class WebhookSender: @unchecked Sendable {
     private let http: HTTPSession
     private let rules: CallbackGuard
     private let authorityFile: String?
-    /// The contents of `authorityFile` when the file could last be used.
+    /// The last usable contents of `authorityFile`.
     private var authority: PEM?
     private let ownEndpoints: () -> [Endpoint]
     private let resolve: Resolve
@@ -70,8 +70,8 @@ final class WebhookSender: @unchecked Sendable {
         http = HTTPSession(on: loop, limits: limits, over: [HTTP1Transport.self])
     }
 
-    /// Reads the file with certificate authorities again. If the file cannot be used, the earlier authorities stay in
-    /// use.
+    /// Reads the file with certificate authorities for webhooks again. If the file with certificate authorities cannot
+    /// be used, the earlier authorities stay in use.
     func readAuthority() {
         guard let file = authorityFile else { return }
         do {
@@ -149,8 +149,8 @@ final class WebhookSender: @unchecked Sendable {
         return JSONValue.members(members + (failure.map { [("FailureReason", .string($0.rawValue))] } ?? [])).bytes
     }
 
-    /// Notes the end of a webhook, and begins the next one. `problem` is the reason why the webhook was lost; `nil` if
-    /// it was delivered.
+    /// Notes the end of a webhook, and begins the next webhook. The text `problem` is the reason why the webhook was
+    /// lost; `nil` if the webhook was delivered.
     private func ended(_ problem: String?) {
         inFlight -= 1
         if let problem { note(problem) }
@@ -169,9 +169,9 @@ final class WebhookSender: @unchecked Sendable {
 }
 
 extension DNSResolver {
-    /// Resolves all addresses of a host.
+    /// Looks up all addresses of the webhook's host.
     func addresses(of host: String, _ done: @escaping @Sendable ([IPAddress]) -> Void) {
-        // A query with a port asks only for addresses, and not for NAPTR and SRV records.
+        // A DNS query with a port asks only for addresses, and not for NAPTR and SRV records.
         resolve(ServerQuery(host: host, port: 443, transport: .tls)) { outcome in
             done(((try? outcome.get()) ?? []).map(\.endpoint.address))
         }

@@ -6,7 +6,7 @@ import PushDelivery
 import Reactor
 import Timekeeping
 
-/// The routes of Acrobits' mediator, for servers that name a device by the token that the device reported.
+/// The HTTP routes of Acrobits' mediator, for servers that name a device by the token that the device reported.
 ///
 /// Only known devices get pushes, so that nobody can use the daemon or its credentials to push to unknown devices.
 struct MediatorRoutes {

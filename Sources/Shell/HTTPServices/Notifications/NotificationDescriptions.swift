@@ -1,4 +1,4 @@
-/// The routes for messages and silent pushes, described for authors of clients.
+/// The HTTP routes for messages and silent pushes, described for authors of clients.
 extension RouteDescription {
     private static let schemes = "The key may follow `Bearer`, `Token` or `AppToken`."
 
@@ -13,7 +13,9 @@ extension RouteDescription {
                     "title": .text(0...1024), "message": .text(0...8192), "is_silent": .flag,
                     "is_confirmation_needed": .flag, "use_in_badge": .flag, "destination_type": .text(0...256),
                     "destination_code": .text(0...1024), "image": .text(0...2048).described("A URL."),
-                    "custom": .map(of: .anything), "ttl": .number(0...).described("In seconds. Default: one day."),
+                    "custom": .map(of: .anything),
+                    "ttl": .number(0...).described(
+                        "The time in seconds for which the provider keeps the push. The default is one day."),
                 ])
         )
         .answer(202, "The message is being sent", NotificationService.Acceptance.self).problem(

@@ -13,7 +13,7 @@ import Timekeeping
 /// Sends messages and silent pushes of application servers to devices, through the dispatcher that also sends the
 /// pushes for calls.
 ///
-/// The notification service is used only on the shard's loop.
+/// Only the event loop of the shard uses the notification service.
 struct NotificationService {
     let door: ShardDoor
     let loop: EventLoop
@@ -57,7 +57,7 @@ struct NotificationService {
         static let notes: [String: JSONSchema] = ["code": .guid]
 
         let code: String
-        /// The number of devices that get the push, and the number of skipped devices.
+        /// The number of devices that get the notification, and the number of skipped devices.
         let sentTo, skipped: Int
         /// The unknown users and devices, as the request names them.
         let unknown: [String]
@@ -108,11 +108,11 @@ struct NotificationService {
 
     private struct Users {
         var known: [(aor: AddressOfRecord, name: String)] = []
-        /// The names of users whose domain is not one of the daemon's domains, or not one of the sender's.
+        /// The names of users whose domain is not one of the daemon's domains, or not one of the sender's domains.
         var unknown: [String] = []
     }
 
-    /// Forgets the devices whose users are not in these domains, so that they count as unknown.
+    /// Forgets the devices whose users are not in the given domains, so that these devices count as unknown.
     private func permitted(
         _ devices: [(name: Substring, device: DeviceID?)], in domains: DomainScope
     ) async -> [(name: Substring, device: DeviceID?)] {
@@ -124,7 +124,7 @@ struct NotificationService {
         return zip(devices, known).map { ($0.name, $1 ? $0.device : nil) }
     }
 
-    /// Returns the users with these names, each of them once.
+    /// Returns the users with the given names, each user once.
     private func users(_ names: [String], in domains: DomainScope) async -> Users {
         let aors = await door.ask(.everything) { engine, _ in
             names.map { name in
@@ -185,7 +185,7 @@ struct NotificationService {
         call.askStore { [store] in
             let records =
                 try await store.timeline(of: [.push(code)], limit: Self.deviceLimit, in: domains.hosts) + live
-            // The codes of devices are computed on the loop, because ``DeviceCodes`` must be used only there.
+            // The loop computes the codes of devices, because only the loop may use ``DeviceCodes``.
             loop.post {
                 // A record that was written between the two queries is in both results, and must count once.
                 var seen = Set<DeviceID>()
@@ -202,7 +202,7 @@ struct NotificationService {
     /// Makes the engine send a notification to all devices of the recipients that can receive it.
     ///
     /// - Throws: a problem, before any push is sent, if the notification does not fit into a push to one of the
-    ///   devices, or if too many pushes are being sent.
+    ///   devices, or if too many notifications are in progress.
     func order(
         _ notification: PushNotification, for recipients: [NotificationRecipient]
     ) async throws(NotificationRefusal) -> NotificationReceipt {

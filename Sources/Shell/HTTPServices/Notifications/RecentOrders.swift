@@ -4,7 +4,7 @@ import Timekeeping
 /// Remembers the push orders of the last minutes, because the store gets the records of a push only some time after its
 /// end.
 ///
-/// - The class is `@unchecked Sendable`, because it is used only on the shard's loop.
+/// - The class is `@unchecked Sendable`, because only the shard's loop uses it.
 final class RecentOrders: @unchecked Sendable {
     struct Order {
         let sent, skipped: Int
@@ -14,7 +14,7 @@ final class RecentOrders: @unchecked Sendable {
     }
 
     private var orders: [PushCode: Order] = [:]
-    /// The codes of the orders, oldest first.
+    /// The codes of recent push orders, oldest first.
     private var codes: [PushCode] = []
 
     private static let limit = 1000

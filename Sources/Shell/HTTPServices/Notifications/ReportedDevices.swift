@@ -5,13 +5,13 @@ import ProxyRuntime
 import PushDelivery
 import Registration
 
-/// Finds devices by the tokens that they reported. The first request with a token searches all devices, and the result
-/// is remembered.
+/// Finds devices by the tokens that the devices reported. The first request with a push token searches all devices, and
+/// ``ReportedDevices`` remembers the result.
 ///
-/// - The class is `@unchecked Sendable`, because it is used only on the shard's loop.
+/// - The class is `@unchecked Sendable`, because only the shard's loop uses it.
 final class ReportedDevices: @unchecked Sendable {
     struct Wanted: Hashable, Sendable {
-        /// The name of the token that the device reported, see `ReportedTokens.name(of:_:)`.
+        /// The name of the token that the device reported: see `ReportedTokens.name(of:_:)`.
         let name: ByteString
         /// The account on the device; `nil` if the request names no account.
         let selector: ByteString?
@@ -47,7 +47,7 @@ final class ReportedDevices: @unchecked Sendable {
             }
     }
 
-    /// Returns the device that has the wanted token; `nil` if no device has it.
+    /// Returns the device that has the wanted token; `nil` if no device has the token.
     func find(_ wanted: Wanted) async throws(DeviceSearch.Overload) -> DeviceSearch.FoundDevice? {
         if let id = known[wanted] {
             let device = await door.ask(.device(id)) { engine, now in engine.device(id, now: now) }

@@ -1,10 +1,11 @@
 import HTTPServer
 import JSON
 
-/// The body of a request, which must be one JSON object. Each function reads a member as one type, and refuses a member
-/// of another type.
+/// The body of a request, which must be one JSON object. Each function of ``RequestObject`` reads a member as one type,
+/// and refuses a member of another type.
 ///
-/// Unknown members are ignored, as the 10darts platform does. A body in which a member occurs twice is refused.
+/// Unknown members of the body are ignored, as the 10darts platform does. A body in which a member occurs twice is
+/// refused.
 struct RequestObject {
     private var members: [String: JSONValue] = [:]
 
@@ -39,7 +40,7 @@ struct RequestObject {
         }
     }
 
-    /// Reads a text; empty if the member is missing or `null`.
+    /// Reads a text; the result is empty if the member is missing or `null`.
     func text(_ name: String, atMost limit: Int) throws(ServiceProblem) -> String {
         guard let value = self[name] else { return "" }
         guard let text = value.string else { throw ServiceProblem(400, "expected a text", detail: name) }

@@ -10,10 +10,10 @@ import Reactor
 import Registration
 import Timekeeping
 
-/// The routes by which apps report what happened to their pushes (received, followed, read), as on the 10darts
+/// The HTTP routes by which apps report what happened to their pushes (received, followed, read), as on the 10darts
 /// platform.
 ///
-/// The routes are used only on the shard's loop.
+/// Only the event loop of the shard uses the HTTP routes for apps' reports.
 struct MarkRoutes {
     let door: ShardDoor
     let store: any ProxyStore
@@ -28,7 +28,7 @@ struct MarkRoutes {
 
     func register(in router: inout ServiceRouter) {
         for end in ["/", ""] {
-            // In this path, `all_read` replaces the code of a push; no push code equals `all_read`.
+            // In the path for all pushes, `all_read` replaces the code of a push; no push code equals `all_read`.
             let all = Self.pushes + "/all_read" + end
             for method in Self.methods {
                 router.add(
@@ -88,7 +88,7 @@ struct MarkRoutes {
         submit(.allPushesRead(device: device, at: date), of: call)
     }
 
-    /// Persists the change, and then answers; the answer to a successful change has no body.
+    /// Writes the change into the store, and then answers; the answer to a successful change has no body.
     private func submit(_ change: ServiceChange, of call: ServiceCall) {
         store.commit([change]) { result in
             if !result.isStored {
@@ -106,7 +106,7 @@ struct MarkRoutes {
 }
 
 extension ServiceProblem {
-    /// The answer if the push does not exist or was sent to another device. The answer is the same in both cases, so
-    /// that it does not reveal which pushes exist.
+    /// The answer to a report if the push does not exist or was sent to another device. For both reasons the answer is
+    /// the same, so that it does not reveal which pushes exist.
     static var noSuchPush: ServiceProblem { ServiceProblem(404, "no such push or device") }
 }

@@ -30,7 +30,7 @@ struct PushReport: Codable, Sendable, DescribedBody {
     let date: Int64
     let devices: [Device]
 
-    /// Creates the report of one push from its records, one for each device; `nil` if there is no record.
+    /// Creates the report of one push from its records, one for each device; `nil` if the push has no record.
     init?(_ records: [TimelineRecord], deviceCode: (DeviceID) -> String) {
         guard let first = records.first, let code = first.code else { return nil }
         push = code.description

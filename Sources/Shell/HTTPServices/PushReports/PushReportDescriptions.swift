@@ -1,4 +1,4 @@
-/// The routes for apps' reports about pushes and for statistics, described for authors of clients.
+/// The HTTP routes for apps' reports about pushes and for statistics, described for authors of clients.
 extension RouteDescription {
     private static let schemes = "The key may follow `Bearer`, `Token` or `AppToken`."
 
@@ -14,25 +14,30 @@ extension RouteDescription {
     static let push = RouteDescription("getPush", "The outcome of one push").push()
         .answer(200, "For each device", PushReport.self).problem(404, "No push has that id.").notRead()
 
-    /// Describes a route for statistics. If `isByPush` is true, each row is one push, and the route has no parameter
-    /// `by`.
+    /// Describes an HTTP route for statistics. If `isByPush` is true, each row is one push, and the HTTP route has no
+    /// parameter `by`.
     static func statistics(isByPush: Bool) -> RouteDescription {
         var description = RouteDescription("getPushStatistics", "Push statistics, in numbers of devices")
         if !isByPush {
-            description = description.query("by", "One row for each. Default: day.", .choice(["day", "app", "push"]))
+            description = description.query(
+                "by", "The statistics have one row for each day, app or push. The default is day.",
+                .choice(["day", "app", "push"]))
         }
         return
             description
             .query("from", "Unix seconds or a day such as 2026-11-21: pushes requested at that time or later.", .time)
             .query("to", "Unix seconds, exclusive, or a day, inclusive.", .time)
             .query("app", "Only pushes of this app.")
-            .query("domain", "Only pushes to users of this domain. Default: all domains of the key.")
+            .query(
+                "domain",
+                "The statistics count only pushes to users of this domain. By default, the statistics count the pushes of all domains of the key."
+            )
             .query(
                 "limit", "The maximum number of pushes on a page.",
                 .number(1...Int64(PushStatistics.pageLimits.upperBound))
             )
             .query("after", "The `next` of the previous page.", .number(0...Int64.max))
-            .query("format", "The form of the answer. Default: from the Accept field.", .choice(["json", "csv"]))
+            .query("format", "The form of the answer. By default, the Accept field decides.", .choice(["json", "csv"]))
             .answer(
                 200, "Rows",
                 .object(["by": .text, "statistics": .list(of: .map(of: .anything))], optional: ["next": .number])

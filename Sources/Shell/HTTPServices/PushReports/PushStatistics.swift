@@ -13,6 +13,8 @@ struct PushStatistics: Sendable {
     /// The domain in the query; `nil` for all domains of the caller.
     var domain: String?
     var isCSV = false
+    /// The path of further pages.
+    var path = "/v1/push-statistics"
 }
 
 // MARK: The query
@@ -40,8 +42,8 @@ extension PushStatistics {
         }
     }
 
-    /// Reads a time in the query: Unix seconds, or a day such as 2026-11-21. A day means its start, or its end if
-    /// `isEnd` is true.
+    /// Reads a time in the query: Unix seconds, or a day such as 2026-11-21. A day stands for the start of the day or,
+    /// if `isEnd` is true, for the end of the day.
     private static func date(_ name: String, _ call: ServiceCall, isEnd: Bool) throws(ServiceProblem) -> UnixTime? {
         guard let text = call.request.query(name) else { return nil }
         let latest: Int64 = 253_402_300_800  // the year 10000
@@ -81,7 +83,7 @@ extension PushStatistics {
     }
 
     private func target(after next: UInt64) -> String {
-        var target = "/v1/push-statistics?by=\(question.by.rawValue)&after=\(next)&limit=\(question.limit)"
+        var target = "\(path)?by=\(question.by.rawValue)&after=\(next)&limit=\(question.limit)"
         if question.from.milliseconds > 0 { target += "&from=\(question.from.seconds)" }
         if question.to.milliseconds < .max { target += "&to=\(question.to.seconds)" }
         if !question.app.isEmpty { target += "&app=" + Self.percentEncoded(question.app) }
@@ -102,7 +104,7 @@ extension PushStatistics {
         return out
     }
 
-    /// Writes `{"by":"day","statistics":[{"day":"2026-11-21","devices":3,…}]}`, with the members in this order.
+    /// Writes `{"by":"day","statistics":[{"day":"2026-11-21","devices":3,…}]}`, with the members in the order shown.
     private func json(_ rows: [StatisticsRow], next: UInt64?) -> [UInt8] {
         let rows = rows.map { row in
             let subject = row.subject.columns.map { name, value -> (String, JSONValue) in
@@ -138,8 +140,8 @@ extension PushStatistics {
         return Array(out.utf8)
     }
 
-    /// Returns a field of the CSV, quoted if necessary. A field that a spreadsheet would read as a formula gets an
-    /// apostrophe, which makes the field a text.
+    /// Returns a field of the CSV statistics, in quotes if necessary. A field that a spreadsheet would read as a
+    /// formula gets an apostrophe, which makes the field a text.
     static func csvField(_ text: String) -> String {
         var field = text
         if let first = text.unicodeScalars.first, "=+-@\t\r\n".unicodeScalars.contains(first) { field = "'" + field }

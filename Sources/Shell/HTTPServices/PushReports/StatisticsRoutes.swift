@@ -9,16 +9,16 @@ import PushDelivery
 import Reactor
 import Timekeeping
 
-/// The routes by which application servers read the outcomes of pushes.
+/// The HTTP routes by which application servers read the outcomes of pushes.
 ///
-/// The routes are used only on the shard's loop.
+/// Only the event loop of the shard uses the HTTP routes for outcomes.
 final class StatisticsRoutes: Sendable {
     private let door: ShardDoor
     private let loop: EventLoop
     private let store: any ProxyStore
     private let codes: DeviceCodes
 
-    /// The maximum number of records that are read for one push, because no push is sent to more devices.
+    /// The maximum number of records that are read for one push, because no push is sent to more than 1,000 devices.
     private static let deviceLimit = 1000
 
     init(door: ShardDoor, loop: EventLoop, store: any ProxyStore, codes: DeviceCodes) {
@@ -26,6 +26,17 @@ final class StatisticsRoutes: Sendable {
         self.loop = loop
         self.store = store
         self.codes = codes
+    }
+
+    /// Adds the route by which operators read the figures.
+    func registerForOperators(in router: inout ServiceRouter) {
+        let path = "/v1/reports/pushes"
+        router.add("GET", path, scope: .adminRead, domains: .byDomain, described: .statistics(isByPush: false)) {
+            [self] call throws(ServiceProblem) in
+            var asked = try PushStatistics(call)
+            asked.path = path
+            answer(call, asked)
+        }
     }
 
     func register(in router: inout ServiceRouter) {
@@ -86,7 +97,7 @@ final class StatisticsRoutes: Sendable {
         call.askStore { [self] in
             let records =
                 try await store.timeline(of: [.push(code)], limit: Self.deviceLimit, in: domains.hosts) + live
-            // The codes of devices are computed on the loop, because ``DeviceCodes`` must be used only there.
+            // The event loop computes the codes of devices, because only the loop's thread may use ``DeviceCodes``.
             loop.post { [self] in
                 // A record that was written between the two queries is in both results, and must count once.
                 var seen = Set<DeviceID>()

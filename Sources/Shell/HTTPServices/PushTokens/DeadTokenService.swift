@@ -59,7 +59,7 @@ final class DeadTokenService {
     .query("since", "Unix seconds: only tokens recorded at that time or later.", .number(0...Int64.max / 1000))
     .query("after", "The `next` of the previous page.", .number(0...Int64.max))
     .query("limit", "The maximum number of tokens on a page.", .number(1...Int64(pageLimit)))
-    .query("format", "The form of the answer. Default: from the Accept field.", .choice(["json", "binary"]))
+    .query("format", "The form of the answer. By default, the Accept field decides.", .choice(["json", "binary"]))
     .answer(200, "A page of tokens", DeadTokenPage.Report.self)
     .answer(200, "A page of tokens", .text, type: "application/octet-stream")
     .notRead()
@@ -90,9 +90,9 @@ struct DeadTokenPage: Sendable {
         let next: UInt64?
     }
 
-    /// The start of the time range: tokens that were recorded earlier are not listed.
+    /// The start of the time range: tokens that were recorded earlier are not in the page.
     let since: UnixTime
-    /// The cursor `next` of the previous page.
+    /// The value `next` of the previous page of dead push tokens.
     let after: PageCursor
     let limit: Int
     private let isBinary: Bool

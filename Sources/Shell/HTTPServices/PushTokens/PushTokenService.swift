@@ -8,13 +8,13 @@ import Registration
 
 /// Accepts the reports of apps about their tokens and about removed accounts, as Acrobits' apps send them.
 ///
-/// The push token service is used only on the shard's loop.
+/// Only the event loop of the shard uses the push token service.
 struct PushTokenService {
     let door: ShardDoor
     let form: ReportedTokens.Form
 
     /// Returns the patterns of the paths to which apps send a report: the daemon's own path and the paths in the
-    /// vendor's examples. An operator writes one of these paths into the settings of an Acrobits app.
+    /// vendor's examples. An operator writes one of the report paths into the settings of an Acrobits app.
     private static func patterns(_ roots: [String]) -> [String] {
         roots.flatMap { root in [root, "\(root)/", "\(root)/{}", "\(root)/{}/", "\(root)/{}/{}", "\(root)/{}/{}/"] }
             + roots.map { "\($0)/{}/{}/{*}" }

@@ -8,8 +8,8 @@ import PushDelivery
 /// body together.
 ///
 /// In the app's settings, operators choose the names and the media type of the values, and whether a value is in path,
-/// query or body. The reader accepts every choice of the operator. If a report has a value twice, both values must be
-/// equal.
+/// query or body. The reader of reports accepts every choice of the operator. If a report has a value twice, both
+/// values must be equal.
 struct TokenReport {
     fileprivate enum Field: String, CaseIterable {
         case username, password, selector
@@ -30,7 +30,7 @@ struct TokenReport {
             }
         }
 
-        /// The maximum length of the field in bytes.
+        /// The maximum length in bytes of the report's field.
         var limit: Int { isToken ? 2000 : 256 }
         var isToken: Bool { self == .callsToken || self == .otherToken }
 
@@ -59,8 +59,8 @@ struct TokenReport {
     private var values: [Field: String] = [:]
     private var itemCount = 0
 
-    /// Reads a GET request, or a POST request with its body. `parameters` has the path parameters: the user name, the
-    /// selector, and the token. Further fields may follow the token, separated by `&`.
+    /// Reads a GET request, or a POST request with its body. The array `parameters` has the path parameters: the user
+    /// name, the selector, and the token. Further fields may follow the token, separated by `&`.
     init(_ request: HTTPRequest, _ parameters: [String]) throws(ServiceProblem) {
         for (field, value) in zip([Field.username, .selector], parameters) { try take(field, value) }
         if parameters.count > 2 { try take(rest: parameters[2]) }
@@ -127,7 +127,7 @@ struct TokenReport {
         var value = text
         // Base64 has plus signs but no spaces, so a space in a token is a plus that the app did not encode.
         // International telephone numbers begin with a plus, so a space at the start of a user name is an unencoded
-        // plus, too.
+        // plus too.
         if field.isToken, value.utf8.contains(UInt8(ascii: " ")) { value = value.replacing(" ", with: "+") }
         if field == .username, value.first == " " { value = "+" + value.dropFirst() }
         guard !value.isEmpty, !field.mayBeNull || !["null", "(null)"].contains(value.lowercased()) else { return }
@@ -145,7 +145,7 @@ struct TokenReport {
 
     // MARK: Its description
 
-    /// Describes a route that accepts reports: which value can be in the path, the query and the body.
+    /// Describes an HTTP route that accepts reports: which value can be in the path, the query and the body.
     static func described(_ base: RouteDescription, method: String, pattern: String) -> RouteDescription {
         var description = base
         let names: [(String, Field)] = [("username", .username), ("selector", .selector), ("token", .otherToken)]
@@ -179,7 +179,7 @@ struct TokenReport {
 
     var password: ByteString? { bytes(.password) }
 
-    /// Returns the user name without the domain, and the domain; the domain is `nil` if the report names none.
+    /// Returns the user name without the domain, and the domain; the domain is `nil` if the report names no domain.
     func account() throws(ServiceProblem) -> (user: ByteString, domain: ByteString?) {
         guard var text = values[.username].map({ $0[...] }) else { throw ServiceProblem(400, "username is missing") }
         for scheme in ["sip:", "sips:"] where text.lowercased().hasPrefix(scheme) {
@@ -219,7 +219,8 @@ extension TokenReport.Field {
         case .username, .password:
             value.unicodeScalars.allSatisfy { $0.value >= 0x20 && $0.value != 0x7f && $0 != "\u{fffd}" }
         case .selector: value.utf8.allSatisfy { (0x21...0x7e).contains($0) }
-        // The characters `&` and `:` are refused, because they join names and tokens in the parameters of a contact.
+        // The characters `&` and `:` are refused in an app's identifier, because they join names and tokens in the
+        // parameters of a contact.
         case .callsApp, .otherApp:
             value.utf8.allSatisfy {
                 (0x21...0x7e).contains($0) && $0 != UInt8(ascii: "&") && $0 != UInt8(ascii: ":")

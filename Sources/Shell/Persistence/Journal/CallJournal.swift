@@ -8,9 +8,9 @@ import Timekeeping
 
 /// The journal of calls: it keeps calls that wait or ring, and changes to missed calls, for the daemon's next run.
 ///
-/// The journal appends changes to files in a folder, on the loop's own thread. The engine sends a message only after
-/// the kernel has the journal entries on which the message depends, and no message waits for a sync. Journal entries
-/// survive the end of the process, but a power failure can lose the entries of the last seconds.
+/// The journal of calls appends changes to files in a folder, on the loop's own thread. The engine sends a message only
+/// after the kernel has the journal entries on which the message depends, and no message waits for a sync. Journal
+/// entries survive the end of the process, but a power failure can lose the entries of the last seconds.
 ///
 /// When a journal file is full, the journal begins the next file. When the store has the missed calls of the oldest
 /// file, the journal copies the file's active calls to the last file and removes the oldest file. All journal files
@@ -23,29 +23,29 @@ final class CallJournal {
     private let key: JournalKey
     private let log: Log
     private let settings: CallJournalSettings
-    /// Encoded entries that are not yet written.
+    /// Encoded journal entries that are not yet written.
     private var pending: [UInt8] = []
     private var current: AppendedFile?
     /// The journal's files, oldest first. The journal appends new entries to the last file.
     private var files: [File] = []
-    /// The number of bytes of each active call, in files and in waiting entries, and the sum of these numbers.
+    /// The number of bytes of each active call, in files and in waiting entries, and the sum of all these numbers.
     private var live: [UInt64: Int]
     private var liveSize: Int
     private var lastSerial: UInt64
-    /// The last serial number whose missed calls were given to the store. The journal raises this serial number with
-    /// each ``flush(now:)``.
+    /// The last serial number whose missed calls the journal has given to the store. The journal raises the serial
+    /// number `toldSerial` with each ``flush(now:)``.
     private var toldSerial: UInt64
     /// The last serial number whose missed calls the store has persisted.
     private var storedSerial: UInt64 = 0
     /// Whether the log has the warning that missed calls exist only in the journal. When the store has succeeded again,
-    /// the journal resets this flag.
+    /// the journal resets the flag `hasWarned`.
     private var hasWarned = false
-    /// The time at which failed writes are retried; `nil` if no entry waits.
+    /// The time at which the journal retries failed writes; `nil` if no entry waits.
     private(set) var retryAt: Instant?
     private var failingSince: Instant?
-    /// Asks the store to call ``stored(_:)`` when all changes up to this serial number are persisted.
+    /// Asks the store to call ``stored(_:)`` when it has persisted all changes up to the given serial number.
     var askStore: (UInt64) -> Void = { _ in }
-    /// The number of failed writes.
+    /// The number of failed writes of the journal.
     private(set) var failures: UInt64 = 0
 
     /// The entries of earlier runs, which the journal reads once, at the start.
@@ -61,12 +61,14 @@ final class CallJournal {
     /// Reads the files of earlier runs.
     ///
     /// - Parameters:
-    ///   - folder: the folder of the files; created if necessary.
-    ///   - key: the key that seals entries. The journal ignores entries that another key sealed.
-    ///   - isFirstSealed: whether no earlier run had a key. If true, the journal reads the unsealed files of earlier
-    ///     runs and seals them. If false, the journal ignores unsealed files, because anybody can have written them.
+    ///   - folder: the folder of the journal files, which is created if necessary.
+    ///   - key: the key that authenticates the journal's entries; the journal ignores entries with the authentication
+    ///     code of a different key.
+    ///   - isFirstSealed: whether no earlier run had a key; if it is true, the journal reads the files of earlier runs,
+    ///     which have no authentication codes, and adds the codes. If an earlier run had a key, the journal ignores
+    ///     unsealed files, because anybody can have written them.
     ///   - settings: the sizes at which the journal begins and removes files.
-    ///   - log: receives messages about failures.
+    ///   - log: receives messages about failures of the journal.
     init(
         folder: String, key: JournalKey, isFirstSealed: Bool = false,
         settings: CallJournalSettings = CallJournalSettings(), log: Log
@@ -104,7 +106,7 @@ final class CallJournal {
         }
     }
 
-    /// Adds seals to the files of program versions that wrote entries without seals.
+    /// Adds authentication codes to the files of program versions that wrote journal entries without codes.
     private static func seal(in folder: String, _ key: JournalKey, _ log: Log) {
         for (number, path) in files(in: folder) {
             let bytes = contents(of: path, log)
@@ -139,12 +141,12 @@ final class CallJournal {
 
     private func path(of number: Int) -> String { "\(folder)/\(number)\(Self.suffix)" }
 
-    /// The size of all files in bytes.
+    /// The size in bytes of all journal files together.
     var size: Int { files.reduce(0) { $0 + $1.size } }
 
     // MARK: The start
 
-    /// Returns the missed calls of earlier runs; called once, at the start.
+    /// Returns the missed calls of earlier runs; the daemon calls ``missedCalls(after:)`` once, at the start.
     ///
     /// - Parameter serial: the serial number up to which the store has all missed calls.
     /// - Returns: the changes that the store does not have yet, in the order in which they were made.
@@ -157,7 +159,7 @@ final class CallJournal {
         return found.missed.filter { $0.serial > serial }.map(\.change)
     }
 
-    /// Returns the next calls of earlier runs, sorted by number; empty when all calls were returned.
+    /// Returns the next calls of earlier runs, sorted by number; the result is empty when all calls were returned.
     func calls(after id: UInt64, limit: Int) -> [StoredCall] { found.calls(after: id, limit: limit) }
 
     // MARK: New entries
@@ -180,8 +182,8 @@ final class CallJournal {
         }
     }
 
-    /// Writes waiting entries to the last file. The engine calls this function before it sends a message that depends
-    /// on the entries.
+    /// Writes waiting journal entries to the last file of the journal. The engine calls ``flush(now:)`` before it sends
+    /// a message that depends on the waiting entries.
     func flush(now: Instant) {
         defer { toldSerial = lastSerial }
         guard !pending.isEmpty else {
@@ -246,8 +248,8 @@ final class CallJournal {
             if entry.kind == .over { pending += all[entry.range] }
             place = entry.range.upperBound
         }
-        // If the ends of calls take more than half of the limit, they are dropped too, because the buffer would soon be
-        // full again.
+        // If the ends of calls take more than half of the limit, these ends are dropped too, because the buffer would
+        // soon be full again.
         if pending.count > settings.pendingLimit / 2 { pending = [] }
         // The missed calls among the dropped entries are not lost, because the store gets them too. The store also
         // keeps the serial number of the last entry, so that the next run does not overwrite newer rows with older
@@ -260,7 +262,7 @@ final class CallJournal {
 
     // MARK: Cleaning
 
-    /// Notes that the store has persisted all missed calls up to this serial number.
+    /// Notes that the store has persisted all missed calls up to the given serial number.
     func stored(_ serial: UInt64) {
         storedSerial = max(storedSerial, serial)
         hasWarned = false
@@ -276,8 +278,8 @@ final class CallJournal {
     }
 
     /// Removes the oldest files while more than half of all bytes are useless, and copies the entries of active calls
-    /// to the last file. A file with missed calls that the store does not have is kept up to a limit, because no other
-    /// copy exists.
+    /// to the last file. A journal file with missed calls that the store does not have is kept up to a limit, because
+    /// no other copy of these calls exists.
     private func clean() {
         for _ in 0..<settings.filesAtOnce {
             guard let oldest = files.first, files.count > 1 else { return }
@@ -304,8 +306,8 @@ final class CallJournal {
         }
     }
 
-    /// Whether the file is small and there are many files. Each run of the daemon begins a new file, so short runs
-    /// leave many small files.
+    /// Whether the journal's file is small and the journal has many files. Each run of the daemon begins a new file, so
+    /// short runs leave many small files.
     private func isOneOfMany(_ file: File) -> Bool {
         files.count > settings.manyFiles && file.size < settings.fileSize / 8
     }
@@ -321,20 +323,18 @@ final class CallJournal {
     }
 }
 
-/// The sizes and limits of the call journal. Operators cannot change these values, because the defaults suit a laptop
-/// and a server.
+/// The sizes and limits of the call journal. Operators cannot change the sizes of the journal, because the defaults
+/// suit a laptop and a server.
 struct CallJournalSettings: Hashable, Sendable {
     /// The size in bytes at which the journal begins the next file.
     var fileSize = 1 << 20
-    /// The number of bytes of useless entries that the files may have in addition to the number of bytes of useful
-    /// entries.
+    /// The number of bytes of useless entries that the files may have in addition to the bytes of useful entries.
     var slack = 4 << 20
     /// The number of useless bytes that the files may have while the store does not have all missed calls.
     var unstoredLimit = 256 << 20
     /// The maximum number of files that one cleaning removes or copies.
     var filesAtOnce = 2
-    /// If there are more files than this number, small files are copied together, even if all of their entries are
-    /// useful.
+    /// If more than 16 files exist, small files are copied together, even if all of their entries are useful.
     var manyFiles = 16
     /// The maximum number of bytes that wait while writes to the journal fail.
     var pendingLimit = 8 << 20

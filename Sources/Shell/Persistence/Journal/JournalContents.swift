@@ -7,8 +7,8 @@ import Registration
 struct JournalContents {
     private(set) var lastSerial: UInt64 = 0
     var missed: [(serial: UInt64, change: StoredBucketChange)] = []
-    /// The changes of each active call, in no order. The same change can occur twice, because the journal copies
-    /// entries to later files.
+    /// The changes of each active call in the journal, in no order. The same change of a call can occur twice, because
+    /// the journal copies entries to later files.
     private var changes: [UInt64: [(serial: UInt64, change: CallChange)]] = [:]
     /// The number of bytes of each call in the journal's files.
     private(set) var sizes: [UInt64: Int] = [:]
@@ -17,7 +17,7 @@ struct JournalContents {
 
     /// Adds the entries of the next journal file, up to the first entry that cannot be read.
     ///
-    /// - Returns: the number of bytes that were read.
+    /// - Returns: the number of bytes of the journal file that were read.
     mutating func read(_ bytes: [UInt8], _ key: JournalKey) -> Int {
         var place = 0
         while let entry = JournalEntry(in: bytes, at: place, key) {
@@ -37,7 +37,7 @@ struct JournalContents {
         return place
     }
 
-    /// Returns the next calls, sorted by number, without calls whose first entry is missing.
+    /// Returns the next calls in the journal, sorted by number, without calls whose first journal entry is missing.
     mutating func calls(after id: UInt64, limit: Int) -> [StoredCall] {
         let all = calls ?? changes.values.compactMap(Self.call).sorted { $0.id < $1.id }
         calls = all

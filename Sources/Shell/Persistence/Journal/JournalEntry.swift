@@ -7,24 +7,25 @@ import Registration
 import SIPGrammar
 import Timekeeping
 
-/// One change in the call journal, encoded as bytes. An entry has these fields, whose numbers are big-endian:
+/// One change in the call journal, encoded as bytes. A journal entry has the following fields, whose numbers are
+/// big-endian:
 ///
 /// - 4 bytes: the length of all following fields; the first bit is set.
-/// - 28 bytes: the seal of all following fields, see ``JournalKey``.
+/// - 28 bytes: the authentication code of all following fields (see ``JournalKey``).
 /// - 8 bytes: the serial number, in the order in which changes were made.
 /// - 8 bytes: the number of the call; 0 for a change to missed calls.
-/// - 1 byte: the kind of the change.
-/// - The other bytes: the values of the change.
+/// - 1 byte of the journal entry: the kind of the change.
+/// - All further bytes of the entry: the values of the change.
 ///
-/// The journal stops reading a file at the first entry that is incomplete, damaged, or not sealed with the key.
+/// The journal stops reading a file at the first entry that is incomplete, damaged, or not authenticated with the key.
 ///
-/// Entries of old versions have no seal: the first bit of the length is not set, and a checksum of 4 bytes replaces the
-/// seal.
+/// Journal entries of old versions have no authentication code: the first bit of the length is not set, and a checksum
+/// of 4 bytes replaces the code.
 struct JournalEntry {
     let serial: UInt64
     let call: UInt64
     let kind: Kind
-    /// The range of the whole entry in the file's bytes, including its length and seal.
+    /// The range of the whole entry in the file's bytes, including its length and authentication code.
     let range: Range<Int>
 
     enum Kind: UInt8 {
@@ -36,10 +37,11 @@ struct JournalEntry {
     fileprivate static let prefix = lengthCount + JournalKey.sealCount
     fileprivate static let sealMark: UInt32 = 1 << 31
     private static let head = 17
-    /// The range of the entry's sealed part in the file's bytes.
+    /// The range of the entry's authenticated part in the file's bytes.
     fileprivate let content: Range<Int>
 
-    /// Reads the journal entry that begins at `place`; `nil` if the entry is incomplete or not sealed with this key.
+    /// Reads the journal entry that begins at `place`; `nil` if the entry is incomplete or not authenticated with the
+    /// given key.
     init?(in bytes: [UInt8], at place: Int, _ key: JournalKey) {
         guard place >= 0, bytes.count - place >= Self.prefix + Self.head else { return nil }
         var reader = JournalReader(bytes, place..<place + Self.lengthCount)
@@ -51,7 +53,7 @@ struct JournalEntry {
         self.init(bytes, from: place, content: place + Self.prefix..<place + Self.prefix + length)
     }
 
-    /// Reads the journal entry that begins at `place`, in the old format without seals.
+    /// Reads the journal entry that begins at `place`, in the old format without authentication codes.
     init?(unsealedIn bytes: [UInt8], at place: Int) {
         let prefix = Self.lengthCount + 4
         guard place >= 0, bytes.count - place >= prefix + Self.head else { return nil }
@@ -73,7 +75,7 @@ struct JournalEntry {
         range = place..<content.upperBound
     }
 
-    /// Appends the entry to `sealed`, in the present format with seals.
+    /// Appends the entry to `sealed`, in the present format with authentication codes.
     func seal(from bytes: [UInt8], to sealed: inout [UInt8], _ key: JournalKey) {
         let start = sealed.count
         sealed.append(contentsOf: [UInt8](repeating: 0, count: Self.prefix))
@@ -81,7 +83,7 @@ struct JournalEntry {
         sealed.sealJournalEntry(at: start, key)
     }
 
-    /// Decodes the change of a call in this entry; `nil` if the bytes are malformed.
+    /// Decodes the change of a call in the entry; `nil` if the bytes are malformed.
     func change(in bytes: [UInt8]) -> CallChange? {
         var reader = JournalReader(bytes, content.lowerBound + Self.head..<content.upperBound)
         let change: CallChange? =
@@ -107,7 +109,7 @@ extension CallChange {
         }
     }
 
-    /// The number of the call; 0 for a change to missed calls.
+    /// The number of the entry's call; 0 for a change to missed calls.
     var call: UInt64 {
         switch self {
         case .begun(let call): call.id
@@ -116,7 +118,7 @@ extension CallChange {
         }
     }
 
-    /// Encodes the change as a sealed journal entry, and appends the entry to `bytes`.
+    /// Encodes the change as a journal entry with its authentication code, and appends the entry to `bytes`.
     func write(_ serial: UInt64, to bytes: inout [UInt8], _ key: JournalKey) {
         let start = bytes.count
         bytes.append(capacity: sizeHint) { out in
@@ -152,7 +154,8 @@ extension CallChange {
 }
 
 extension [UInt8] {
-    /// Writes the length and the seal of the journal entry that begins at `start` and ends with the last byte.
+    /// Writes the length and the authentication code of the journal entry that begins at `start` and ends with the last
+    /// byte.
     mutating func sealJournalEntry(at start: Int, _ key: JournalKey) {
         let content = start + JournalEntry.prefix
         let mark = UInt32(clamping: count - content) | JournalEntry.sealMark
@@ -160,7 +163,8 @@ extension [UInt8] {
         key.seal(&self, from: content)
     }
 
-    /// The checksum of a journal entry in the old format without seals: FNV-1a over words of eight bytes.
+    /// The checksum of a journal entry in the old format without authentication codes: FNV-1a over words of eight
+    /// bytes.
     func journalChecksum(of range: Range<Int>) -> UInt32 {
         var sum: UInt64 = 0xcbf2_9ce4_8422_2325 ^ UInt64(range.count)
         func add(_ word: UInt64) {

@@ -1,17 +1,17 @@
 import Crypto
 
-/// The key that seals the entries of the call journal. The store keeps this key, so that nobody without access to the
-/// store can forge a call that the next run would resume.
+/// The key that authenticates the entries of the call journal (GMAC). The store keeps the journal key, so that nobody
+/// without access to the store can forge a call that the next run would resume.
 ///
-/// The journal key is a class, because writers and readers share it on one loop.
+/// ``JournalKey`` is a class, because writers and readers of the journal share the key on one loop.
 final class JournalKey {
     private var key: GMACKey
 
     /// - Parameter secret: ``byteCount`` random bytes.
-    /// - Throws: an error if the secret has another length.
+    /// - Throws: an error if the secret has a wrong length.
     init(_ secret: [UInt8]) throws(CryptoError) { key = try GMACKey(secret) }
 
-    /// Computes the seal of all bytes from `start` on, and writes the seal immediately before `start`.
+    /// Computes the authentication code of all bytes from `start` on, and writes the code immediately before `start`.
     func seal(_ bytes: inout [UInt8], from start: Int) { key.seal(&bytes, from: start) }
 
     func isSealed(_ bytes: [UInt8], _ range: Range<Int>) -> Bool { key.isSealed(bytes, range) }

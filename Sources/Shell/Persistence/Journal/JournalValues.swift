@@ -8,10 +8,11 @@ import Registration
 import SIPGrammar
 import Timekeeping
 
-// Reading and writing the values of journal entries. The reader and the writer of each type are next to each other.
+// Reads and writes the values of journal entries. The reader and the writer of each type of value are next to each
+// other.
 
-/// Decodes the values of a journal entry. If a value is missing, the reader returns an empty value and sets
-/// ``isBroken``.
+/// Decodes the values of a journal entry. If a value in the entry is missing, the reader returns an empty value and
+/// sets ``isBroken``.
 struct JournalReader {
     private let source: [UInt8]
     private var place: Int
@@ -119,8 +120,8 @@ extension JournalReader {
             request: request, final: final, branches: list { $0.branch() })
     }
 
-    /// Reads the part of a call that belongs to one user. The Call-ID and From tag are parsed from the stored request
-    /// later.
+    /// Reads the part of a call that belongs to one user. The Call-ID and the From tag of the call are later parsed
+    /// from the stored request.
     private mutating func userCall(mayPush: Bool) -> StoredUserCall {
         let (callRef, aor, holdUntil) = (CallRef(rawValue: number()), addressOfRecord(), date())
         return StoredUserCall(
@@ -320,7 +321,7 @@ extension JournalReader {
     fileprivate mutating func flags() -> JournalFlags { JournalFlags(bits: byte()) }
 }
 
-/// Eight flags in one byte.
+/// Eight flags of a journal entry in one byte.
 private struct JournalFlags {
     let bits: UInt8
 

@@ -1,7 +1,7 @@
 import Timekeeping
 
-/// Decides when the next commit can begin. Under load, a minimum time between commits lets each commit have more
-/// changes; without load, a change is written immediately. A group of changes as large as the last commits is also
+/// Decides when the store's next commit can begin. Under load, a minimum time between commits lets each commit have
+/// more changes; without load, a change is written immediately. A group of changes as large as the last commits is also
 /// written immediately (``StoreIntake/Notice/atOnce``).
 struct CommitTurns {
     private let interval: Duration
@@ -14,6 +14,7 @@ struct CommitTurns {
         groupSize = settings.groupSizeLimit
     }
 
-    /// Notes that a commit begins. `tickets` is the number of the commit's entries whose results requesters wait for.
+    /// Notes that a commit begins. The parameter `tickets` is the number of the commit's entries whose results
+    /// requesters wait for.
     mutating func began(for tickets: Int, now: Instant) { next = tickets < groupSize ? .distantPast : now + interval }
 }

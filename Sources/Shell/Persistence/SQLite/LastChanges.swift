@@ -19,7 +19,7 @@ struct LastChanges {
                     switch change {
                     case .engine(.bucket(let change)):
                         bucket.append(Write(row: change.change.callRef.rawValue, place: place))
-                    case .engine, .timeline, .service, .pruneTimeline: break
+                    case .engine, .timeline, .service, .pruneTimeline, .countWakes, .pruneWakes: break
                     }
                     place += 1
                 }
@@ -45,8 +45,8 @@ struct LastChanges {
         }
     }
 
-    /// Whether the next change must be written. The function must be called once for each change of the transaction, in
-    /// the order of the changes.
+    /// Whether the transaction must write the next change. ``nextCounts()`` must be called once for each change of the
+    /// transaction, in the order of the changes.
     mutating func nextCounts() -> Bool {
         defer { place += 1 }
         guard needless.last == place else { return true }

@@ -10,8 +10,12 @@ package enum RowChange: Sendable {
     case timeline(TimelineChange)
     case service(ServiceChange)
     /// Deletes timeline records that are older than `before`, and the oldest records if there are more than `keeping`.
-    /// Only the `limit` oldest records are examined.
+    /// Only the `limit` oldest timeline records are examined.
     case pruneTimeline(before: UnixTime, keeping: Int, limit: Int)
+    /// Counts the pushes about calls in the next `limit` timeline records, for the report of wakes.
+    case countWakes(limit: Int)
+    /// Deletes the counts of wakes from before the given day (in days since 1970).
+    case pruneWakes(beforeDay: Int64)
 }
 
 /// Identifies changes that were submitted together, and the requester (the engine or a service) that waits for their
@@ -27,6 +31,6 @@ package struct StoreResult: Hashable, Sendable {
     /// The ticket of the changes; `nil` if no requester waits for their result.
     package let ticket: StoreTicket?
     package let isStored: Bool
-    /// Whether the rows that had to be changed existed, see ``WriteResult/isFound``.
+    /// Whether the rows that had to be changed existed: see ``WriteResult/isFound``.
     package var isFound = true
 }

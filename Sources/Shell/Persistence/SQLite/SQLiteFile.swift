@@ -13,7 +13,7 @@ package final class SQLiteFile {
 
     /// Opens or creates the store's file, and migrates it to this program's schema.
     ///
-    /// - Throws: if the file cannot be opened, or a daemon uses the store.
+    /// - Throws: an error if the file cannot be opened, or a daemon uses the store.
     package init(path: String) throws(StoreError) {
         self.path = path
         lock = try StoreLock(store: path, for: .command)
@@ -47,14 +47,14 @@ package final class SQLiteFile {
         try asked { try $0.mobileApps() }
     }
 
-    /// Writes the changes and returns when they are persisted.
+    /// Writes the changes, and returns when the changes are persisted.
     package func keep(_ changes: [ServiceChange]) throws(StoreError) {
         try asked { try $0.keep(changes) }
     }
 
-    /// Copies the store's file as a running daemon does, whatever the version of the store's schema.
+    /// Copies the store's file as a running daemon does, regardless of the version of the store's schema.
     ///
-    /// - Returns: the size of the copy in bytes.
+    /// - Returns: the size of the database's copy in bytes.
     package static func backUp(_ path: String, to file: String) throws(StoreError) -> Int {
         let lock = try StoreLock(store: path, for: .command)
         defer { lock.release() }

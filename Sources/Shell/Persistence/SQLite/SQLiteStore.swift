@@ -15,8 +15,7 @@ package import Timekeeping
 /// The store in one SQLite file, which only one daemon uses at a time. One thread writes changes, a second thread
 /// reads, and a third thread writes backups.
 ///
-/// - The class is `@unchecked Sendable`, because its mutable properties are used only on its loop, or before the loop
-///   runs.
+/// - The class is `@unchecked Sendable`, because only its loop uses its mutable properties after the loop has started.
 package final class SQLiteStore: ProxyStore, @unchecked Sendable {
     package var finished: ([CommitResult]) -> Void {
         get { outcomes.finished }
@@ -34,13 +33,14 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
     private let journal: CallJournal
     /// Retries failed writes of the journal.
     private var journalTimer: LoopTimer?
-    /// The lock of a calls folder outside the store's folder, because two stores could be set to the same calls folder.
+    /// The lock of a calls folder outside the store's folder, because the settings of two stores could name the same
+    /// calls folder.
     private let callsLock: FileLock?
     private var lastServiceTicket: UInt64 = 0
 
     /// Receives the results of the writer's thread on the loop, and gives them to the engine and the services.
     ///
-    /// - The class is `@unchecked Sendable`, because it is used only on the loop.
+    /// - The class is `@unchecked Sendable`, because only the loop uses it.
     private final class Outcomes: @unchecked Sendable {
         var finished: ([CommitResult]) -> Void = { _ in }
         /// The callbacks of services that wait for a commit, by ticket number.
@@ -75,8 +75,8 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
     ///   - callsFolder: the folder of the call journal; `nil` for a folder next to the store.
     ///   - settings: the settings of the timeline.
     ///   - loop: the loop on which the store is used.
-    ///   - log: receives messages about later failures.
-    /// - Throws: if the store cannot be used, for example because another process uses it.
+    ///   - log: receives messages about later failures of the store.
+    /// - Throws: an error if the store cannot be used, for example because another process uses it.
     package init(
         path: String, callsFolder: String? = nil, timeline settings: TimelineSettings = TimelineSettings(),
         loop: EventLoop, log: Log
@@ -87,9 +87,11 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
         let (key, isFirst) = try Self.journalKey(in: path)
         let outcomes = Outcomes(log: log)
         self.outcomes = outcomes
+        let uncounted: Int
         do throws(SQLiteFailure) {
+            uncounted = try Connection.uncountedRecords(in: path)
             writer = try StoreWriter(path: path, log: log) { results in
-                // The loop is not notified of a successful change if no requester waits for its result.
+                // If no requester waits for the result, the loop is not notified of a successful change.
                 let told = results.filter { $0.ticket != nil || !$0.isStored }
                 if !told.isEmpty { loop.post { outcomes.arrived(told) } }
             }
@@ -101,7 +103,7 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
         if lock.isNewStore {
             log.notice("the store did not exist; the daemon created a new store", [.path: .text(path)])
         }
-        timeline = TimelineWriting(settings, writer: writer, loop: loop)
+        timeline = TimelineWriting(settings, writer: writer, uncounted: uncounted, loop: loop)
         let folder = callsFolder ?? path + "-calls"
         do throws(AppendedFile.Failure) {
             try AppendedFile.checkFolder(folder)
@@ -119,7 +121,7 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
         journal.askStore = { [weak self] in self?.mark($0) }
     }
 
-    /// Returns the key that seals the call journal, and creates the key in the daemon's first run.
+    /// Returns the key that authenticates the call journal, and creates the key in the daemon's first run.
     private static func journalKey(in path: String) throws(StoreError) -> (key: JournalKey, isFirst: Bool) {
         do throws(SQLiteFailure) {
             let connection = try Connection.openStore(path, mayCreate: true)
@@ -179,7 +181,7 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
 
     private func commit(_ changes: [RowChange], for ticket: StoreTicket) {
         guard !writer.commit(changes, for: ticket) else { return }
-        // The refusal is posted to the loop, because the result must come after this function has returned.
+        // The refusal is posted to the loop, because the result must come after `commit` has returned.
         loop.post { [outcomes] in outcomes.arrived([StoreResult(ticket: ticket, isStored: false)]) }
     }
 
@@ -188,14 +190,14 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
     package func flushJournal() {
         journal.flush(now: loop.now)
         guard let retry = journal.retryAt else { return }
-        // A timer retries failed writes of the journal, because a waiting call may cause no other event that would
-        // retry the write.
+        // A timer retries failed writes of the journal: while a call waits, no other event may come that would retry
+        // the write.
         if journalTimer == nil { journalTimer = try? LoopTimer(on: loop) { [weak self] in self?.flushJournal() } }
         if journalTimer?.deadline == nil { journalTimer?.arm(at: retry) }
     }
 
-    /// Writes the journal's serial number into the store. When the number is persisted, all earlier missed calls are
-    /// persisted too, and the journal need not keep them.
+    /// Writes the journal's serial number into the store. When the store has the serial number, all earlier missed
+    /// calls are persisted too, and the journal need not keep them.
     private func mark(_ serial: UInt64) {
         commit([.note(key: Self.journalMark, value: "\(serial)")]) { [journal] in
             if $0.isStored { journal.stored(serial) }
@@ -253,6 +255,22 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
         await writer.writeWaiting()
         return try await reader.read { try $0.statistics(question) }
     }
+
+    package func wakes(_ question: WakeQuestion) async throws(StoreError) -> [WakeRow] {
+        // After an upgrade, many records wait to be counted. Each turn counts some of them in a commit of its own, so
+        // that no commit is slow.
+        var left = Int64.max
+        while true {
+            _ = writer.record([.countWakes(limit: Self.wakesInTurn)])
+            await writer.writeWaiting()
+            let waiting = try await reader.read { try $0.uncountedRecords() }
+            guard waiting >= Self.wakesInTurn, waiting < left else { break }
+            left = waiting
+        }
+        return try await reader.read { try $0.wakes(question) }
+    }
+
+    private static let wakesInTurn = 4096
 
     package func deadTokens(
         since date: UnixTime, after cursor: PageCursor, limit: Int, in domains: [ByteString]?

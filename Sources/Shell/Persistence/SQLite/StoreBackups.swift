@@ -20,9 +20,9 @@ final class StoreBackups: Sendable {
         reader.stop()
     }
 
-    /// Copies the store into the file, or throws ``BackupFailure/busy`` if another backup is in progress.
+    /// Copies the store into the file, or throws ``BackupFailure/busy`` if an earlier backup is still in progress.
     ///
-    /// - Returns: the size of the file in bytes.
+    /// - Returns: the size in bytes of the backup's file.
     func write(to file: String) async throws(BackupFailure) -> Int {
         let isFirst = isBusy.withLock { isBusy in
             defer { isBusy = true }

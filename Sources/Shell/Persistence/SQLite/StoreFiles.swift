@@ -1,7 +1,7 @@
 import Storage
 
-/// The identities of the files to which the store's path leads now, read without opening the files. If an identity
-/// changes, somebody has removed or replaced the file.
+/// The identities of the files to which the store's path leads now, read without opening the files. If the identity of
+/// a store file changes, somebody has removed or replaced the file.
 struct StoreFiles: Equatable {
     let database: FileIdentity?
     let log: FileIdentity?
@@ -13,7 +13,7 @@ struct StoreFiles: Equatable {
 }
 
 extension Connection {
-    /// Checks whether the disk has room: writes this many bytes and deletes them.
+    /// Checks whether the disk has room: writes the given number of bytes and deletes them.
     func takeRoom(_ size: Int) throws(SQLError) {
         let write = try statement("INSERT OR REPLACE INTO meta VALUES ('probe', ?)")
         write.bind(1, text: [UInt8](repeating: UInt8(ascii: " "), count: size).span)

@@ -1,14 +1,14 @@
 import Collections
 
-/// Tells all threads whether the store can write changes. A lock protects the health value, because the writer's thread
-/// sets it and other threads read it.
+/// Tells all threads whether the store can write changes. A lock protects the store's health value, because the
+/// writer's thread sets it and other threads read it.
 struct StoreHealth: Sendable {
-    /// The reason why changes cannot be written; `nil` if they can be written.
+    /// The reason why changes cannot be written; `nil` if changes can be written.
     var failure: String?
 }
 
-/// Changes that could not be written and whose result no requester waits for. The store keeps them in their order until
-/// the disk has room.
+/// Changes that could not be written, and for whose result no requester waits. The store keeps the deferred changes in
+/// their order until the disk has room.
 struct DeferredChanges {
     private(set) var entries = Queue<StoreIntake.Entry>()
     private(set) var count = 0

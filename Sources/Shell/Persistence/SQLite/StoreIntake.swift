@@ -3,8 +3,8 @@ import Collections
 import ProxyCore
 import Registration
 
-/// The queue of changes that wait to be written, in their order. A lock protects the queue, because every shard adds
-/// entries.
+/// The queue of changes that wait to be written to the database, oldest first. A lock protects the queue of changes,
+/// because every shard adds entries.
 ///
 /// Lazy rows are refreshed bindings that wait outside the queue. If the daemon crashes, lazy rows can be lost.
 struct StoreIntake {
@@ -26,7 +26,7 @@ struct StoreIntake {
     }
 
     private var entries = Queue<Entry>()
-    /// The number of entries in the queue whose results requesters wait for, and an estimate of this number in the last
+    /// The number of entries in the queue for whose results requesters wait, and an estimate of this number in the last
     /// commits.
     private var awaited = 0
     private var groupSize = 0
@@ -49,27 +49,28 @@ struct StoreIntake {
         /// A requester waits for the result of an entry, so the writer must commit now. Under load, the commit begins
         /// at the time that ``CommitTurns`` sets.
         case now
-        /// As many requesters wait as in the last commits, so the writer must commit immediately. Probably all phones
-        /// that are active now wait already, so a later commit would not have more entries.
+        /// The writer must commit immediately, because as many requesters wait as in the last commits. Probably all
+        /// phones that are active now wait already, so a later commit would have no more entries.
         case atOnce
     }
 
     init(groupSizeLimit: Int) { self.groupSizeLimit = groupSizeLimit }
 
     var lazyCount: Int { lazyRows.count }
-    /// Whether as many requesters wait for entries in the queue as in the last commits.
+    /// Whether as many requesters wait for queued changes as waited in the last commits.
     var isGroupComplete: Bool { groupSize >= groupSizeLimit && awaited >= groupSize }
 
     /// Adds an entry to the queue.
     ///
     /// - Parameters:
-    ///   - entry: the changes to write.
+    ///   - entry: the changes to write to the store.
     ///   - limit: the maximum number of changes that may wait.
     ///   - gatherLimit: the number of waiting changes from which the writer gets a notice even if no requester waits.
     /// - Returns: the notice for the writer's thread; `nil` if the queue is full.
     mutating func add(_ entry: Entry, limit: Int, gatherLimit: Int = .max) -> Notice? {
         guard !isClosed, count + entry.changes.count <= limit else { return nil }
-        // An older lazy row of the same binding is removed, because it must not be written after this change.
+        // An older lazy row of the same binding is removed, because the older row must not be written after the newer
+        // change.
         for case .engine(.binding(let change)) in entry.changes { lazyRows.removeValue(forKey: change.id) }
         entries.append(entry)
         count += entry.changes.count
@@ -92,9 +93,9 @@ struct StoreIntake {
         return !entries.isEmpty
     }
 
-    /// Adds lazy rows, each of which replaces an older lazy row of the same binding.
+    /// Adds lazy rows, each of which replaces an older lazy row of its binding.
     ///
-    /// - Returns: whether no lazy row waited before; `nil` if there is no room for all rows.
+    /// - Returns: whether no lazy row waited before; `nil` if the queue has no room for all rows.
     mutating func addLazily(_ rows: [StoredBinding], limit: Int) -> Bool? {
         guard !isClosed, lazyRows.count + rows.count <= limit else { return nil }
         defer {
@@ -112,8 +113,8 @@ struct StoreIntake {
         for row in rows where lazyRows[row.id] == nil && !newer.contains(row.id) { lazyRows[row.id] = row }
     }
 
-    /// Takes the changes of the next transaction. Lazy rows are taken only when the queue is empty, because they must
-    /// not overtake other changes.
+    /// Takes the changes of the next transaction. The store takes lazy rows (rows for whose result nobody waits) only
+    /// when the queue is empty, because lazy rows must not overtake other changes.
     mutating func take(limit: Int, withLazyRows: Bool) -> Batch {
         var batch = Batch()
         var taken = 0
@@ -125,8 +126,8 @@ struct StoreIntake {
         count -= taken
         let tickets = batch.entries.count { $0.ticket != nil }
         awaited -= tickets
-        // The estimated group size rises immediately and falls slowly, because a few small commits must not lower it
-        // too far.
+        // The estimated group size rises immediately and falls slowly, because a few small commits must not lower the
+        // estimate too far.
         groupSize = max(tickets, groupSize - (groupSize + 7) / 8)
         if entries.isEmpty { announced = .none } else { batch.leavesEntries = true }
         guard withLazyRows, entries.isEmpty, taken < limit else { return batch }

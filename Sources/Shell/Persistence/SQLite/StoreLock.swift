@@ -25,7 +25,8 @@ final class StoreLock {
 
     /// Takes the lock of the store.
     ///
-    /// - Throws: a sentence that names the file and the process that holds the lock.
+    /// - Throws: an error that names the lock file and the process that holds the lock, if another process holds the
+    ///   lock.
     init(store path: String, for holder: Holder) throws(StoreError) {
         guard let store = resolvedPath(path) else {
             throw StoreError("the folder of the store \(path) does not exist; create it, or correct the setting store")
@@ -33,9 +34,9 @@ final class StoreLock {
         self.holder = holder
         file = store + ".lock"
         isNewStore = FileIdentity(path: store) == nil
-        // The lock file stays after the process ends, and a mark in it shows that the store was created. If the mark
-        // exists and the store is missing, the daemon must not start with an empty store, which has no users, contacts
-        // and missed calls.
+        // The lock file stays after the process ends, and a mark in the lock file shows that the store was created. If
+        // the mark exists and the store is missing, the daemon must not start with an empty store, which has no users,
+        // contacts and missed calls.
         guard !isNewStore || !FileLock.hasMark(Self.made, path: file) || FileIdentity(path: store) != nil else {
             throw StoreError(
                 "the store \(path) is missing, but \(file) shows that it existed. Is its disk not mounted, or was it moved? Put it back, or restore a backup. To start with an empty store, remove \(file)"

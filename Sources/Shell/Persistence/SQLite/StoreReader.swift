@@ -3,7 +3,7 @@ import Storage
 
 /// Reads the store on its own thread, so that a long read delays neither calls nor commits.
 actor StoreReader {
-    private let loop: EventLoop  // stored, because the executor reference below does not keep it alive
+    private let loop: EventLoop  // The loop is stored, because the executor reference does not keep it alive
     nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }
 
     private let path: String
@@ -33,8 +33,7 @@ actor StoreReader {
         return try await answer(question)
     }
 
-    /// Writes on the reader's thread. The reader's thread is allowed to write only at the start, while the writer is
-    /// idle.
+    /// Writes on the reader's thread. The reader's thread may write only at the start, while the writer is idle.
     func write<Answer: Sendable>(
         _ change: @Sendable (Connection) throws -> Answer
     ) throws(StoreError) -> Answer {

@@ -1,12 +1,13 @@
 /// The tables of the store, with times in milliseconds since 1970. Operators can read the tables with `sqlite3 FILE`.
 ///
-/// Besides the keys, only the codes of pushes, unread pushes, and the tokens of mobile apps have an index. The running
-/// daemon looks up all other data in memory, and writes rows by their numbers.
+/// Besides the keys, only the codes of pushes, unread pushes, and the tokens of mobile apps have an index in the store.
+/// The running daemon looks up all other data in memory, and writes rows by their numbers.
 enum StoreSchema {
     /// The letters "SPPD", by which `file` and other programs recognise a store.
     static let applicationID: Int32 = 0x5350_5044
 
-    /// The scripts that migrate the schema, one script for each version. A script of a released version never changes.
+    /// The scripts that migrate the schema, one script for each version. The SQL script of a released schema version
+    /// never changes.
     static let scripts = [
         """
         CREATE TABLE binding (
@@ -286,6 +287,48 @@ enum StoreSchema {
         ALTER TABLE api_key ADD COLUMN domains TEXT NOT NULL DEFAULT '';
         -- The domain of the user whose contact had the token; empty: an earlier version wrote the row.
         ALTER TABLE dead_token ADD COLUMN domain TEXT NOT NULL DEFAULT '';
+        """,
+        """
+        -- What became of phones after providers had accepted pushes about calls, in numbers of pushes.
+        CREATE TABLE wake_day (
+            day INTEGER NOT NULL,           -- days since 1970 in UTC
+            domain TEXT NOT NULL,
+            app TEXT NOT NULL,              -- the provider, or provider/name
+            system TEXT NOT NULL,           -- iOS, Android or other
+            never INTEGER NOT NULL,
+            caller_gave_up INTEGER NOT NULL,
+            ended_otherwise INTEGER NOT NULL,
+            -- Phones that came, by the milliseconds from the request of the push; each column has the times above the
+            -- column before.
+            to_100 INTEGER NOT NULL,
+            to_200 INTEGER NOT NULL,
+            to_300 INTEGER NOT NULL,
+            to_400 INTEGER NOT NULL,
+            to_500 INTEGER NOT NULL,
+            to_630 INTEGER NOT NULL,
+            to_800 INTEGER NOT NULL,
+            to_1000 INTEGER NOT NULL,
+            to_1250 INTEGER NOT NULL,
+            to_1600 INTEGER NOT NULL,
+            to_2000 INTEGER NOT NULL,
+            to_2500 INTEGER NOT NULL,
+            to_3000 INTEGER NOT NULL,
+            to_4000 INTEGER NOT NULL,
+            to_5000 INTEGER NOT NULL,
+            to_6300 INTEGER NOT NULL,
+            to_8000 INTEGER NOT NULL,
+            to_10000 INTEGER NOT NULL,
+            to_12500 INTEGER NOT NULL,
+            to_16000 INTEGER NOT NULL,
+            to_20000 INTEGER NOT NULL,
+            to_25000 INTEGER NOT NULL,
+            to_30000 INTEGER NOT NULL,
+            to_40000 INTEGER NOT NULL,
+            to_50000 INTEGER NOT NULL,
+            to_60000 INTEGER NOT NULL,
+            longer INTEGER NOT NULL,
+            PRIMARY KEY (day, domain, app, system)
+        ) STRICT, WITHOUT ROWID;
         """,
     ]
 }

@@ -12,12 +12,12 @@ import Timekeeping
 /// While the disk syncs one commit, further changes gather for the next commit. Under load, a minimum time passes
 /// between the starts of two commits, so that more changes share each sync.
 ///
-/// After a failed commit, the state of the disk is unknown, so the next batch opens the database again. Each requester
-/// of a failed change is told that the change is not stored. Failed changes whose result no requester waits for are
-/// kept in their order. The store reports that it fails until a probe finds room on the disk. The log has one line at
-/// the start of a failure and one line at its end.
+/// After a failed commit, the state of the disk is unknown, so the next batch opens the database again. If a change
+/// fails, the store reports to its requester that the change is not stored. Failed changes for whose result no
+/// requester waits are kept in their order. The store reports its failure until a probe finds room on the disk. The log
+/// has one line at the start of a failure and one line at its end.
 actor StoreSession {
-    private let loop: EventLoop  // stored, because the executor reference below does not keep it alive
+    private let loop: EventLoop  // The loop is stored, because the executor reference does not keep it alive
     nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }
 
     private let path: String
@@ -37,14 +37,14 @@ actor StoreSession {
     private var lazyTimer: LoopTimer?
     private var isLazyDue = false
     private var isCheckpointing = false
-    /// The time since which the store cannot write changes; `nil` if it can.
+    /// The time since which the store cannot write changes; `nil` if the store can write.
     private var failingSince: Instant?
     private var probeTimer: LoopTimer?
     private var deferred = DeferredChanges()
     /// The identities of the store's files when the connection was opened.
     private var files: StoreFiles?
     private var fileTimer: LoopTimer?
-    /// Whether somebody removed the write-ahead log, so that only this connection still has the log's contents.
+    /// Whether somebody removed the write-ahead log, so that only the writer's connection still has the log's contents.
     private var holdsRemovedLog = false
 
     init(
@@ -77,8 +77,8 @@ actor StoreSession {
         }
     }
 
-    /// Starts the gathering time, when changes wait and no requester waits for their result. The changes are written
-    /// after the gathering time, or earlier together with a change whose result a requester waits for.
+    /// Starts the gathering time, when changes wait for whose result no requester waits. The gathered changes are
+    /// written after the gathering time, or earlier together with a change for whose result a requester waits.
     func changesGather() {
         if gatherTimer == nil {
             gatherTimer = try? LoopTimer(on: loop) { [weak self] in self?.assumeIsolated { $0.gatheringEnded() } }
@@ -91,8 +91,9 @@ actor StoreSession {
         if intake.withLock({ $0.gatheringEnded() }) { changesArrived() }
     }
 
-    /// Writes the waiting changes at the next time that ``CommitTurns`` allows. The writer calls this function when a
-    /// requester waits for the result of a change, or after the gathering time.
+    /// Writes the waiting changes at the next time that ``CommitTurns`` allows. The store's writer calls
+    /// ``changesArrived()`` when a requester waits for the result of a change, or after the time for collecting
+    /// changes.
     func changesArrived() {
         guard loop.now < turns.next else { return writeNext() }
         if turnTimer == nil {
@@ -108,19 +109,19 @@ actor StoreSession {
         if intake.withLock({ $0.isGroupComplete }) { writeNext() } else { changesArrived() }
     }
 
-    /// Writes one batch of waiting changes. If more changes wait, the loop runs this function again.
+    /// Writes one batch of waiting changes. If more changes wait, the loop runs ``writeNext()`` again.
     private func writeNext() {
         turnTimer?.disarm()
         let batch = intake.withLock { $0.take(limit: settings.batchLimit, withLazyRows: isLazyDue) }
         turns.began(for: batch.entries.count { $0.ticket != nil }, now: loop.now)
         write(batch)
-        // Changes that remain in the queue are written immediately after this batch. Changes that arrive later send
-        // their own notice.
+        // Changes that remain in the queue are written immediately after the present batch. Changes that arrive later
+        // send a notice of their own.
         if batch.leavesEntries { loop.post { self.assumeIsolated { $0.writeNext() } } }
     }
 
-    /// Writes all waiting changes immediately, without gathering and turns. If the disk fails, the changes continue to
-    /// wait.
+    /// Writes all waiting changes immediately, without gathering and turns. If the disk fails, the changes wait until
+    /// the disk works again.
     func writeWaiting() {
         for _ in 0...settings.queueLimit / settings.batchLimit {
             guard intake.withLock({ $0.count > 0 }) else { return }
@@ -198,8 +199,8 @@ actor StoreSession {
         }
     }
 
-    /// Reports the results of changes to their requesters. `missing` has the tickets whose rows did not exist; `nil` if
-    /// no change was stored.
+    /// Reports the results of changes to their requesters. The parameter `missing` has the tickets whose rows did not
+    /// exist; `nil` if no change was stored.
     private func report(_ entries: [StoreIntake.Entry], missing: Set<StoreTicket>?) {
         guard !entries.isEmpty else { return }
         onResults(
@@ -220,13 +221,13 @@ actor StoreSession {
     }
 
     private enum Outcome {
-        /// All changes are persisted. `missing` has the tickets whose rows did not exist, and `delayed` is the number
-        /// of changes that waited since an earlier failure.
+        /// The store has persisted all changes. The value `missing` has the tickets whose rows did not exist, and
+        /// `delayed` is the number of changes that waited since an earlier failure.
         case stored(missing: Set<StoreTicket>, delayed: Int)
         case failed(SQLiteFailure)
     }
 
-    /// Commits the deferred changes of earlier failures, then the batch, in one transaction.
+    /// Commits the deferred changes of earlier failures, and then the batch, in one transaction.
     private func commit(_ batch: StoreIntake.Batch) -> Outcome {
         do throws(SQLiteFailure) {
             let connection = try openConnection()
@@ -267,13 +268,13 @@ actor StoreSession {
         return opened
     }
 
-    /// Checks that the committed data are in the files that the next start opens, before the results are reported.
+    /// Before the results are reported, checks that the committed data are in the files that the next start opens.
     private func keepInPlace(_ connection: Connection) throws(SQLiteFailure) {
         let found = StoreFiles(path)
         guard found != files else { return }
         guard found.database == files?.database else { throw .replaced }
-        // Somebody removed the log, but this connection still has it open, so its contents are copied into the database
-        // file. A long read or a full disk can prevent that the log is copied.
+        // Somebody removed the write-ahead log, but the writer's connection still has the log open, so its contents are
+        // copied into the database file. A long read or a full disk can prevent the copy of the log.
         holdsRemovedLog = true
         try SQLiteFailure.wrapping { () throws(SQLError) in
             let (logged, copied) = try connection.checkpoint(.truncate)
@@ -290,7 +291,7 @@ actor StoreSession {
         checkpointer.reopen()
     }
 
-    /// Closes the connection after a failure, so that the next change opens the database again.
+    /// Closes the database connection after a failure, so that the next change opens the database again.
     private func dropConnection() {
         if !holdsRemovedLog { connection = nil }
     }
@@ -303,7 +304,7 @@ actor StoreSession {
     }
 
     /// Checks the files even while no changes are written, because the next start must find all changes that were
-    /// written before.
+    /// written earlier.
     private func checkFiles() {
         fileTimer?.arm(at: loop.now + settings.fileCheckInterval)
         do throws(SQLiteFailure) {
@@ -371,8 +372,8 @@ actor StoreSession {
     private func findRoom() throws(SQLiteFailure) {
         let connection = try openConnection()
         try SQLiteFailure.wrapping { () throws(SQLError) in
-            // When the whole log is copied, SQLite writes the log from its beginning again and needs no additional
-            // room.
+            // When the whole write-ahead log is copied, SQLite writes the log from its beginning again and needs no
+            // additional room.
             _ = try? connection.checkpoint(.passive)
             try connection.takeRoom(settings.probeSize)
         }
@@ -381,8 +382,8 @@ actor StoreSession {
 
     // MARK: Checkpoints
 
-    /// Starts a checkpoint when the log is long. The checkpointer's thread copies most pages, see
-    /// ``checkpointFinished()``.
+    /// Starts a checkpoint when the write-ahead log is long. The checkpointer's thread copies most pages of the log:
+    /// see ``checkpointFinished()``.
     private func startCheckpointIfDue() {
         guard !isCheckpointing, let connection, connection.pagesInLog >= settings.checkpointPages else { return }
         isCheckpointing = true

@@ -51,21 +51,23 @@ package final class StoreWriter: Sendable {
         }
     }
 
-    /// Queues changes whose result a requester waits for. The writer writes changes in the order of submission.
+    /// Queues changes for whose result a requester waits. The writer writes changes in the order in which they were
+    /// submitted.
     ///
     /// - Parameters:
-    ///   - changes: at least one change; one transaction writes all of them.
-    ///   - ticket: identifies the requester in the result.
-    /// - Returns: `false` if too many changes wait or the writer has stopped; no result follows, and the request gets
-    ///   503.
+    ///   - changes: at least one change; one transaction writes all changes.
+    ///   - ticket: the number by which the writer reports the result to the requester.
+    /// - Returns: `true` if the changes are in the queue; `false` if too many changes wait or the writer has stopped:
+    ///   then no result follows, and the request gets 503.
     package func commit(_ changes: [RowChange], for ticket: StoreTicket) -> Bool {
         add(StoreIntake.Entry(ticket: ticket, changes: changes))
     }
 
-    /// Queues changes whose result no requester waits for, in the same order as other changes. The changes wait briefly
-    /// for other changes, so that they need no sync of their own. If the disk fails, the changes are kept.
+    /// Queues changes for whose result no requester waits, in the same order as other changes. Recorded changes wait
+    /// briefly for other changes, so that they need no sync of their own. If the disk fails, the writer keeps recorded
+    /// changes until the disk works again.
     ///
-    /// - Returns: `false` if too many changes wait or the writer has stopped.
+    /// - Returns: `false` if the writer refuses the changes, because too many changes wait or the writer has stopped.
     package func record(_ changes: [RowChange]) -> Bool { add(StoreIntake.Entry(ticket: nil, changes: changes)) }
 
     private func add(_ entry: StoreIntake.Entry) -> Bool {
@@ -85,9 +87,9 @@ package final class StoreWriter: Sendable {
     /// Waits until all changes in the queue are written or have failed, so that a later read finds them.
     package func writeWaiting() async { await session.writeWaiting() }
 
-    /// Queues rows that can be lost in a crash, such as a refreshed expiry. Within seconds, only the newest row of each
-    /// binding is written. A later ``commit(_:for:)`` or ``record(_:)`` for a binding replaces the binding's queued
-    /// row.
+    /// Queues rows that a crash may lose, such as a refreshed expiry. Within seconds, only the newest queued row of
+    /// each binding is written. A later ``commit(_:for:)`` or ``record(_:)`` for a binding replaces the binding's
+    /// queued row.
     ///
     /// - Parameter rows: bindings that are in the store.
     /// - Returns: `false` if too many rows wait or the writer has stopped, so that no row was queued.
@@ -97,7 +99,7 @@ package final class StoreWriter: Sendable {
         return true
     }
 
-    /// Writes all waiting changes, including lazy rows, refuses later changes, and ends the threads. The call blocks
+    /// Writes all waiting changes, including lazy rows, refuses later changes, and ends the threads. ``stop()`` blocks
     /// until all changes are persisted.
     package func stop() {
         intake.withLock { $0.close() }
@@ -112,8 +114,8 @@ package final class StoreWriter: Sendable {
     /// The number of changes in the queue, without lazy rows.
     package var queueLength: Int { intake.withLock { $0.count } }
 
-    /// The reason why the store cannot write changes now; `nil` if it can. A successful probe of the disk sets this
-    /// text to `nil`.
+    /// The reason why the store can write no changes at present; `nil` if the store can write changes. A successful
+    /// probe of the disk sets the reason to `nil`.
     package var failure: String? { health.withLock { $0.failure } }
 
     /// The numbers of commits, changes and failures, and the durations of commits, since the start.

@@ -4,9 +4,9 @@ import PushPlanning
 import Reactor
 import Timekeeping
 
-/// Writes the records of the timeline, and deletes a few old records at a time, so that no commit is slow.
+/// Writes the records of the timeline, and deletes only a few old records at a time, so that no commit is slow.
 ///
-/// The timeline writer is used only on its shard's loop.
+/// Only its shard's loop uses the timeline writer.
 final class TimelineWriting {
     private let settings: TimelineSettings
     private let writer: StoreWriter
@@ -17,21 +17,34 @@ final class TimelineWriting {
     /// The number of records that were dropped because too many changes waited.
     private(set) var dropped: UInt64 = 0
 
-    /// When this number of changes waits, new timeline records are dropped. The rest of the writer's queue is reserved
-    /// for changes whose result a requester waits for.
+    /// When the given number of changes waits, new timeline records are dropped. The remaining places in the writer's
+    /// queue are reserved for changes for which a requester waits.
     private let queueLimit: Int
-    /// Old records are deleted after each group of this number of new records. Each deletion examines twice as many old
-    /// records, so that too many records become fewer again.
+    /// After each group of 64 new records, old records are deleted. Each deletion examines twice as many old records,
+    /// so that too many records become fewer again.
     private static let batch = 64
     /// The interval at which old records are deleted while few new records are written.
     private static let interval: Duration = .seconds(10)
     private static let intervalBatch = 250
 
+    /// The number of records that the report of wakes counts in the next intervals, at first the records of earlier runs.
+    private var uncounted: Int
+    /// The number of records that were written after the last start of counting.
+    private var uncountedLater = 0
+    private var intervals = 0
+    /// Counting starts every ten minutes, and not with each call, so that the counts of many calls are written together.
+    private static let intervalsOfCount = 60
+    /// The maximum number of records that are counted in one interval, so that no commit is slow.
+    private static let wakesInTurn = 4096
+    /// The number of days for which the counts of the report of wakes are kept.
+    private static let daysOfWakes: Int64 = 400
+
     init(
         _ settings: TimelineSettings, writer: StoreWriter, queueLimit: Int = StoreWriterSettings().queueLimit / 2,
-        loop: EventLoop
+        uncounted: Int = 0, loop: EventLoop
     ) {
         self.queueLimit = queueLimit
+        self.uncounted = uncounted
         self.settings = settings
         self.writer = writer
         self.loop = loop
@@ -48,6 +61,7 @@ final class TimelineWriting {
         guard writer.queueLength < queueLimit else { return drop(changes) }
         var rows = changes.map(RowChange.timeline)
         added += changes.count
+        uncountedLater += changes.count
         if added >= Self.batch {
             rows.append(pruning(limit: 2 * added))
             added = 0
@@ -59,9 +73,24 @@ final class TimelineWriting {
 
     private func timerFired() {
         if writer.queueLength < queueLimit {
-            _ = writer.record([pruning(limit: Self.intervalBatch)])
+            _ = writer.record([pruning(limit: Self.intervalBatch)] + countsOfWakes())
         }
         timer?.arm(at: loop.now + Self.interval)
+    }
+
+    /// The changes that count records for the report of wakes, if it is time to count.
+    private func countsOfWakes() -> [RowChange] {
+        defer { intervals += 1 }
+        var changes: [RowChange] = []
+        if intervals.isMultiple(of: Self.intervalsOfCount) {
+            uncounted += uncountedLater
+            uncountedLater = 0
+            let today = loop.moment.date.seconds / 86_400
+            changes.append(.pruneWakes(beforeDay: today - Self.daysOfWakes + 1))
+        }
+        guard uncounted > 0 else { return changes }
+        uncounted -= min(uncounted, Self.wakesInTurn)
+        return changes + [.countWakes(limit: Self.wakesInTurn)]
     }
 
     private func pruning(limit: Int) -> RowChange {

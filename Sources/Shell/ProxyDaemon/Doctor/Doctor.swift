@@ -308,7 +308,7 @@ private final class NetworkExamination: @unchecked Sendable {
         }
     }
 
-    /// Asks each source of users for a user that should not exist.
+    /// Asks each source of users about a user who should not exist.
     private func askUsers() {
         guard settings.auth == .digest, !settings.users.order.isEmpty else { return }
         users = try? UserSources(settings.users, on: loop)
@@ -321,7 +321,7 @@ private final class NetworkExamination: @unchecked Sendable {
         }
     }
 
-    /// Reads the keys of the issuers of tokens.
+    /// Reads the keys of the issuers of bearer tokens.
     private func readKeys() {
         guard settings.auth == .digest, !settings.bearer.issuers.isEmpty else { return }
         open += 1
@@ -333,7 +333,7 @@ private final class NetworkExamination: @unchecked Sendable {
         }
     }
 
-    /// Learns the realm in which the PBX asks for passwords.
+    /// Finds out for which realm the PBX asks for passwords.
     private func askRealm(_ endpoint: Endpoint, _ transport: Transport, host: String) {
         open += 1
         var probe: PeerProbe?

@@ -3,10 +3,10 @@ package import Reactor
 /// The facts about one file or folder that the settings name.
 package struct FileFact: Hashable, Sendable {
     package let file: NamedFile
-    /// The folders from the root to the file, and the file itself, with links resolved. The list ends before the first
-    /// folder or file that is missing.
+    /// The folders from the root to the file, and the file itself, with links resolved. The list of folders ends before
+    /// the first folder or file that is missing.
     package let steps: [FileStatus]
-    /// Whether the file exists, as far as this process can see.
+    /// Whether the file exists, as far as the process of `sippushd doctor` can see.
     package let isThere: Bool
     /// Whether the kernel lets the service's user use the file.
     package let answer: FileAccess.Answer
@@ -30,7 +30,7 @@ package enum FileRights {
     package static let area = "files"
 
     /// - Parameters:
-    ///   - facts: the facts about each file.
+    ///   - facts: the owner, group and rights of each file.
     ///   - identity: the user of the service.
     ///   - isDynamic: whether systemd creates the user at each start, so that no file can belong to the user.
     /// - Returns: the findings.
@@ -147,7 +147,7 @@ package enum FileRights {
 
     // MARK: Rights
 
-    /// Whether the file's mode or its access control list permits this use. The user root can use every file.
+    /// Whether the file's mode or its access control list permits the given use. The user root can use every file.
     static func allows(_ status: FileStatus, _ wish: FileWish, _ identity: FileIdentity) -> Bool {
         guard identity.user != 0 else { return true }
         let needed: UInt32 =

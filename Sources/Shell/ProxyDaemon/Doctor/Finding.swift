@@ -2,11 +2,11 @@
 package struct Finding: Codable, Hashable, Sendable {
     package enum Level: String, Codable, Sendable, CaseIterable {
         case ok
-        /// The daemon works, but the operator should know this finding.
+        /// The daemon works, but the operator should know the finding.
         case note
         case wrong = "WRONG"
 
-        /// The weight by which levels are compared; a worse level weighs more.
+        /// The weight by which levels of findings are compared; a worse level weighs more.
         package var weight: Int {
             switch self {
             case .ok: 0

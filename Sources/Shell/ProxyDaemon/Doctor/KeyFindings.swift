@@ -1,8 +1,7 @@
 import Registration
 package import UserSources
 
-/// Findings of `sippushd doctor` about the keys for bearer tokens: whether the keys can be read, and which keys there
-/// are.
+/// Findings of `sippushd doctor` about the keys for bearer tokens: whether the keys can be read, and which keys exist.
 package enum KeyFindings {
     private static let area = "tokens"
 

@@ -12,9 +12,9 @@ package struct NameFact: Hashable, Sendable {
 
     package let name: String
     package let purpose: Purpose
-    /// The addresses of the name in DNS; empty if the name has none.
+    /// The addresses of the name in DNS; empty if the name has no address.
     package let addresses: [IPAddress]
-    /// Whether no name server answered.
+    /// Whether no DNS name server answered.
     package let hasFailed: Bool
 
     package init(name: String, purpose: Purpose, addresses: [IPAddress], hasFailed: Bool = false) {

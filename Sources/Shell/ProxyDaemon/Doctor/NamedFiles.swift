@@ -7,7 +7,7 @@ import UserSources
 
 /// A file or folder that the settings name.
 package struct NamedFile: Hashable, Sendable {
-    /// The key of the setting that names the file.
+    /// The key of the setting whose value is the file.
     package let key: String
     package let path: String
     package let wish: FileWish
@@ -73,7 +73,7 @@ extension DaemonSettings {
         return files
     }
 
-    /// Returns the folder that contains a path.
+    /// Returns the folder that contains the file at a path.
     static func folder(of path: String) -> String {
         guard let slash = path.lastIndex(of: "/") else { return "." }
         return slash == path.startIndex ? "/" : String(path[..<slash])

@@ -79,13 +79,13 @@ package enum PeerFindings {
         }
     }
 
-    /// Whether the trusted peer and this server can be the same. Ports are not compared, because a server can send
+    /// Whether the trusted peer and the given server can be the same. Ports are not compared, because a server can send
     /// requests from another port than the port on which it listens.
     private static func matches(_ peer: TrustedPeer, _ fact: PeerFact) -> Bool {
         switch peer {
         case .block(let block): block.contains(fact.endpoint.address)
         case .endpoint(let endpoint): endpoint.address == fact.endpoint.address
-        // The certificate proves the peer's name, whatever its address is.
+        // The certificate proves the peer's name, at any address.
         case .name: true
         }
     }

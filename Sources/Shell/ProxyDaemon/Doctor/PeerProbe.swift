@@ -8,7 +8,7 @@ import Timekeeping
 /// Sends one OPTIONS or REGISTER to a SIP server, and reports whether a response arrives.
 ///
 /// The REGISTER has no contact and no password, so it changes nothing at the server. The server's challenge to the
-/// REGISTER shows the realm.
+/// probe's REGISTER shows the realm of the server.
 ///
 /// - The class is `@unchecked Sendable`, because the probe is used only on its loop.
 final class PeerProbe: @unchecked Sendable {
@@ -17,7 +17,7 @@ final class PeerProbe: @unchecked Sendable {
     private let transport: Transport
     private let method: Method
     private let done: (PeerFact.Answer) -> Void
-    /// The realm of the server's challenge to REGISTER; `nil` without a challenge.
+    /// The realm of the server's challenge to REGISTER; `nil` if the server sent no challenge.
     private(set) var realm: String?
     private var socket: UDPSocket?
     private var connection: StreamConnection?
@@ -113,8 +113,8 @@ final class PeerProbe: @unchecked Sendable {
                     connection.send(question)
                 },
                 received: { [self] _, bytes in
-                    // The probe waits for the status code, or after REGISTER for the whole head, because a response may
-                    // arrive in pieces.
+                    // The probe waits for the status code, or, after REGISTER, for the whole head, because a response
+                    // may arrive in pieces.
                     guard bytes.count >= Self.beginning, method == .options || Self.hasHead(bytes) else { return 0 }
                     received(bytes)
                     return bytes.count
@@ -137,7 +137,7 @@ final class PeerProbe: @unchecked Sendable {
     private func received(_ bytes: Span<UInt8>) {
         let text = Self.text(bytes.extracting(first: Self.beginning))
         guard text.hasPrefix("SIP/2.0 "), let status = Int(text.dropFirst(8)) else { return }
-        // Only a final response to REGISTER can contain the challenge.
+        // Only a final response to REGISTER can contain the server's challenge.
         guard method == .options || status >= 200 else { return }
         if method == .register { realm = Self.realm(in: Self.text(bytes)) }
         finish(.status(status))
@@ -152,7 +152,7 @@ final class PeerProbe: @unchecked Sendable {
         bytes.count > 8192 || text(bytes).contains("\r\n\r\n")
     }
 
-    /// The realm of the first challenge in a response; `nil` without a challenge.
+    /// The realm of the first challenge in a response; `nil` if the response has no challenge.
     private static func realm(in text: String) -> String? {
         for line in text.split(separator: "\r\n") {
             let name = line.prefix { $0 != ":" }.lowercased()
@@ -184,7 +184,7 @@ final class PeerProbe: @unchecked Sendable {
         case .system(let error): error.reason
         case .tls(let words): "the TLS handshake failed: \(words)"
         case .openTimeout: "no connection in time"
-        // The probe never has a tunnel, because it uses no HTTP proxy.
+        // The probe never has a tunnel, because the probe uses no HTTP proxy.
         case .tunnel, .idle, .outputStalled, .outputOverflow, .inputOverflow, .finished: "the connection broke"
         }
     }

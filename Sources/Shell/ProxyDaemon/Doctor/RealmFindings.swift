@@ -7,10 +7,10 @@ package enum RealmFindings {
     private static let area = "realm"
 
     /// - Parameters:
-    ///   - users: the users of the store, each as `user@realm`.
+    ///   - users: the users in the store, each as `user@realm`.
     ///   - isWhole: whether `users` has all users of the store.
     ///   - domains: the setting `domains`.
-    ///   - realms: the realms of these domains.
+    ///   - realms: the realms of the domains.
     /// - Returns: the findings.
     package static func findings(users: [String], isWhole: Bool, domains: [String], realms: UserRealms) -> [Finding] {
         var accounts: [String] = []

@@ -4,11 +4,11 @@ package import Reactor
 /// The systemd unit of the daemon, and the user as whom systemd runs it.
 package struct ServiceFacts: Sendable {
     package let name: String
-    /// The unit of the service; `nil` if this machine does not have the unit.
+    /// The systemd unit of the daemon; `nil` if this machine does not have the unit.
     package let unit: ServiceUnit?
     /// The user whose access to the files is examined.
     package let identity: FileIdentity
-    /// Findings about the service's user, such as a user that does not exist.
+    /// Findings about the service's user, for example that the user does not exist.
     package let findings: [Finding]
 
     private static let folders = [
@@ -109,8 +109,8 @@ package struct ServiceFacts: Sendable {
         let real = FileStatus.real(file.path)
         let obstacle = unit?.obstacle(to: real ?? file.path, isWritten: file.wish != .read)
         guard let real else {
-            // If a link or a closed folder in the path hides the real path from this process, the path in the settings
-            // is examined.
+            // If a link or a closed folder hides the real path from this process, the doctor examines the path in the
+            // settings.
             let steps = Self.steps(to: file.path)
             let isHidden = !FileManager.default.fileExists(atPath: file.path) && steps.last?.path != file.path
             return FileFact(
@@ -122,7 +122,7 @@ package struct ServiceFacts: Sendable {
             answer: FileAccess.answer(to: file.wish, of: identity, at: real), unitObstacle: obstacle)
     }
 
-    /// Whether the last folder that this process could see is closed to this process.
+    /// Whether the process may not look into the last folder of the path that it found.
     private func isClosed(_ steps: [FileStatus]) -> Bool {
         guard let last = steps.last else { return false }
         return FileAccess.answer(to: .enter, of: .own, at: last.path) != .allowed

@@ -4,9 +4,9 @@ import Reactor
 /// The state that a running daemon reports by `GET /readyz`.
 package enum DaemonState: Hashable, Sendable {
     case ready
-    /// The daemon serves phones, but a part of its work fails for this reason.
+    /// The daemon serves phones, but a part of its work fails for the given reason.
     case degraded(String)
-    /// The daemon refuses changes or does not answer, for this reason.
+    /// The daemon refuses changes or does not answer, for the given reason.
     case notReady(String)
 }
 
@@ -14,9 +14,9 @@ package enum DaemonState: Hashable, Sendable {
 package struct StoreFact: Hashable, Sendable {
     package let path: String
     package let isThere: Bool
-    /// Whether a lock file shows that the store existed before.
+    /// Whether a lock file shows that the store existed earlier.
     package let hasLock: Bool
-    /// Whether this process is allowed to look into the store's folder.
+    /// Whether this process may look into the store's folder.
     package let isVisible: Bool
 
     package init(path: String, isThere: Bool, hasLock: Bool, isVisible: Bool = true) {

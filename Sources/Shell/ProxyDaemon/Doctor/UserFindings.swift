@@ -6,9 +6,10 @@ package enum UserFindings {
     private static let area = "users"
 
     /// - Parameters:
-    ///   - facts: the answer of each source about a user that should not exist.
-    ///   - realms: the realms in which this daemon challenges phones.
-    ///   - asked: the realm in which the upstream challenged the doctor's REGISTER; `nil` without a challenge.
+    ///   - facts: the answer of each source about a user who should not exist.
+    ///   - realms: the realms for which this daemon challenges phones.
+    ///   - asked: the realm of the upstream's challenge to the doctor's REGISTER; `nil` if the upstream sent no
+    ///     challenge.
     /// - Returns: the findings.
     package static func findings(
         _ facts: [UserSourceFact], realms: [String], asked: String?
@@ -33,7 +34,7 @@ package enum UserFindings {
         }
     }
 
-    /// Compares the realm of the PBX with the realms of this daemon, because a hash is valid in one realm only.
+    /// Compares the realm of the PBX with the realms of this daemon, because a hash is valid for one realm only.
     private static func realm(_ realms: [String], _ asked: String?) -> [Finding] {
         let ours = realms.joined(separator: ", ")
         guard let asked else {

@@ -16,7 +16,7 @@ package final class HEPMirror {
     private var selection: TraceSelection
     private var cut = CounterSet()
 
-    /// Returns `nil` if the settings name no collector.
+    /// If the settings name no collector, no ``HEPMirror`` is created.
     package init?(_ settings: HEPSettings, on loop: EventLoop, log: Log) throws(StartError) {
         guard let collector = settings.collector else { return nil }
         self.settings = settings
@@ -33,8 +33,8 @@ package final class HEPMirror {
         selection = TraceSelection(users: settings.users, sample: settings.sample)
     }
 
-    /// The number of a node without a number of its own: not 0, and without the highest bit, which some collectors read
-    /// as a sign.
+    /// The number for a node whose settings give no number: not 0, and without the highest bit, which some collectors
+    /// read as a sign.
     private static func id(of node: String) -> UInt32 {
         var hash = FNV1a()
         hash.mix(ByteString(node))
@@ -45,10 +45,10 @@ package final class HEPMirror {
 
     package func close() { sender.close() }
 
-    /// The number of bytes that wait for the collector.
+    /// The size in bytes of the packets that wait for the HEP collector.
     var waitingBytes: Int { sender.waitingBytes }
 
-    /// The metrics of this mirror.
+    /// The metrics of the HEP mirror.
     package var figures: CounterSet {
         var figures = sender.figures
         figures.merge(cut)
@@ -75,9 +75,9 @@ package final class HEPMirror {
                 .log, from: own, to: provider, isDatagram: false, time: step.time, correlation: step.callID), step.json)
     }
 
-    /// Whether the mirror copies steps for this call.
+    /// Whether the mirror copies the steps of pushes for the given call.
     func wantsSteps(of callID: ByteString, user: ByteString = .empty, host: ByteString = .empty) -> Bool {
-        // Collectors find log lines only by the Call-ID.
+        // HEP collectors find log lines of a call only by the Call-ID.
         settings.pushes && !callID.isEmpty && selection.wants(callID: callID, user: user, host: host)
     }
 

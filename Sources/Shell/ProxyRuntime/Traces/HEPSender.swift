@@ -5,7 +5,8 @@ import Resolver
 import Telemetry
 import Timekeeping
 
-/// Sends HEP packets to the collector, and never waits for it. A packet that cannot be sent now is dropped and counted.
+/// Sends HEP packets to the collector, and never waits for the collector. A packet that cannot be sent now is dropped
+/// and counted.
 ///
 /// After a failure, the sender opens the link again after a pause, which grows from one second to a minute.
 final class HEPSender {
@@ -22,12 +23,12 @@ final class HEPSender {
     private let log: Log
     private var resolver: DNSResolver?
     private var link = Link.closed
-    /// The time at which the present link was opened; while there is no link, a time that never comes.
+    /// The time at which the present link was opened; while no link is open, a time that never comes.
     private var openedAt = Instant.distantFuture
     private var pause = HEPSender.shortestPause
     private var timer: LoopTimer?
     private var isOver = false
-    /// Whether the log says that the collector is away.
+    /// Whether the daemon has logged that the HEP collector is away.
     private var isAway = false
     private var awayLog = LogRateLimit(burst: 3, per: .seconds(600))
     private var slowLog = LogRateLimit(burst: 1, per: .seconds(600))
@@ -38,13 +39,13 @@ final class HEPSender {
 
     private static let shortestPause: Duration = .seconds(1)
     private static let longestPause: Duration = .seconds(60)
-    /// The time after which a link counts as good.
+    /// The time after which a new link to the collector counts as good.
     private static let goodAfter: Duration = .seconds(10)
     /// The maximum number of bytes that wait for a collector over TCP or TLS.
     static let outputLimit = 1 << 20
-    /// The maximum number of datagrams that wait for the kernel.
+    /// The maximum number of datagrams to the collector that wait for the kernel.
     private static let queueLimit = 256
-    /// The number of bytes that a collector may send over one connection. HEP has no answers.
+    /// The number of bytes that a collector may send over one connection, although HEP has no answers.
     private static let inputLimit = 64 << 10
 
     init(to collector: HEPCollector, authority: PEM?, on loop: EventLoop, log: Log) throws(SystemError) {
@@ -61,7 +62,7 @@ final class HEPSender {
         return stream.outputCount
     }
 
-    /// Whether each packet is a datagram.
+    /// Whether the sender sends each packet as a datagram.
     var isDatagram: Bool { collector.link == .udp }
 
     /// Opens the link to the collector.
@@ -78,7 +79,7 @@ final class HEPSender {
             stream.send(packet)
             figures.count(.hepSent)
         }
-        // The kernel reports an unreachable UDP port only with the datagram after the first.
+        // If nobody listens on a UDP port, the kernel reports it only with the datagram after the first.
         if isAway, loop.now - openedAt > Self.goodAfter, !isDatagram || noted.sent >= 2 { cameBack() }
     }
 
@@ -120,7 +121,7 @@ final class HEPSender {
         if let address = IPAddress(collector.host) { return open(Endpoint(address, collector.port)) }
         if resolver == nil { resolver = try? DNSResolver(on: loop) }
         guard let resolver else { return failed("the resolver cannot be created") }
-        // The query names port and transport, so that the resolver asks only for addresses.
+        // The query for the collector's name has port and transport, so that the resolver asks only for addresses.
         let query = ServerQuery(host: collector.host, port: collector.port, transport: .tcp)
         resolver.resolve(query) { [weak self] result in
             guard let self, !isOver else { return }
@@ -152,7 +153,7 @@ final class HEPSender {
 
     private func connect(to endpoint: Endpoint, tls: TLSSession?) throws(SystemError) {
         var limits = StreamConnection.Limits()
-        // The sender itself drops packets beyond its limit, so the connection never reaches this limit.
+        // The HEP sender drops packets before the connection's limit of waiting output is reached.
         limits.output = 2 * Self.outputLimit
         received = 0
         let handlers = StreamConnection.Handlers(
@@ -165,7 +166,7 @@ final class HEPSender {
         connecting = try StreamConnection.connect(to: endpoint, on: loop, tls: tls, limits: limits, handlers: handlers)
     }
 
-    /// The connection that is being opened.
+    /// The connection to the collector that is being opened.
     private var connecting: StreamConnection?
 
     private func connected(_ stream: StreamConnection) {
@@ -192,7 +193,7 @@ final class HEPSender {
         failed(text)
     }
 
-    /// Closes the link, and opens it again after a pause.
+    /// Closes the link to the collector, and opens it again after a pause.
     private func failed(_ reason: String) {
         guard !isOver else { return }
         if case .stream(let stream) = link { countLost(stream) }
@@ -211,7 +212,8 @@ final class HEPSender {
             ])
     }
 
-    /// Counts the packet whose rest was never sent. The number of packets in the lost output is unknown.
+    /// Counts the packet whose rest was never sent. The number of packets in the lost output is unknown, so only one
+    /// packet is counted.
     private func countLost(_ stream: StreamConnection) {
         if stream.outputCount > 0 { figures.count(.hepDropped) }
     }
@@ -234,7 +236,7 @@ final class HEPSender {
         }
     }
 
-    /// Closes the link. The sender cannot be used again.
+    /// Closes the link for good. After ``close()``, the sender cannot be used again.
     func close() {
         isOver = true
         timer = nil

@@ -8,7 +8,7 @@ package struct HEPCollector: Hashable, Sendable {
     }
 
     package let link: Link
-    /// A host name or an address; an IPv6 address is without brackets.
+    /// The host of the collector: a name or an address; an IPv6 address is without brackets.
     package let host: String
     package let port: UInt16
 
@@ -51,34 +51,41 @@ package struct HEPSettings: SettingsGroup, Hashable {
     package static let schema: [Setting<HEPSettings>] = [
         .value(
             "collector", \.collector, HEPCollector.settingType, example: "udp:192.0.2.30:9060",
-            "The collector: udp, tcp or tls, then :HOST:PORT. Not set: no copies are sent."
+            "The collector: udp, tcp or tls, then :HOST:PORT. Without hep.collector, the daemon sends no copies."
         ),
         .integer(
             "id", in: 0...UInt32.max, \.id,
-            "The number of this daemon in the collector (capture id). 0: a number made from the node's name."),
+            "The number by which the HEP collector identifies the daemon (capture id). With 0, the daemon computes a number from the setting hep.node."
+        ),
         .string(
             "node", \.node, example: "sip1",
-            "The name of this daemon in the collector. Default: the host name of the machine."),
+            "The name by which the HEP collector identifies the daemon. By default, hep.node is the host name of the machine."
+        ),
         .path(
             "password-file", \.passwordFile, example: "credential:hep-password",
-            "The file with the key that the collector asks for (authenticate key). Over udp and tcp, the network can read the key."
+            "The file with the key that the collector asks for (authenticate key). Over udp and tcp, the daemon sends the key unencrypted."
         ),
         .path(
             "ca-file", \.caFile, example: "/etc/sippushd/collector-ca.pem",
-            "The certificate authorities (PEM) of the collector, for tls. Default: the system's authorities."),
+            "The certificate authorities (PEM) of the collector, for tls. By default, the daemon trusts the system's authorities."
+        ),
         .integer(
             "sample", in: 1...100, \.sample,
-            "The share of calls that are copied, in percent. A Call-ID is copied completely or not at all."),
+            "The share of calls that the daemon copies, in percent. The daemon copies all messages of a Call-ID or none."
+        ),
         .list(
             "users", \.users, example: "[alice@example.net, \"+37120000000\"]",
-            "Copy only the calls and registrations of these users, as user or user@domain. Empty: all users."),
+            "Copy only the calls and registrations of these users, as user or user@domain. With an empty list, the daemon copies the calls and registrations of all users."
+        ),
         .bool(
             "registrations", \.registrations,
-            "Whether REGISTER requests and their responses are copied. They are most of the traffic."),
-        .bool("pushes", \.pushes, "Whether the steps of pushes for calls are copied as log lines."),
+            "Whether the daemon copies REGISTER requests and their responses. REGISTERs are most of the SIP traffic."),
+        .bool(
+            "pushes", \.pushes,
+            "Whether the daemon sends the steps of pushes for calls to the collector, as HEP log lines."),
         .bool(
             "message-bodies", \.messageBodies,
-            "Whether the texts of messages and other bodies are copied readably. false: only session descriptions (SDP) without their keys are readable, and other bodies are replaced by x."
+            "Whether the texts of messages and other bodies stay readable in copies. With false, only session descriptions (SDP) without their keys are readable, and the daemon replaces other bodies by x."
         ),
     ]
 
@@ -92,7 +99,7 @@ package struct HEPSettings: SettingsGroup, Hashable {
     /// The maximum size of the password's file in bytes.
     package static let longestPassword = 1024
 
-    /// The key of the collector without the line end; empty without a file.
+    /// The password for the collector without the line end; empty if the settings name no file.
     func password() throws(SettingsError) -> [UInt8] {
         guard let passwordFile else { return [] }
         let bytes = try SettingsFile.bytes(at: passwordFile, limit: Self.longestPassword)

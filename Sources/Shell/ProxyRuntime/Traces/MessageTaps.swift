@@ -1,7 +1,9 @@
-import Addressing
+package import Addressing
 import Bytes
 import HEP
 import JSON
+import OTLP
+import ProxyCore
 import PushDelivery
 import PushPlanning
 import Reactor
@@ -9,16 +11,22 @@ package import Routing
 package import Telemetry
 package import Timekeeping
 
-/// Passes copies of SIP messages and steps of pushes to the HEP collector, and to operators who watch a user. The shard
-/// has no taps while nobody looks.
+/// Passes copies of SIP messages and steps of pushes to the HEP collector, and to operators who trace a user by
+/// `sippushd trace`. Passes the ends of calls to the OTLP collector. While nobody wants copies of messages, the shard has
+/// no ``MessageTaps``.
 ///
-/// - The class is `@unchecked Sendable`, because it is used only on the shard's loop.
+/// - The class is `@unchecked Sendable`, because only the event loop of the shard uses it.
 package final class MessageTaps: @unchecked Sendable {
     /// The address of each listener as others see it, by the number of the listener.
     private let addresses: [Endpoint]
     package var mirror: HEPMirror?
+    /// The spans of calls; `nil` while the settings name no OTLP collector.
+    package var spans: CallSpans?
+    /// Spans that the settings switched off, until they have ended.
+    private var endingSpans: [CallSpans] = []
 
-    /// Creates taps for the listeners. Instead of the unspecified address, traces show an address of this machine.
+    /// Creates the ``MessageTaps`` for the given listeners. Instead of the unspecified address, traces show an address
+    /// of this machine.
     package init(listeners: [Listener]) {
         var addresses: [Endpoint] = []
         for listener in listeners {
@@ -34,38 +42,63 @@ package final class MessageTaps: @unchecked Sendable {
     private var watches: [UInt64: UserWatch] = [:]
     private var lastWatch: UInt64 = 0
     private var slow = SlowPushes()
-    /// Called when somebody begins or ends to look.
+    /// The closure that is called when a trace or a copy of messages begins or ends.
     package var whenChanged: () -> Void = {}
 
-    /// The maximum number of operators who watch users at the same time.
+    /// The maximum number of operators who trace users at the same time.
     private static let watchLimit = 8
 
-    /// Whether nobody looks, so that the shard needs no taps.
-    package var isEmpty: Bool { mirror == nil && watches.isEmpty && !slow.isWanted(now: SystemClock.now) }
+    /// Whether nobody wants copies of messages, so that the shard needs no ``MessageTaps``.
+    package var isEmpty: Bool {
+        mirror == nil && watches.isEmpty && spans == nil && !slow.isWanted(now: SystemClock.now)
+    }
 
-    /// The metrics of all mirrors since the start.
+    /// The metrics of all mirrors and spans since the start.
     package var figures: CounterSet {
         var figures = earlier
         if let mirror { figures.merge(mirror.figures) }
+        if let spans { figures.merge(spans.figures) }
+        for spans in endingSpans { figures.merge(spans.figures) }
         return figures
     }
 
-    /// The metrics of mirrors that were replaced.
+    /// The metrics of mirrors and spans that were replaced.
     private var earlier = CounterSet()
 
-    /// Closes the present mirror, and starts another one.
+    /// Closes the present mirror, and starts another mirror.
     package func replaceMirror(by new: HEPMirror?) {
-        earlier = figures
+        if let mirror { earlier.merge(mirror.figures) }
         mirror?.close()
         mirror = new
         new?.start()
     }
 
-    /// Copies a message. `local` is the local address of the message's connection; `nil` for UDP.
+    /// Sends the spans that wait to the collector, and makes no more. Gives up after ``timeToEnd``.
+    package func endSpans(_ done: @escaping () -> Void = {}) {
+        guard let ending = spans else { return done() }
+        spans = nil
+        endingSpans.append(ending)
+        ending.finish(within: Self.timeToEnd) { [weak self] in
+            if let self {
+                earlier.merge(ending.figures)
+                endingSpans.removeAll { $0 === ending }
+            }
+            done()
+        }
+    }
+
+    private static let timeToEnd: Duration = .seconds(2)
+
+    /// The id of the trace of this call; `nil` while the daemon sends no spans.
+    package func traceID(ofCall callID: String) -> String? {
+        spans == nil || callID.isEmpty ? nil : TraceID(ofCall: ByteString(callID)).description
+    }
+
+    /// Copies a message. The parameter `local` is the local address of the message's connection; `nil` for UDP.
     func message(_ bytes: Span<UInt8>, isIncoming: Bool, on flow: Flow, local: Endpoint? = nil) {
-        if mirror == nil || !watches.isEmpty { forgetWatches() }
+        if !watches.isEmpty { forgetWatches() }
         if isEmpty { return whenChanged() }
-        guard mirror != nil || !watches.isEmpty, let outline = SIPOutline(bytes) else { return }
+        guard hasReader, let outline = SIPOutline(bytes) else { return }
         let own = local.flatMap { $0.port == 0 ? nil : $0 } ?? address(of: flow.listener)
         let message = TracedMessage(
             source: isIncoming ? flow.remote : own, target: isIncoming ? own : flow.remote, transport: flow.transport,
@@ -74,6 +107,9 @@ package final class MessageTaps: @unchecked Sendable {
         for watch in watches.values { watch.note(bytes, outline, message, now: SystemClock.now) }
     }
 
+    /// Whether somebody reads messages and steps of pushes.
+    private var hasReader: Bool { mirror != nil || !watches.isEmpty }
+
     private func address(of listener: UInt16) -> Endpoint {
         listener < addresses.count ? addresses[Int(listener)] : addresses.first ?? Endpoint(.anyV4, 0)
     }
@@ -81,22 +117,27 @@ package final class MessageTaps: @unchecked Sendable {
     // MARK: Pushes
 
     func pushSent(_ transmission: PushDispatcher.Transmission) {
+        guard hasReader else { return }
         copy(PushSteps.sent(transmission).bytes, PushSteps.callID(of: transmission.push), SystemClock.microseconds)
     }
 
     func pushHappened(_ event: PushDispatcher.Event) {
         slow.note(event, now: SystemClock.now)
-        guard let (transmission, json) = PushSteps.result(event) else { return }
+        guard hasReader, let (transmission, json) = PushSteps.result(event) else { return }
         copy(json.bytes, PushSteps.callID(of: transmission.push), SystemClock.microseconds)
     }
 
     func traced(_ changes: [TimelineChange]) {
         for case .record(let record) in changes {
+            spans?.noted(record)
+            guard hasReader else { continue }
             for (time, json) in PushSteps.steps(of: record) {
                 copy(json.bytes, record.callID, time * 1000, user: record.user, host: record.host)
             }
         }
     }
+
+    func ended(_ call: EndedCallReport) { spans?.ended(call) }
 
     private func copy(
         _ json: [UInt8], _ callID: ByteString, _ time: Int64, user: ByteString = .empty, host: ByteString = .empty
@@ -114,7 +155,8 @@ package final class MessageTaps: @unchecked Sendable {
 
     /// Begins to keep the messages and pushes of a user.
     ///
-    /// - Returns: the number by which the operator fetches them; `nil` if too many operators watch users.
+    /// - Returns: the number by which the operator's command fetches the messages and pushes; `nil` if too many
+    ///   operators trace users.
     package func watch(_ user: String, keepsText: Bool, for time: Duration, now: Instant) -> UInt64? {
         forgetWatches()
         guard watches.count < Self.watchLimit else { return nil }
@@ -124,8 +166,8 @@ package final class MessageTaps: @unchecked Sendable {
         return lastWatch
     }
 
-    /// Returns the events of a watch since the last look; `nil` if there is no such watch. A watch whose time is over
-    /// ends with this look.
+    /// Returns the events of a trace since the operator's command last fetched events; `nil` if no trace has the
+    /// number. If the time of a trace is over, the trace ends when its events are fetched.
     package func look(at number: UInt64, now: Instant) -> TraceReport? {
         guard let report = watches[number]?.look(now: now) else { return nil }
         if report.isOver {
@@ -135,13 +177,16 @@ package final class MessageTaps: @unchecked Sendable {
         return report
     }
 
-    /// Returns the slowest pushes of the last minute, as far as an operator has looked in the last seconds.
-    package func slowPushes(now: Instant) -> [SlowPush] {
+    /// Returns the slowest pushes of the last minute; only pushes in the seconds after an earlier look were noted.
+    package func slowPushes(now: Instant) -> [SlowPush] { slowPushesOfDevices(now: now).map(\.push) }
+
+    /// Returns the slowest pushes like ``slowPushes(now:)``, with their devices.
+    package func slowPushesOfDevices(now: Instant) -> [(device: DeviceID, push: SlowPush)] {
         defer { whenChanged() }
         return slow.look(now: now)
     }
 
-    /// Ends the watches whose command has ended.
+    /// Ends the traces whose command `sippushd trace` has ended.
     private func forgetWatches() {
         let now = SystemClock.now
         for (number, watch) in watches where watch.isForgotten(now: now) { watches[number] = nil }

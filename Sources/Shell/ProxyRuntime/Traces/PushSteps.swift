@@ -12,7 +12,7 @@ enum PushSteps {
         .members([("push", "sent")] + members(of: transmission.push, transmission.app))
     }
 
-    /// The result of one try; `nil` for an event that is no result of a try.
+    /// The result of one try to send the push; `nil` if the event is not the result of a try.
     static func result(
         _ event: PushDispatcher.Event
     ) -> (transmission: PushDispatcher.Transmission, json: JSONValue)? {

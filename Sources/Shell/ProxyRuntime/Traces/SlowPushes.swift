@@ -7,7 +7,7 @@ package struct SlowPush: Codable, Sendable {
     package var provider: String
     package var device: String
     package var milliseconds: Int64
-    /// The HTTP status of the provider's answer.
+    /// The HTTP status of the provider's answer to the push.
     package var status: Int
 
     package init(provider: String, device: String, milliseconds: Int64, status: Int) {
@@ -15,9 +15,9 @@ package struct SlowPush: Codable, Sendable {
     }
 }
 
-/// The slowest pushes of the last minute, while an operator looks at them.
+/// The slowest pushes of the last minute, which are noted while an operator examines them.
 struct SlowPushes {
-    private var pushes: [(at: Instant, push: SlowPush)] = []
+    private var pushes: [(at: Instant, device: DeviceID, push: SlowPush)] = []
     private var until = Instant.distantPast
 
     private static let age: Duration = .seconds(60)
@@ -32,18 +32,19 @@ struct SlowPushes {
         let push = SlowPush(
             provider: transmission.push.token.provider.rawValue, device: transmission.push.device.name,
             milliseconds: wait.nanoseconds / 1_000_000, status: answer.status)
-        pushes.append((now, push))
+        pushes.append((now, transmission.push.device, push))
         pushes.sort { $0.push.milliseconds > $1.push.milliseconds }
         if pushes.count > Self.limit { pushes.removeLast() }
     }
 
     private mutating func drop(before now: Instant) { pushes.removeAll { now - $0.at > Self.age } }
 
-    /// Returns the slowest pushes of the last minute. The pushes of the next ten seconds are noted for the next look.
-    mutating func look(now: Instant) -> [SlowPush] {
+    /// Returns the slowest pushes of the last minute. For the operator's next look at slow pushes, the daemon notes the
+    /// pushes of the next ten seconds.
+    mutating func look(now: Instant) -> [(device: DeviceID, push: SlowPush)] {
         if !isWanted(now: now) { pushes = [] }
         until = now + Self.patience
         drop(before: now)
-        return pushes.map(\.push)
+        return pushes.map { ($0.device, $0.push) }
     }
 }

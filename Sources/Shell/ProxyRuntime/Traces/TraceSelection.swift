@@ -9,14 +9,14 @@ import SIPGrammar
 struct TraceSelection {
     private struct User {
         let name: [UInt8]
-        /// The domain in lower case; `nil` for a user in any domain.
+        /// The domain of the selected user in lower case; `nil` for a user in any domain.
         let domain: [UInt8]?
     }
 
     private let users: [User]
     private let sample: UInt64
-    /// The hashes of the Call-IDs of selected users. A hash takes the place of an earlier hash, so the table needs no
-    /// more memory.
+    /// The hashes of the Call-IDs of calls whose users the traces select. A new hash overwrites an earlier hash in its
+    /// place, so the table's size is fixed.
     private var calls: [UInt64] = []
 
     private static let remembered = 4096
@@ -32,7 +32,7 @@ struct TraceSelection {
         if !users.isEmpty { calls = [UInt64](repeating: 0, count: Self.remembered) }
     }
 
-    /// Whether the trace contains this message.
+    /// Whether the trace contains the given message.
     mutating func wants(_ bytes: Span<UInt8>, _ outline: SIPOutline) -> Bool {
         if sample == 100, users.isEmpty { return true }
         let call = outline.callID(of: bytes).map { Self.hash(bytes.extracting($0)) }
@@ -44,7 +44,7 @@ struct TraceSelection {
         return true
     }
 
-    /// Whether the trace contains a push for this call, or an event of this user.
+    /// Whether the trace contains a push for the given call, or an event of the given user.
     func wants(callID: ByteString, user: ByteString = .empty, host: ByteString = .empty) -> Bool {
         if sample == 100, users.isEmpty { return true }
         let call = callID.withSpan { Self.hash($0) }

@@ -6,7 +6,7 @@ struct TracedMessage {
     let target: Endpoint
     let transport: Transport
     let isIncoming: Bool
-    /// The time in microseconds since 1970.
+    /// The time of the message in microseconds since 1970.
     let time: Int64
 }
 
@@ -14,6 +14,6 @@ struct TracedMessage {
 struct TracedStep {
     let time: Int64
     let callID: [UInt8]
-    /// The step as one line of JSON.
+    /// The step of a push as one line of JSON.
     let json: [UInt8]
 }

@@ -5,9 +5,9 @@ import Timekeeping
 
 /// A message or a step of a push in the trace of a user, without secrets.
 package struct TraceEvent: Codable, Sendable {
-    /// The time in microseconds since 1970.
+    /// The time of the event in microseconds since 1970.
     package var time: Int64
-    /// The address of the other side; for a push, empty.
+    /// The address of the peer that sent or gets the message; empty for a push.
     package var peer: String
     /// The transport of the message, or `push`.
     package var transport: String
@@ -27,10 +27,10 @@ package struct TraceEvent: Codable, Sendable {
     }
 }
 
-/// The events of a trace since the last look at it.
+/// The events of a trace since the operator's command last fetched events.
 package struct TraceReport: Codable, Sendable {
     package var events: [TraceEvent]
-    /// The number of events that were dropped because too many waited.
+    /// The number of events of the trace that were dropped because too many waited.
     package var dropped: Int
     /// Whether the time of the trace is over, so that no more events follow.
     package var isOver: Bool
@@ -47,10 +47,10 @@ final class UserWatch {
     private var bytes = 0
     private var dropped = 0
 
-    /// The maximum number of bytes of events that wait. JSON can make the answer six times as long, and the command
-    /// accepts an answer of a mebibyte.
+    /// The maximum number of bytes of trace events that wait for the operator's command. JSON can make the answer six
+    /// times as long, and the command accepts an answer of one mebibyte.
     static let limit = 128 << 10
-    /// The time without a look after which the watch ends, because the command has ended.
+    /// A trace ends if nobody fetches its events for this time, because the operator's command has ended.
     static let patience: Duration = .seconds(10)
 
     init(user: String, keepsText: Bool, until end: Instant, now: Instant) {
@@ -60,7 +60,7 @@ final class UserWatch {
         lastLook = now
     }
 
-    /// Whether nobody fetches the events any more.
+    /// Whether nobody fetches the events of the trace any more.
     func isForgotten(now: Instant) -> Bool { now - lastLook > Self.patience }
 
     func note(_ message: Span<UInt8>, _ outline: SIPOutline, _ traced: TracedMessage, now: Instant) {
@@ -95,7 +95,7 @@ final class UserWatch {
         events.append(event)
     }
 
-    /// Returns the events since the last look.
+    /// Returns the events of the trace since they were last fetched.
     func look(now: Instant) -> TraceReport {
         lastLook = now
         defer { (events, bytes, dropped) = ([], 0, 0) }

@@ -6,21 +6,21 @@ package import Timekeeping
 
 /// The limits for SIP connections over TCP (T17).
 package struct FlowLimits: Hashable, Sendable {
-    /// The maximum time from the start of a connection to the end of its first request.
+    /// The maximum time from the start of a SIP connection until its first request is complete.
     package var firstRequest: Duration
-    /// The maximum time from the start of a connection until a user authenticates on it; `nil` if phones need no
-    /// authentication.
+    /// The maximum time from the start of a connection until a user authenticates on the connection; `nil` if phones
+    /// need no authentication.
     package var authentication: Duration?
     /// The maximum time that output waits for a peer that does not read.
     package var output: Duration
     /// The maximum number of unauthenticated connections from one source address.
     package var perSource: Int
-    /// The maximum number of connections.
+    /// The maximum number of all SIP connections over TCP.
     package var connections: Int
     /// The maximum number of TLS handshakes that one source address may begin per second (T17.7); 0 for no limit.
     package var handshakesPerSource: Int
 
-    /// The maximum number of authenticated connections of one account, a fraction of all connections, so that no user
+    /// The maximum number of authenticated connections of one account: a fraction of all connections, so that no user
     /// can fill the table.
     var perAccount: Int { min(connections, max(32, connections / 16)) }
 
@@ -34,18 +34,18 @@ package struct FlowLimits: Hashable, Sendable {
     }
 }
 
-/// Decides which connections may stay. A connection without an authenticated user has a time limit, counts against the
-/// limit of its source, and is closed first when the table is full.
+/// Decides which SIP connections may stay open. A connection without an authenticated user has a time limit, counts
+/// against the limit of its source, and is the first to be closed when the table is full.
 ///
-/// The admission performs no I/O and reads no clock. All unauthenticated connections have the same time limit, so each
-/// list is in order of age, and a decision costs the same for any number of connections.
+/// ``FlowAdmission`` performs no I/O and reads no clock. All unauthenticated connections have the same time limit, so
+/// each list is in order of age, and a decision costs the same for any number of connections.
 package struct FlowAdmission {
     package enum Verdict: Hashable, Sendable {
         case admitted
         /// The connection is admitted in place of the oldest unauthenticated connection. The associated value is the
         /// number of the oldest unauthenticated connection, which must be closed.
         case admittedFor(UInt64)
-        /// The connection is refused because its source has reached the limit of unauthenticated connections.
+        /// The SIP connection is refused, because its source has reached the limit of unauthenticated connections.
         case refusedForSource
         /// The connection is refused because the table is full of authenticated connections.
         case refusedForTable
@@ -58,14 +58,15 @@ package struct FlowAdmission {
         case notProved
     }
 
-    /// The state of one connection. ``StreamFlows`` keeps the state and passes it to each function.
+    /// The state of one SIP connection. ``StreamFlows`` keeps the state of each connection, and passes it to each
+    /// function.
     package struct Standing {
         fileprivate let source: IPAddress
         /// The connection's place in the list of connections without a whole request; `nil` after the first request.
         fileprivate var silent: AgeList<Entry>.Place?
         /// The connection's place in the list of unauthenticated connections; `nil` after authentication.
         fileprivate var unproved: AgeList<Entry>.Place?
-        /// The account whose password authenticated the connection.
+        /// The user's account whose password authenticated the connection.
         fileprivate var account: Int?
 
         package var isUnproved: Bool { unproved != nil }
@@ -94,8 +95,8 @@ package struct FlowAdmission {
         return verdictOnOutgoing()
     }
 
-    /// Decides on a connection that the daemon opens. The table must have room for the connection, but no limit per
-    /// source applies.
+    /// Decides whether a connection that the daemon opens may stay. The table of connections must have room for the
+    /// connection, but no limit per source applies.
     package func verdictOnOutgoing() -> Verdict {
         guard count >= limits.connections else { return .admitted }
         return unproved.oldest.map { .admittedFor($0.number) } ?? .refusedForTable
@@ -125,10 +126,10 @@ package struct FlowAdmission {
     }
 
     /// Notes that a user has authenticated on the connection, or has registered a contact if no password is required.
-    /// The function must be called only once for each connection.
+    /// ``proved(_:by:)`` must be called only once for each connection.
     ///
-    /// - Returns: false if the account has reached its limit of connections. A connection above the limit is still
-    ///   served, but counts as unauthenticated.
+    /// - Returns: false if the account has reached its limit of connections; the connection is then still served, but
+    ///   counts as unauthenticated.
     package mutating func proved(_ standing: inout Standing, by account: Int?) -> Bool {
         if let account, standing.isUnproved {
             let count = accounts[account, default: 0]
@@ -147,7 +148,7 @@ package struct FlowAdmission {
         Self.countDown(&sources, standing.source)
     }
 
-    /// Forgets a connection that was closed; called once for each connection.
+    /// Forgets a connection that was closed; ``removed(_:)`` is called once for each connection.
     package mutating func removed(_ standing: inout Standing) {
         isNoStranger(&standing)
         if let account = standing.account.take() { Self.countDown(&accounts, account) }
@@ -169,8 +170,8 @@ package struct FlowAdmission {
         return min(first, second)
     }
 
-    /// Returns a connection whose time limit has passed, and the kind of the limit; `nil` if there is none. Each such
-    /// connection must be removed before the function is called again.
+    /// Returns a connection whose time limit has passed, and the kind of the limit; `nil` if no time limit has passed.
+    /// Each expired connection must be removed before ``expired(now:)`` is called again.
     package func expired(now: Instant) -> (number: UInt64, cause: Cause)? {
         if let entry = silent.oldest, entry.start + limits.firstRequest <= now { return (entry.number, .noRequest) }
         guard let time = limits.authentication, let entry = unproved.oldest, entry.start + time <= now else {

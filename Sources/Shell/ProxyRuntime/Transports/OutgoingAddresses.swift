@@ -8,7 +8,7 @@ import Routing
 struct OutgoingAddresses {
     /// The addresses of the listeners, with the listener's number as the index.
     private let addresses: [IPAddress?]
-    /// For each listener, the number of the first listener with the same address. Listeners with the same address share
+    /// For each listener, the number of the first listener with the same address. Listeners with equal addresses share
     /// connections.
     private let shared: [UInt16]
 
@@ -22,16 +22,16 @@ struct OutgoingAddresses {
         shared = addresses.map { address in UInt16(clamping: addresses.firstIndex(of: address) ?? 0) }
     }
 
-    /// The address from which the connection for this flow is opened; `nil` if the kernel chooses.
+    /// The address from which the connection for the flow is opened; `nil` if the kernel chooses the address.
     func address(of flow: Flow) -> IPAddress? {
         flow.listener < addresses.count ? addresses[Int(flow.listener)] : nil
     }
 
-    /// Returns the key under which the connection for this flow is found: all flows with the same source and
-    /// destination share one connection.
+    /// Returns the key under which the connection for the flow is found: all flows with the same source and destination
+    /// share one connection.
     func wish(_ flow: Flow) -> Flow { flow.asked(by: flow.listener < shared.count ? shared[Int(flow.listener)] : 0) }
 
-    /// Returns all flows that can use this connection.
+    /// Returns all flows that can use the given connection.
     func askers(of flow: Flow) -> [Flow] {
         guard flow.listener < shared.count else { return [flow.on(connection: 0)] }
         let own = shared[Int(flow.listener)]

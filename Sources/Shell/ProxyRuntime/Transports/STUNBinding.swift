@@ -17,7 +17,7 @@ package enum STUNBinding {
         if unknown.isEmpty {
             appendAddress(source, transaction: request, to: &body)
         } else {
-            // The answer is the error 420 with the list of unknown attributes.
+            // The answer to a request with unknown attributes is the error 420, with the list of these attributes.
             body += [0x00, 0x09, 0x00, 0x04, 0, 0, 4, 20, 0x00, 0x0a, 0, UInt8(truncatingIfNeeded: unknown.count * 2)]
             for type in unknown { append(UInt64(type), 2, to: &body) }
             if unknown.count % 2 == 1 { body += [0, 0] }
@@ -45,7 +45,7 @@ package enum STUNBinding {
         return place == request.count ? unknown : nil
     }
 
-    /// Appends the attribute XOR-MAPPED-ADDRESS (RFC 5389 section 15.2).
+    /// Appends to a STUN response the attribute XOR-MAPPED-ADDRESS (RFC 5389 section 15.2).
     private static func appendAddress(_ source: Endpoint, transaction: Span<UInt8>, to body: inout [UInt8]) {
         let isV4 = source.address.isV4
         append(0x0020, 2, to: &body)

@@ -10,15 +10,15 @@ extension StreamFlows {
 
     /// Cuts the input of a connection into messages and keep-alives, and handles them.
     ///
-    /// - Returns: the number of bytes that were used.
+    /// - Returns: the number of input bytes that were processed.
     func received(_ bytes: Span<UInt8>, on stream: StreamConnection) -> Int {
         guard let connected = connections[stream.id], let shard else { return bytes.count }
         if let session = connected.webSocket { return received(bytes, by: session, of: connected) }
         var used = 0
         var left = Self.messagesInTurn
         while used < bytes.count {
-            // The rest of the input waits until the peer has read the earlier answers, or until other connections have
-            // had their turn.
+            // Further input of the connection waits until the peer has read the earlier answers, or until other
+            // connections have had their turn.
             if stream.isHeldUp { return used }
             guard left > 0 else {
                 stream.endTurn()
@@ -36,7 +36,7 @@ extension StreamFlows {
                 }
                 return used
             case .keepAlive(let length):
-                // RFC 5626 section 4.4.1: a double CRLF is answered with a single CRLF.
+                // A double CRLF is answered with a single CRLF (RFC 5626 section 4.4.1).
                 used += length
                 if length == 4 { stream.send(Array("\r\n".utf8)) }
                 let flow = connected.flow
@@ -52,8 +52,8 @@ extension StreamFlows {
                 case .fatal: return giveUp(connected, used: bytes.count)
                 }
             case .broken:
-                // After a broken message, the start of the next message is unknown. The daemon answers the broken
-                // message if possible, and closes the connection (T2).
+                // After a broken message, the daemon does not know where the next message begins. The daemon answers
+                // the broken message if possible, and closes the connection (T2).
                 let flow = connected.flow
                 shard.onLoop { _ = $0.streamMessageReceived(rest, on: flow) }
                 return giveUp(connected, used: bytes.count)

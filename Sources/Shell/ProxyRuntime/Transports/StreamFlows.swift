@@ -12,15 +12,15 @@ import WebSocket
 /// Keeps the connections over TCP, TLS and WebSocket: cuts their input into messages, finds the connection of a flow,
 /// and enforces the limits for unauthenticated connections (T17).
 ///
-/// - The class is `@unchecked Sendable`, because it is used only on its shard's loop.
+/// - The class is `@unchecked Sendable`, because only the event loop of its shard uses it.
 package final class StreamFlows: @unchecked Sendable {
     private let loop: EventLoop
     private let log: Log
     private(set) weak var shard: ProxyShard?
     private var sources = OutgoingAddresses([])
     private(set) var connections: [UInt64: FlowConnection] = [:]
-    /// For each flow to a remote address, the number of the connection that serves the flow. The daemon opened most of
-    /// these connections, and peers opened the others.
+    /// For each flow to a remote address, the number of the connection that serves the flow. The daemon opened most
+    /// connections in the table; peers opened the remaining connections.
     private var outgoing: [Flow: UInt64] = [:]
     private let tls: TLSSetup
     /// Decides which connections may stay, and for how long.
@@ -30,20 +30,21 @@ package final class StreamFlows: @unchecked Sendable {
     /// The pings by which the daemon detects dead WebSocket connections.
     private var pings: WebSocketPings?
     private var counters = CounterSet()
-    /// Whether only trusted peers are allowed to connect.
+    /// Whether only trusted peers may connect.
     package var refusesStrangers = false
     private var logLimit = LogRateLimit()
     private var handshakeLog = LogRateLimit(burst: 5, per: .seconds(60))
 
-    /// The time without traffic after which a connection is closed. The time is long, because phones keep silent
-    /// connections open.
+    /// The time without traffic after which the daemon closes a connection. The time without traffic is long, because
+    /// phones keep silent connections open.
     private static let quiet: Duration = .seconds(3600)
-    /// The maximum time for opening a connection. If no connection is open after this time, the daemon tries another
+    /// The maximum time for opening a connection. If no connection is open after four seconds, the daemon tries another
     /// route, because the caller waits.
     private static let connecting: Duration = .seconds(4)
-    /// The limits in bytes for output that waits for a peer. Above `mark`, the daemon stops reading from the peer until
-    /// the peer has read some output (T17.5). Above `limit`, the daemon closes the connection. The limits for an
-    /// authenticated peer are higher, because it may have sent many requests at once or serve many phones.
+    /// The limits in bytes for output that waits because a peer does not read. If more bytes than `mark` wait, the
+    /// daemon stops reading from the peer until the peer has read some output (T17.5). If more bytes than `limit` wait,
+    /// the daemon closes the connection. The output limits for an authenticated peer are higher, because the peer may
+    /// have sent many requests together or serve many phones.
     private enum Output {
         static let mark = 256 << 10
         static let limit = 512 << 10
@@ -65,8 +66,8 @@ package final class StreamFlows: @unchecked Sendable {
         pings = try WebSocketPings(on: loop, every: pingInterval) { [weak self] number in self?.ping(number) ?? false }
     }
 
-    /// Starts to serve the given listeners. A connection that the daemon opens has the address of one of `listeners` as
-    /// its source.
+    /// Starts to accept connections of the given listeners. A connection that the daemon opens has the address of one
+    /// of `listeners` as its source.
     package func start(for shard: ProxyShard, listeners: [Listener]) {
         self.shard = shard
         sources = OutgoingAddresses(listeners)
@@ -110,7 +111,7 @@ package final class StreamFlows: @unchecked Sendable {
     }
 
     /// Sends bytes on the flow's connection. A flow with connection number 0 uses any connection to its remote address,
-    /// or a new connection if there is none.
+    /// or a new connection if no connection exists.
     ///
     /// - Returns: false if the flow's connection was closed, or no connection could be opened.
     func send(_ bytes: [UInt8], on flow: Flow) -> Bool {
@@ -123,7 +124,7 @@ package final class StreamFlows: @unchecked Sendable {
         return connect(flow, sending: bytes)
     }
 
-    /// The local address of the connection that ``send(_:on:)`` uses for the flow; `nil` if there is none.
+    /// The local address of the connection that ``send(_:on:)`` uses for the flow; `nil` if no connection exists.
     func local(of flow: Flow) -> Endpoint? {
         let number = flow.connection != 0 ? flow.connection : outgoing[sources.wish(flow)]
         return number.flatMap { connections[$0] }?.stream.local
@@ -141,7 +142,8 @@ package final class StreamFlows: @unchecked Sendable {
         }
     }
 
-    /// Admits or closes a connection after its WebSocket handshake. `early` is the input that followed the handshake.
+    /// Accepts or closes a SIP connection after its WebSocket handshake. The parameter `early` is the input that
+    /// followed the handshake.
     package func accepted(
         webSocket stream: StreamConnection, early: [UInt8], by listener: UInt16, transport: Transport
     ) {
@@ -249,8 +251,8 @@ package final class StreamFlows: @unchecked Sendable {
         connections[connected.stream.id] = connected
     }
 
-    /// Notes that a user has authenticated on the flow. `account` is the account of the password, or `nil` if no
-    /// password is required.
+    /// Notes that a user has authenticated on the flow. The parameter `account` is the account of the password, or
+    /// `nil` if no password is required.
     func proved(_ flow: Flow, by account: Int?) {
         guard let connected = connections[flow.connection], connected.standing.isUnproved,
             admission.proved(&connected.standing, by: account)
@@ -259,8 +261,8 @@ package final class StreamFlows: @unchecked Sendable {
         trust(connected.stream)
     }
 
-    /// Sends later messages to this address over this connection (RFC 5923), unless the address already has a
-    /// connection.
+    /// Sends later messages to the address `place` over the peer's connection (RFC 5923), unless the address already
+    /// has a connection.
     func reuse(_ flow: Flow, as place: Endpoint, _ server: ServerNumber) {
         guard let connected = connections[flow.connection] else { return }
         let asked = Flow(
@@ -271,8 +273,8 @@ package final class StreamFlows: @unchecked Sendable {
         connected.alias = asked
     }
 
-    /// Sets how long a connection can be silent before it is closed: the agreed Flow-Timer and ten more seconds, as RFC
-    /// 5626 section 4.4.1 permits.
+    /// Sets how long a connection can be silent before the daemon closes it: the agreed Flow-Timer and ten more
+    /// seconds, as RFC 5626 section 4.4.1 permits.
     func expectLife(on flow: Flow, every pause: Duration) {
         connections[flow.connection]?.stream.setIdleTimeout(min(pause + .seconds(10), Self.quiet))
     }
@@ -288,7 +290,7 @@ package final class StreamFlows: @unchecked Sendable {
         return figures
     }
 
-    /// The event handlers, which all connections share.
+    /// The event handlers that all connections share.
     private lazy var handlers = StreamConnection.Handlers(
         connected: { [weak self] stream in self?.opened(stream) },
         received: { [weak self] stream, bytes in self?.received(bytes, on: stream) ?? bytes.count },

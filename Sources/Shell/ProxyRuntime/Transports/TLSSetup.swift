@@ -6,15 +6,16 @@ package import Crypto
 /// A reload of the settings replaces the TLS configuration, but existing connections keep the configuration with which
 /// they were opened.
 ///
-/// - The class is `@unchecked Sendable`, because it is used only on the shard's loop.
+/// - The class is `@unchecked Sendable`, because only the shard's loop uses it.
 package final class TLSSetup: @unchecked Sendable {
-    /// The context for connections that the daemon opens; `nil` without TLS in the settings.
+    /// The context for connections that the daemon opens; `nil` if the settings have no TLS.
     private var client: TLSContext?
     /// The names of servers that have numbers; the first name has the number 1.
     private var names: [String] = []
     private var numbers: [String: ServerNumber] = [:]
 
-    /// The maximum number of names, which is never reached, because only the settings and trusted peers name servers.
+    /// The maximum number of server names, which is never reached, because only the settings and trusted peers name
+    /// servers.
     private static let limit = 4096
 
     package init(client: TLSContext? = nil) { self.client = client }

@@ -17,7 +17,7 @@ package struct WebSocketSettings: SettingsGroup, Hashable {
     package static let schema: [Setting<WebSocketSettings>] = [
         .list(
             "origins", \.origins, example: "[https://phone.example.net]",
-            "The origins of the web pages that may open a WebSocket. Empty: pages of every origin may open a WebSocket. Clients other than browsers send no origin and may always connect."
+            "The origins of the web pages that may open a WebSocket. With an empty list, pages of every origin may open a WebSocket. Clients other than browsers send no origin and may always connect."
         ),
         .duration(
             "ping-interval", in: .seconds(5) ... .seconds(3600), \.pingInterval,
@@ -49,7 +49,7 @@ package struct WebSocketUpgrade: Sendable {
     /// Creates a handler of requests to open a WebSocket.
     ///
     /// - Parameters:
-    ///   - origins: the origins of web pages that are allowed to connect; if empty, all pages are allowed.
+    ///   - origins: the origins of web pages that may connect; if empty, all pages may connect.
     ///   - opened: receives each connection after its handshake, with the input that followed the handshake.
     package init(origins: [String], opened: @escaping @Sendable (StreamConnection, [UInt8]) -> Void) {
         self.origins = Set(origins.map { $0.lowercased() })
@@ -69,7 +69,7 @@ package struct WebSocketUpgrade: Sendable {
 
 /// Accepts WebSockets at one address. A connection uses HTTP until its WebSocket handshake, and then becomes a flow.
 ///
-/// - The class is `@unchecked Sendable`, because it is used only on its loop.
+/// - The class is `@unchecked Sendable`, because only its loop uses it.
 package final class WebSocketListener: @unchecked Sendable {
     package let local: Endpoint
     private let listener: HTTPListener
@@ -79,13 +79,14 @@ package final class WebSocketListener: @unchecked Sendable {
     ///
     /// - Parameters:
     ///   - endpoint: the address to listen on.
-    ///   - loop: the shard's loop.
+    ///   - loop: the loop of the shard.
     ///   - tls: the context for `wss`; `nil` for `ws`.
     ///   - upgrade: answers the requests to open a WebSocket.
     ///   - limits: the limits of the flows.
     ///   - balancers: the load balancers, each of whose connections begins with a PROXY header.
-    ///   - unannounced: called for each connection of a load balancer that does not begin with a PROXY header.
-    /// - Throws: if the address cannot be bound.
+    ///   - unannounced: the closure that is called for each connection of a load balancer that does not begin with a
+    ///     PROXY header.
+    /// - Throws: an error if the address cannot be bound.
     package init(
         boundTo endpoint: Endpoint, on loop: EventLoop, tls: TLSContext?, upgrade: WebSocketUpgrade, limits: FlowLimits,
         balancers: [AddressBlock] = [], unannounced: @escaping (StreamConnection) -> Void = { _ in }
@@ -97,7 +98,7 @@ package final class WebSocketListener: @unchecked Sendable {
         local = try listener.listen(on: endpoint, tls: tls, balancers: balancers, unannounced: unannounced)
     }
 
-    /// Applies changed limits to the connections that are accepted from now on.
+    /// Applies changed limits to the connections that the listener accepts from now on.
     package func limitsChanged(_ limits: FlowLimits) { listener.limits = Self.handshakes(limits) }
 
     /// Returns the limits of connections before their WebSocket handshake.

@@ -13,8 +13,8 @@ final class WebSocketPings {
     /// The number of WebSockets that are pinged before other connections have their turn.
     private static let inARow = 8
 
-    /// Creates the timer of the pings. `ask` pings the connection with the given number, and returns whether to ping
-    /// the connection again after the interval.
+    /// Creates the timer of the WebSocket pings. The closure `ask` pings the connection with the given number, and
+    /// returns whether to ping the connection again after the interval.
     init(on loop: EventLoop, every interval: Duration, ask: @escaping (UInt64) -> Bool) throws(SystemError) {
         self.loop = loop
         self.interval = interval

@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 import Timekeeping
 
-/// Tests the transaction layer alone, without the rest of the engine.
+/// Tests the transaction layer alone, without the engine.
 @Suite("Transactions and their unsettled results")
 struct TransactionLayerTests {
     private func layer() -> TransactionLayer {

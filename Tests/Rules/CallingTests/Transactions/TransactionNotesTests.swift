@@ -4,7 +4,8 @@ import Testing
 
 @Suite("Notes about transactions")
 struct TransactionNotesTests {
-    /// Three transactions. The first transaction has ended, and the third transaction uses its slot.
+    /// Three transactions. The first transaction has ended, and the third transaction uses the first one's slot in the
+    /// table.
     private let ids = [1 << 24 | 2, 2 << 24, 3 << 24 | 2].map { ClientTransactionID(rawValue: $0) }
 
     @Test func `a note belongs to its transaction, and not to the slot`() {

@@ -39,7 +39,7 @@ struct AccountLimitTests {
         }
         #expect(call(bench, to: "bob", number: 3) == ["486 invite > pbx"])
         #expect(call(bench, to: "carol", number: 4) == ["100 invite > pbx", "push invite token-carol"])
-        // After 40 s the first calls have ended, which makes room for new calls.
+        // After 40 s the held calls have ended, so that there is room for new calls.
         _ = bench.pass(.seconds(40))
         #expect(call(bench, to: "bob", number: 5) == ["100 invite > pbx", "push invite token-bob"])
     }
@@ -60,7 +60,7 @@ struct AccountLimitTests {
     @Test func `the bytes of held requests have a limit, in all and for each`() {
         let bench = registered("bob", "carol") { $0.limits.heldBytes = 3 << 20 }
         var held = 0
-        // In this test, the limit for one user is a mebibyte, and each message has about 10,000 bytes.
+        // In this test, the limit of held bytes for one user is a mebibyte, and each INVITE has about 10,000 bytes.
         while call(bench, to: "bob", number: held, caller: "10\(held % 3)", body: 10_000).first == "100 invite > pbx" {
             held += 1
         }
@@ -136,7 +136,7 @@ struct AccountLimitTests {
         for number in 1_001..<1_004 {
             #expect(call(bench, to: "dave", number: number, caller: "\(number)").first == "100 invite > pbx")
         }
-        // After 40 s the first calls have ended, which makes room for new calls.
+        // After 40 s the held calls have ended, so that there is room for new calls.
         _ = bench.pass(.seconds(40))
         #expect(calls(to: "dave") == 9)
     }
@@ -208,7 +208,7 @@ struct AccountLimitTests {
         #expect(answers.count == 11 && answers.allSatisfy { $0.hasPrefix("200 register") })
     }
 
-    // MARK: Users who have shown their password
+    // MARK: Authenticated users
 
     private static let places = (0..<4).map { Endpoint(IPAddress(v4: 0xc633_6401 + UInt32($0)), 5060) }
 
@@ -248,14 +248,14 @@ struct AccountLimitTests {
                 call(bench, as: "bob", to: "frank", number: 2 + place, from: place, shown: shown)
                     == ["503 invite > \(Self.places[place])"])
         }
-        // Eve calls from the same address as bob, and has a limit of her own.
+        // Eve calls from bob's address, and has a limit of her own.
         #expect(call(bench, as: "eve", to: "frank", number: 0).last == "push invite token-frank")
     }
 
     @Test func `the bytes of one user's calls leave room for others`() {
         let bench = proving { $0.limits.heldBytes = 3 << 20 }
         var held = 0
-        // The calls are for three users in turn, so that only the limit of the caller (a mebibyte here) is used up.
+        // The calls go to three users in turn, so that only the caller's limit (a mebibyte in this test) is used up.
         while call(
             bench, as: "bob", to: ["carol", "dave", "frank"][held % 3], number: held, from: held % 4, body: 10_000
         ).first?.hasPrefix("100") == true { held += 1 }

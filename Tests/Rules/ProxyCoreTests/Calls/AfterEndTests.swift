@@ -170,13 +170,13 @@ struct AfterEndTests {
         #expect(notification.endedCall?.call.callID.string == "call1")
         #expect(notification.endedCall?.call.callerURI.string == "sip:103@example.net")
         #expect(story(bench.register(cseq: 2)) == ["200 register > phone", "push missed 103 tok1"])
-        // A phone that has registered gets a CANCEL, and no end push.
+        // A phone that has registered before the end of the call gets a CANCEL, and no end push.
         let awake = pushed(afterEnd: .push)
         awake.register(cseq: 2)
         #expect(awake.cancel().pushes.isEmpty)
     }
 
-    // MARK: Tokens that carry no list (A28)
+    // MARK: Push tokens to which no list of missed calls is sent (A28)
 
     private static func apns(_ settings: inout ProxySettings) {
         var push = PushSettings()
@@ -211,7 +211,7 @@ struct AfterEndTests {
         let again = apple(bench, "voip", cseq: 3)
         #expect(again.pushes.isEmpty && !again.records.contains { $0.kind == .missedCalls })
         #expect(bench.engine.counters[.missedCallNotCarried] == 1)
-        // The phone gets the list when it registers with a token that can carry lists of missed calls.
+        // The phone gets the list of missed calls when it registers with a token that can carry such lists.
         #expect(apple(bench, "remote", cseq: 4).pushes.count == 1)
     }
 
@@ -225,7 +225,7 @@ struct AfterEndTests {
         #expect(bench.engine.buckets.entries(of: EngineBench.bob).count == 1)
         _ = bench.pass(.seconds(4000))
         #expect(bench.engine.buckets.entries(of: EngineBench.bob).count == 1)
-        // The engine looks for old entries once an hour, even if nobody registers or calls.
+        // The engine deletes old missed calls once an hour, even if nobody registers or calls.
         _ = bench.pass(.seconds(4000))
         #expect(bench.engine.buckets.entries(of: EngineBench.bob).isEmpty)
     }

@@ -73,7 +73,7 @@ extension PhoneStory.Step {
     /// A call for which the phone gets a push and an OPTIONS request.
     fileprivate static var askingCall: Self { .call("100 invite > pbx", "push invite tok1", "options > 0") }
 
-    /// The phone answers the last OPTIONS on its first flow.
+    /// The phone answers the latest OPTIONS on its first flow.
     fileprivate static func answersQuestion(_ status: Status, _ told: String...) -> Self {
         Self("\(status) to the question", told) { phone in
             guard let question = phone.questions.last else { return ["no question"] }

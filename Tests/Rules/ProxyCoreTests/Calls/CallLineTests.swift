@@ -33,7 +33,7 @@ final class CallLineBench {
 
     func takeLines() -> [String] { sink.take() }
 
-    /// Lets the phone answer the last INVITE among the actions.
+    /// Lets the phone answer the latest INVITE that the actions contain.
     func answer(_ status: Status, _ actions: [ProxyAction]) {
         guard let request = sentRequest(actions) else { return }
         bench.receive(SIPText.response(status, to: request, tag: "p", contact: "sip:bob@192.0.2.5"))
@@ -63,7 +63,7 @@ struct CallLineTests {
         #expect(text.contains(" info call ended aor=bob@example.net caller=sip:103@example.net"), "\(text)")
         #expect(text.contains("source=10.0.0.2:5060 call-id=call1 code=HARA status=200 reason=answered device="))
         #expect(text.contains(" count=1 duration=3000.000ms "))
-        // A 2xx that the phone repeats causes no second log line.
+        // A repeated 2xx of the phone causes no second log line.
         line.answer(200, released)
         #expect(line.takeEnds().isEmpty)
     }
@@ -194,5 +194,47 @@ struct CallLineTests {
         silent.pushed()
         silent.answer(200, silent.bench.register(cseq: 2))
         #expect(silent.takeEnds().isEmpty)
+    }
+
+    // MARK: Reports for traces
+
+    @Test func `the end of a call is reported once, with its exact times, and only on request`() throws {
+        for isOn in [true, false] {
+            let bench = EngineBench()
+            bench.engine.reportsEnds(isOn)
+            bench.register()
+            let received = bench.now.instant
+            let id = try #require(bench.invite().pushIDs.first)
+            bench.finish(id, .accepted(nil))
+            _ = bench.pass(.microseconds(2_000_042))
+            let request = try #require(bench.register(cseq: 2).invites.last)
+            _ = bench.pass(.seconds(1))
+            let response = SIPText.response(200, to: request, tag: "p", contact: "sip:bob@192.0.2.5")
+            let reports = bench.receive(response).endedCalls
+            #expect(reports.count == (isOn ? 1 : 0))
+            guard let report = reports.first else { continue }
+            #expect(report.began == received && report.ended == received + .microseconds(3_000_042))
+            #expect("\(report.code)" == "HARA" && report.status == 200 && report.count == 1)
+            #expect(report.callID == ByteString("call1") && report.aor.user == ByteString("bob"))
+            #expect(report.device != nil)
+            #expect(bench.receive(response).endedCalls.isEmpty)
+        }
+    }
+
+    @Test func `a user without a contact, and a phone that does not come, are reported`() {
+        let bench = EngineBench()
+        bench.engine.reportsEnds(true)
+        bench.register()
+        _ = bench.invite()
+        let reports = bench.pass(.seconds(31)).endedCalls
+        #expect(reports.map { "\($0.code) \($0.status)" } == ["HSNT 480"])
+        #expect(reports.first?.device == nil && reports.first?.code.isFailure == true)
+    }
+}
+
+extension [ProxyAction] {
+    /// The ends of calls that the engine reports.
+    fileprivate var endedCalls: [EndedCallReport] {
+        compactMap { if case .callEnded(let report) = $0 { report } else { nil } }
     }
 }

@@ -171,8 +171,8 @@ import Timekeeping
         bench.answer(invite, 180)
         bench.crash()
         bench.answer(ringing, 180, from: other)
-        // The phone does not answer the repeated INVITE until its transaction times out, and the other phone still
-        // rings.
+        // The phone does not answer the repeated INVITE until its transaction times out, and the user's second phone
+        // still rings.
         _ = bench.pass(.seconds(31))
         #expect(bench.answer(invite, 200).contains("200 invite > pbx"))
         bench.crash()
@@ -197,7 +197,7 @@ import Timekeeping
         #expect(bench.lastINVITE?.via.branch == invite?.via.branch)
         #expect(bench.answer(invite, 180) == ["180 invite > pbx"])
         #expect(bench.answer(invite, 200) == ["200 invite > pbx"])
-        // Each repeated 200 of the phone is forwarded, because no ACK arrives before or after the crash.
+        // The daemon forwards each repeated 200 of the phone, because no ACK arrives before or after the crash.
         #expect(bench.answer(invite, 200) == ["200 invite > pbx"])
         #expect(bench.crash() == [])
         #expect(bench.answer(invite, 200) == ["200 invite > pbx"])
@@ -221,7 +221,7 @@ import Timekeeping
         bench.answer(invite, 200)
         let answer = try #require(bench.lastResponse)
         #expect(bench.acknowledgeAnswer(answer) == ["ack > phone"])
-        // The proxy has forwarded the ACK, but the phone does not get it.
+        // The proxy has forwarded the ACK, but the network loses the ACK.
         #expect(bench.pass(.seconds(4)).isEmpty)
         #expect(bench.disk.calls.count == 1)
         bench.crash()
@@ -347,7 +347,7 @@ import Timekeeping
         return bench.told(bench.bench.take())
     }
 
-    /// Finds the flow on which the final response was sent.
+    /// Finds the flow on which the daemon sent the final response.
     private static func final(_ invite: SIPRequest, _ bench: RestartBench) -> Flow? {
         bench.answer(invite, 486)
         for case .send(let bytes, let flow) in bench.sent

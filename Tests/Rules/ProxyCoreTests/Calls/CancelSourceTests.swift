@@ -60,7 +60,8 @@ struct CancelSourceTests {
             if ends == moved { bench.receiveProvedRegister(as: "bob", token: "tok-bob", from: moved) }
             let cancel = try cancel(invite)
             #expect(!story(bench.receive(cancel, from: Self.stranger)).contains { $0.hasPrefix("487") })
-            // A CANCEL from the address where bob is registered is accepted, but not from another port of that address.
+            // The daemon accepts a CANCEL from the address and port at which bob is registered, but not from another
+            // port of that address.
             let beside = Endpoint(moved.address, 41_001)
             #expect(!story(bench.receive(cancel, from: beside)).contains { $0.hasPrefix("487") })
             let said = story(bench.receive(cancel, from: ends))

@@ -15,7 +15,7 @@ struct AwakePhoneTests {
         let story = PhoneStory(
             "\(transport)", over: transport, .register(), .keepAlive(), .wakingCall, .keepAlive(at: 1),
             .keepAlive("invite > 0"), .keepAlive(),
-            // If a phone that has the call registers on the same flow, it gets no second INVITE.
+            // A phone that has got the INVITE and registers again on the same flow gets no second INVITE.
             .register(), .answer(180, "180 invite > pbx"), .answer(200, "200 invite > pbx"))
         #expect(story.faults == [])
     }
@@ -44,9 +44,9 @@ struct AwakePhoneTests {
         let story = PhoneStory(
             registers ? "it registers" : "it sends a keep-alive", where: ringsLiveFlows, .register(), .ringingCall,
             .push(.accepted(nil)),
-            // The INVITE is repeated after 0.5, 1.5, 3.5, 7.5 and 15.5 s, and then the call ends.
+            // The daemon retransmits the INVITE after 0.5, 1.5, 3.5, 7.5 and 15.5 s, and then the call ends.
             .pass(20).times(5, "invite > 0"), registers ? .register("invite > 0") : .keepAlive("invite > 0"),
-            // The phone gets one INVITE in this story, and all further INVITEs are retransmissions.
+            // The daemon sends the phone one INVITE in this story, and all further copies are retransmissions.
             .invites(1), .answer(180, "180 invite > pbx"), .register(), .keepAlive(),
             .answer(200, "200 invite > pbx"))
         #expect(story.faults == [])
@@ -79,7 +79,7 @@ struct AwakePhoneTests {
             "a flow that was thought alive is asleep, and the phone comes from elsewhere", where: ringsLiveFlows,
             .register(), .ringingCall, .push(.accepted(nil)), .register(at: 1, "invite > 1"),
             .answer(180, "180 invite > pbx"),
-            // The 180 comes after the new REGISTER, so the daemon does not forward the 180 to the caller.
+            // The phone's 180 comes after the new REGISTER, so the daemon does not forward this 180 to the caller.
             .answer(180, to: .first, at: 0, "cancel > 0"), .answer(487, to: .first, at: 0, "ack > 0"),
             .answer(200, "200 invite > pbx")),
     ])

@@ -64,7 +64,7 @@ import Timekeeping
     @Test func `a call that has ended does not begin again`() {
         let bench = Self.calling()
         #expect(Self.answered(bench.lastINVITE, 486, bench) == ["ack > pbx", "486 invite > phone"])
-        // The response is sent again after the crash, because the phone has not acknowledged it.
+        // After the crash, the daemon sends the response again, because the phone has not acknowledged it.
         #expect(bench.crash() == ["486 invite > phone"])
         #expect(bench.pass(.seconds(40)).allSatisfy { $0 == "486 invite > phone" })
         #expect(bench.disk.calls.isEmpty)

@@ -17,7 +17,7 @@ private final class FlowBench {
     private var sequence = 1
     /// The intervals at which the engine expects signs of life on the phone's connections.
     private(set) var expectations: [Duration] = []
-    /// The requests that the phone has received, in their order.
+    /// The requests that the phone has received, in the order of their arrival.
     private(set) var received: [SIPRequest] = []
 
     init(token: String? = "tok1", flows: [Int] = [1, 2], _ change: (inout ProxySettings) -> Void = { _ in }) {
@@ -124,7 +124,7 @@ struct OutboundTests {
         #expect(phone.closed(1) + phone.closed(2) == [])
         #expect(phone.call() == ["100 invite > pbx", "push invite tok1"])
         #expect(phone.register(1, at: 11).filter { $0.hasPrefix("invite") } == ["invite > 11"])
-        // If the phone's second flow moves to a new address, the call on the first flow is not affected.
+        // A move of the phone's second flow to a new address does not affect the call on the first flow.
         #expect(phone.register(2, at: 12) == [])
         #expect(phone.answer(200, at: 11) == ["200 invite > pbx"])
     }
@@ -142,7 +142,7 @@ struct OutboundTests {
         #expect(phone.answer(180, at: 2) == ["180 invite > pbx"])
         #expect(phone.register(1) == [])
         #expect(phone.register(3) == [])
-        // If the flow of the call moves, the call moves with it.
+        // When the flow of the call moves to a new address, the call moves with the flow.
         #expect(phone.register(2, at: 9).contains("invite > 9"))
     }
 
@@ -234,7 +234,7 @@ struct OutboundTests {
             SIPText.dialogRequest(
                 "INFO", cseq: number, invite: sent, answer: answer, at: EngineBench.pbx, branch: "b\(number)")
         }
-        // The REGISTER makes flow 1 the flow that registered last.
+        // After the REGISTER on flow 1, flow 1 is the phone's flow that registered last.
         phone.register(1)
         #expect(phone.said(phone.bench.receive(bye(2), from: EngineBench.pbx)) == ["info > 2"])
         _ = phone.closed(2)

@@ -28,7 +28,8 @@ struct PackedRequestTests {
             throw MachineScene.Unreadable()
         }
         let fresh = try delivered(after: 0)
-        // The first request that waits for long becomes a sample, relative to which later requests are compressed.
+        // The first request that waits for a long time becomes a sample; the engine stores later requests as
+        // differences from a sample.
         #expect(try delivered(after: 1024) == fresh)
         #expect(try delivered(before: 1, after: 1024) == fresh)
         #expect(try delivered(before: 300, after: 1500) == fresh)

@@ -45,7 +45,7 @@ struct RequestBucketTests {
         bench.invite(callID: "call2", branch: "i2")
         #expect(story(bench.pass(.milliseconds(19_900))) == [])
         #expect(story(bench.pass(.milliseconds(200))).filter { $0.hasPrefix("480") } == ["480 invite > pbx"])
-        // The daemon repeats the 480 of the first call, because nobody has acknowledged it.
+        // The daemon repeats the 480 of the first call, because the caller has not acknowledged this 480.
         _ = bench.pass(.milliseconds(9800))
         #expect(bench.engine.heldCalls.count == 1)
         #expect(story(bench.pass(.milliseconds(200))).contains("480 invite > pbx"))

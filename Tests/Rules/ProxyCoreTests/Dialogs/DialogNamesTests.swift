@@ -52,7 +52,7 @@ private struct Talk {
 
     /// Sends a request of the phone inside the dialog.
     ///
-    /// - Returns: the resulting actions.
+    /// - Returns: the actions that the engine ordered.
     func send(
         _ method: String, on other: EngineBench? = nil, from name: String? = nil, extra: [String] = [],
         number: Int = 20, branch: String? = nil
@@ -62,7 +62,7 @@ private struct Talk {
 
     /// Sends a request of the phone inside the dialog.
     ///
-    /// - Returns: the request that is forwarded.
+    /// - Returns: the request that the daemon forwards.
     func sent(_ method: String, from name: String, number: Int) -> SIPRequest? {
         sentRequest(bench.receive(text(method, from: name, number: number)))
     }

@@ -117,7 +117,7 @@ struct DialogTrustTests {
             let ack = call.bench.receive(call.fromPBX("ACK", 50 + number, change), on: EngineBench.pbxFlow)
             #expect(ack.isEmpty)
         }
-        // The token names no callee's tag, because a call that forks has several callees.
+        // The dialog token does not contain the callee's tag, because a call that forks has several callees.
         let fork = call.bench.receive(
             call.fromPBX("BYE", 3) { $0.replacing("tag=b\r\n", with: "tag=c\r\n") }, on: EngineBench.pbxFlow)
         #expect(story(fork) == ["bye > phone"])
@@ -339,7 +339,7 @@ struct DialogTrustTests {
         let half = bench.receive(fromCallee("INFO", 20, routes: tokens), on: callee)
         #expect(try #require(sentRequest(half)).frame.values(of: .route).map(\.string) == [tokens[1]])
         #expect(try throughPBX(half, 20).flows.last == caller)
-        // Only the PBX may use the dialog token of the other half of the spiral.
+        // The call passes the daemon twice (a spiral), and only the PBX may use the dialog token of its second pass.
         let skipping = bench.receive(fromCallee("BYE", 21, routes: [tokens[1]]), on: callee)
         #expect(story(skipping) == ["403 bye > phone"])
         #expect(story(bench.receive(fromCaller("BYE", 22), on: callee)) == ["403 bye > phone"])
@@ -360,7 +360,7 @@ struct DialogTrustTests {
         _ = busy.bench.pass(hour * 5)
         #expect(busy.bench.receive(busy.fromPBX("INFO", 4), on: EngineBench.pbxFlow).renewals.isEmpty)
         _ = busy.bench.pass(hour * 2)
-        // A request of a stranger does not renew the dialog.
+        // A stranger's request does not extend the lifetime of the dialog.
         #expect(busy.bench.receive(busy.fromPBX("INFO", 5), on: EngineBench.stranger).renewals.isEmpty)
         let renewals = busy.bench.receive(busy.fromPBX("INFO", 6), on: EngineBench.pbxFlow).renewals
         #expect(renewals.map(\.until) == [busy.bench.now.date + hour * 12])
@@ -368,7 +368,7 @@ struct DialogTrustTests {
         _ = busy.bench.pass(hour * 11)
         #expect(story(busy.bench.receive(busy.fromPhone("BYE", 8), on: busy.phone)) == ["bye > pbx"])
 
-        // The next run of the program finds the renewed lifetime in its store.
+        // The next run of the daemon finds the extended lifetime of the dialog in its store.
         let later = EngineBench(seed: 2)
         _ = later.pass(hour * 18)
         #expect(story(later.receive(busy.fromPBX("BYE", 9), on: EngineBench.pbxFlow)) == ["481 bye > pbx"])

@@ -51,7 +51,7 @@ struct OverloadTests {
         bench.invite()
         bench.invite(to: "carl", callID: "call2", branch: "i2")
         overload(bench)
-        // The caller repeats an INVITE whose 100 was lost, and is not refused.
+        // The daemon does not refuse an INVITE that the caller repeats because its 100 was lost.
         #expect(story(bench.invite()) == ["100 invite > pbx"])
         let invite = try #require(sentRequest(bench.register(cseq: 2)))
         #expect(invite.method == .invite)

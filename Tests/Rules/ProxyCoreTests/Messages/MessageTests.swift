@@ -61,7 +61,7 @@ private final class MessageBench {
         tell(bench.receive(bytes, from: place))
     }
 
-    /// Registers a phone, from the previous address or from another one.
+    /// Lets a phone register, from the previous address or from another one.
     @discardableResult
     func register(
         token: String? = "tok1", callID: String = "r1", cseq: Int = 1, from place: Endpoint = EngineBench.phone,
@@ -73,7 +73,7 @@ private final class MessageBench {
             ))
     }
 
-    /// Wakes the phone, which registers again.
+    /// Lets the phone wake up and register again.
     func wake(cseq: Int = 2) -> [String] { register(cseq: cseq) }
 
     /// Lets the phone answer the last MESSAGE.
@@ -140,7 +140,7 @@ private final class MessageBench {
     }
 }
 
-/// Tests that the waiting of messages cannot be abused (T25).
+/// Tests that nobody can abuse waiting messages (T25).
 @Suite("Abuse of messages (T25)")
 struct MessageTrustTests {
     private static let stranger = Endpoint(IPAddress(v4: 0xcb00_7109), 5060)
@@ -254,7 +254,7 @@ struct MessageTrustTests {
 
 @Suite("Messages for phones that sleep (RFC 8599 section 5.6.2)")
 struct MessageTests {
-    // MARK: Without a store
+    // MARK: Messages without a store
 
     @Test func `a message wakes the phone, and the phone's response reaches the sender`() throws {
         let bench = MessageBench.asleep()
@@ -291,7 +291,7 @@ struct MessageTests {
         let moved = Endpoint(IPAddress(v4: 0xcb00_7102), 999)
         #expect(bench.register(callID: "r2", from: moved) == ["200 register > \(moved)", "message > \(moved)"])
         #expect(bench.answer(from: moved) == ["200 message > pbx"])
-        // The message is not repeated to the phone's old address.
+        // The daemon does not send the message to the phone's old address again.
         #expect(bench.pass(.seconds(60)) == [])
     }
 

@@ -115,7 +115,7 @@ struct NoWakeTests {
             forward.frame.values(of: .diversion).map(\.string)
                 == ["<sip:bob@example.net>;reason=unavailable;counter=1"])
         #expect(forward.frame.values(of: .recordRoute).count == 1)
-        // No message that is sent contains the push token.
+        // The push token is in none of the messages that the daemon sends.
         #expect(sent.texts.allSatisfy { !$0.contains("tok1") })
         #expect(bench.bench.engine.heldCalls.first?.waiting.count == 1)
         #expect(bench.respond(180, to: forward) == ["180 invite > pbx"])
@@ -123,7 +123,7 @@ struct NoWakeTests {
         #expect(bench.respond(200, to: forward) == ["200 invite > pbx"])
         #expect(bench.line.takeEnds() == ["notice ended HANF 200"])
         #expect(bench.bench.engine.figures[.callForwarded] == 1)
-        // The call counts as missed for the user.
+        // The forwarded call counts as missed for the called user.
         #expect(bench.bench.engine.buckets.entries(of: EngineBench.bob).map(\.isOver) == [true])
         #expect(story(bench.bench.register(cseq: 2)).contains { $0.hasPrefix("push missed") })
     }
@@ -369,7 +369,7 @@ struct NoWakeTests {
         bench.call()
         let first = try #require(bench.forward(bench.bench.pass(.milliseconds(30_100))))
         #expect(first.uri.text == ByteString("sip:eve@example.net"))
-        // The PBX forwards the call by a new INVITE of its own.
+        // The PBX forwards the call by a new INVITE, which has its own Call-ID.
         let diversions = first.frame.values(of: .diversion).map { "Diversion: \($0)" }
         for id in bench.bench.invite(to: "eve", callID: "b2b1", branch: "b1", extra: diversions).pushIDs {
             bench.bench.finish(id)
@@ -405,7 +405,7 @@ struct NoWakeTests {
         #expect(story(last.bench.receive(hopless, from: EngineBench.pbx)) == ["483 invite > pbx"])
     }
 
-    // MARK: 180 after the push
+    // MARK: The daemon sends 180 after the push
 
     @Test func `the caller hears ringing once, when a provider has accepted a push`() throws {
         let bench = NoWakeBench(.answer) { $0.call.noWake.ringsAfterPush = true }
@@ -515,8 +515,8 @@ struct NoWakeTests {
             // count as wakes.
             let quick = returning(by: { bench, _ in send(bench) }, asks: false)
             #expect(waits(quick) != "bound-reached", "\(name)")
-            // Calls do not wait after ten pushes that woke nobody. A single wake would let calls wait for the phone
-            // again, but spoofed packets do not count as wakes.
+            // Calls do not wait after ten pushes that woke nobody. If the phone woke once, calls would wait for the
+            // phone again, but spoofed packets do not count as wakes.
             let dead = missed()
             for id in dead.bench.invite(callID: "s", branch: "s").pushIDs {
                 send(dead)
@@ -567,7 +567,7 @@ struct NoWakeTests {
         let sent = bench.call(callID: "x")
         #expect(story(sent) == ["100 invite > pbx", "push invite tok1", "480 invite > pbx"])
         #expect(sent.records.map(\.end) == [.notWaited])
-        // After the REGISTER, calls wait for the phone again.
+        // After the phone's REGISTER, calls wait for the phone again.
         bench.bench.register(cseq: 2)
         bench.call(callID: "y")
         _ = bench.bench.pass(.seconds(29))

@@ -39,7 +39,7 @@ extension EngineBench {
         return first + commitAll(in: first)
     }
 
-    /// Lets the providers accept the given pushes.
+    /// Lets the simulated push providers accept the given pushes.
     fileprivate func accept(_ pushes: [PushID]) {
         for id in pushes { finish(id) }
         take()
@@ -149,7 +149,7 @@ extension PhoneStory.Step {
         bench.invite()
         #expect(story(bench.register()) == ["commit", "200 register > phone", "invite > phone"])
         #expect(bench.targets.count == 1)
-        // A device that is reported again keeps its contact and its flow.
+        // A report about a device that is already stored changes neither the device's contact nor its flow.
         bench.report(label: "selector", number: 2)
         let target = bench.targets.first
         #expect(target?.flow.remote == EngineBench.phone)
@@ -177,7 +177,7 @@ extension PhoneStory.Step {
         #expect(
             story(first + bench.commitAll(in: first))
                 == ["commit", "200 register > phone", "invite > phone"])
-        // If one device is reported again, the user's other device stays.
+        // A new report about one device leaves the user's other device unchanged.
         #expect(story(reportRemote(2)).last == "report 2 done(1)")
         let targets = bench.targets
         #expect(targets.map(\.pushToken?.prid) == [ByteString("\(voip):voip&\(remote):remote")])
@@ -210,7 +210,7 @@ extension PhoneStory.Step {
             bench.report("tok2", label: "two", number: 2)
             let pushes = bench.invite()
             bench.accept([pushes.pushIDs[index]])
-            // The provider has not accepted the push to the other device yet, so this push is still needed.
+            // The push provider has not accepted the push to bob's second device yet, so this push is still needed.
             #expect(story(bench.register(token: nil)) == ["commit", "200 register > phone", "invite > phone"])
         }
     }
@@ -242,7 +242,7 @@ extension PhoneStory.Step {
         let actions = story(first + bench.commitAll(in: first))
         #expect(actions.contains("invite > \(Self.other)"))
         #expect(bench.targets.count == 2)
-        // If a second phone registers, it gets the call too, because the push may have woken the second phone.
+        // A second phone that registers gets the call too, because the push may have woken the second phone.
         let woken = story(bench.register(token: nil, callID: "r2", from: Self.third))
         #expect(woken.contains("invite > \(Self.third)"))
     }
@@ -257,7 +257,7 @@ extension PhoneStory.Step {
             bench.reportMediated(calls: "C", other: "O")
             let offered = bench.invite()
             bench.accept(offered.pushIDs.reversed())
-            // If a phone registers without a token, it gets the call immediately, because it may be the woken phone.
+            // A phone that registers without a push token gets the call immediately, because it may be the woken phone.
             let invite = try #require(sentRequest(token == nil ? offered : bench.register(cseq: 2)))
             let answer = bench.receive(SIPText.response(status, to: invite, tag: "b", contact: "sip:bob@10.1.1.1"))
             let ends = story(answer).filter { $0.hasPrefix("push") }

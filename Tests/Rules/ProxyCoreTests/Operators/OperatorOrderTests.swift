@@ -26,6 +26,19 @@ struct OperatorOrderTests {
         #expect(story(bench.register(cseq: 2)).contains { $0.hasPrefix("push missed") })
     }
 
+    @Test func `a call that waits has its caller as the list of missed calls has it`() throws {
+        let bench = EngineBench.registered()
+        bench.invite()
+        let call = try #require(bench.engine.heldCalls.first)
+        let aor = try #require(call.userCall?.aor)
+        let caller = try #require(bench.engine.caller(of: call.id))
+        #expect(!caller.isEmpty)
+        #expect(bench.engine.buckets.entries(of: aor).map(\.caller) == [caller])
+        #expect(bench.engine.heldCallCount == 1)
+        #expect(bench.engine.callEndedByOperator(call.id, with: 486, now: bench.now))
+        #expect(bench.engine.caller(of: call.id) == nil)
+    }
+
     @Test func `the caller of a ringing phone gets the end at once, and does not get the phone's 487`() throws {
         let bench = EngineBench.registered()
         bench.invite()
@@ -52,7 +65,7 @@ struct OperatorOrderTests {
         for request in end.compactMap({ sentRequest([$0]) }) {
             #expect(request.frame.values(of: .route).map(\.string) == ["<sip:edge.example.net;lr>"])
         }
-        // The caller's CANCEL, which arrives too late, is answered with 200 and has no other effect.
+        // The caller's CANCEL arrives after the call has ended, so it gets 200 and has no other effect.
         #expect(story(bench.cancel()) == ["200 cancel > pbx"])
     }
 
@@ -136,8 +149,7 @@ struct OperatorOrderTests {
         #expect(calls.count == 1)
         bench.engine.missedCallsForgotten(calls, of: EngineBench.bob, now: bench.now)
         #expect(bench.engine.buckets.entries(of: EngineBench.bob).map(\.isOver) == [false])
-        // The engine deletes nothing from the store, because the missed calls are deleted there before
-        // `missedCallsForgotten` runs.
+        // The engine deletes nothing from the store, because the store has deleted the missed calls before `missedCallsForgotten` runs.
         #expect(bench.take().isEmpty)
         // A second order to forget the same missed calls has no effect.
         bench.engine.missedCallsForgotten(calls, of: EngineBench.bob, now: bench.now)

@@ -40,8 +40,8 @@ struct ProviderOutageTests {
         world.pass(.seconds(12))
         #expect(world.woken == [60])
         world.pass(.seconds(30))
-        // The phones that registered during the outage get their lists without a new REGISTER, and the others when they
-        // register.
+        // Phones that registered during the outage get their lists of missed calls without a new REGISTER; all other phones get their
+        // lists when they register.
         for user in 5..<10 { world.register(user) }
         world.pass(.seconds(1200))
         let here = (0..<60).filter { $0 % 10 >= 5 || $0 < 30 }
@@ -53,11 +53,11 @@ struct ProviderOutageTests {
 }
 
 private enum Provider: String, CustomTestStringConvertible {
-    /// The provider refuses connections.
+    /// The simulated push provider refuses connections during the outage.
     case refuses
-    /// The provider accepts requests, and never answers.
+    /// The imitated push provider accepts requests, and never answers.
     case hangs
-    /// The provider answers 503 after a while.
+    /// The simulated push provider answers 503 after some seconds.
     case fails
     case serves
 
@@ -67,9 +67,9 @@ private enum Provider: String, CustomTestStringConvertible {
 /// An engine, with a provider that the test controls.
 private final class Outage {
     var provider = Provider.serves
-    /// For each call, the final status that the caller received and the time until then.
+    /// The final status that the caller of each call received, and the time until then.
     private(set) var finals: [Int: (status: Status, after: Duration)] = [:]
-    /// For each call, how often the provider accepted a list of missed calls that contains it.
+    /// How often the provider accepted a list of missed calls with this call, for each call.
     private(set) var told: [Int: Int] = [:]
     /// The calls whose pushes the provider accepted.
     private(set) var woken: [Int] = []

@@ -11,7 +11,7 @@ import Testing
 import Timekeeping
 
 extension PhoneStory.Step {
-    /// A call that makes the daemon send a push to the phone. After 80 ms, the provider accepts this push.
+    /// A call that makes the daemon send a push to the phone. The simulated push provider accepts the push after 80 ms.
     fileprivate static var pushedCall: Self {
         Self("a pushed call", []) { phone in
             _ = phone.register(at: 0)
@@ -66,7 +66,7 @@ struct TimelineStoryTests {
     @Test func `the REGISTER is recorded when it arrives, the INVITE when it is sent`() throws {
         let bench = EngineBench()
         _ = try pushed(bench)
-        // A REGISTER from another address must be written to the store before it has an effect.
+        // The store must write a REGISTER from another address before the REGISTER has an effect.
         let elsewhere = Endpoint(IPAddress(v4: 0xcb00_7101), 1234)
         let register = bench.receive(bench.registerText(callID: "r2", from: elsewhere), from: elsewhere)
         _ = bench.pass(.milliseconds(6))
@@ -167,7 +167,7 @@ struct TimelineStoryTests {
         let tablet = PushID(rawValue: phone.rawValue + 1)
         let released = bench.register(cseq: 2)
         let records = try answer(200, released, bench).records
-        // The tablet has no record yet, because its provider has not answered.
+        // The tablet has no timeline record yet, because the tablet's push provider has not answered.
         #expect(records.map(\.end) == [.answered])
         #expect(bench.engine.timeline.count == 1)
         bench.finish(tablet)
@@ -205,7 +205,7 @@ struct TimelineStoryTests {
         _ = bench.pass(.seconds(100))
         bench.finish(try #require(bench.invite().pushIDs.first))
         bench.engine.providerSwitched(.fcm, to: .off, now: bench.now)
-        // The end of the provider leaves two timeline records, one of the call and one of the contact.
+        // Switching the provider off leaves two timeline records, one of the call and one of the contact.
         let records = bench.take().records
         #expect(records.map(\.end) == [.providerOff, .providerOff])
         #expect(Set(records.map(\.kind)) == [.call, .contact])

@@ -130,7 +130,7 @@ import Timekeeping
         #expect(answer.challenges.dropFirst().allSatisfy { $0.hasPrefix("Digest ") } && answer.challenges.count > 1)
         #expect(bench.targets.isEmpty)
         #expect(sink.lines.contains { $0.contains("REGISTER refused") && $0.contains(reason) })
-        // A token with a wrong claim does not count as a wrong password of the source address.
+        // A token with a wrong claim does not count as a wrong password of its source address.
         #expect(bench.engine.figures[.loginFailed] == 0)
     }
 
@@ -287,7 +287,7 @@ import Timekeeping
     @Test func `forged signatures count as wrong passwords, and then nothing is checked`() throws {
         let checks = Checks()
         let bench = try Self.bench(keys: [TestTokens.published(try TestTokens.rsa(), checks: checks.add)])
-        // Bob registers from his home address with a good token, before an attacker sends forged tokens.
+        // Bob registers from his home address with a valid token, before an attacker sends forged tokens.
         let good = try TestTokens.token(by: TestTokens.rsa())
         let home = Self.flow(from: Endpoint(IPAddress(v4: 0xc000_0299), 40_000))
         #expect(register(bench, good, on: home).status == 200)
@@ -300,7 +300,7 @@ import Timekeeping
         #expect(checks.made <= 11)
         let refused = register(bench, try forged("bob", 99), callID: "g99")
         #expect(!refused.fields.isEmpty)
-        // Bob's good token is remembered and needs no check, so bob can register from every address.
+        // The engine remembers bob's valid token and need not check it again, so bob can register from every address.
         #expect(register(bench, good, on: home, callID: "r2").status == 200)
         #expect(register(bench, good, callID: "r3").status == 200)
         // The engine checks a new token of bob if the token comes from his home address, in spite of the forged tokens.
@@ -331,7 +331,7 @@ import Timekeeping
         let token = try TestTokens.token(by: TestTokens.rsa())
         for number in 0..<20 { #expect(register(bench, token, callID: "r\(number)").status == 200) }
         #expect(checks.made == 1)
-        // Reading the same keys again does not make the engine forget the token.
+        // When the engine reads the same keys again, it still remembers the checked token.
         bench.engine.keysRead(.success([key]), of: 0, now: bench.now)
         #expect(register(bench, token, callID: "s").status == 200)
         #expect(checks.made == 1)
@@ -346,7 +346,7 @@ import Timekeeping
         _ = bench.pass(.seconds(1))
         #expect(register(bench, token, callID: "w").status == 401)
         #expect(checks.made == 2)
-        // The contact of the phone stays, so that pushes can still wake the phone.
+        // The phone's contact stays, so that pushes can still wake the phone.
         #expect(!bench.targets.isEmpty)
     }
 
@@ -421,7 +421,7 @@ import Timekeeping
 
     // MARK: Calls
 
-    /// Whether any action contains the text, as a string or as bytes.
+    /// Whether one of the actions contains the text, as a string or as bytes.
     private static func shows(_ text: String, _ actions: [ProxyAction]) -> Bool {
         var all = ""
         dump(actions, to: &all)

@@ -43,7 +43,7 @@ import Timekeeping
         }
         let contact = try #require(contacts.first)
         #expect(contact.string == "<sip:bob@\(EngineBench.phone);pn-provider=fcm;pn-param=p;pn-prid=new%3Btok%0D%0A>")
-        // The call continues to wait for the phone.
+        // The call still waits for the phone.
         #expect(story(actions).isEmpty)
         #expect(bench.targets.first?.pushToken?.prid.string == "new;tok\r\n")
     }
@@ -118,7 +118,8 @@ extension PhoneStory.Step {
             engine.restored(now: bench.now)
             return engine
         }
-        // The engine wakes up once an hour to drop old entries, because the device has not registered since the call.
+        // The engine's timer fires once an hour to drop old missed calls, because the device has not registered since
+        // the call.
         #expect(try restarted { $0 + .seconds(1) }.nextDeadline == bench.now.instant + .seconds(3600))
         let engine = try restarted { $0 + .seconds(-100) }
         let due = try #require(engine.nextDeadline)
@@ -138,7 +139,7 @@ extension PhoneStory.Step {
         let story = PhoneStory(
             "three a minute", where: Self.threeFromOne, .register(), .wakingCall, .wakingCall,
             .wakingCall, .call("100 invite > pbx"), .pass(20).unseen, .wakingCall,
-            // All five calls are delivered to the phone.
+            // The daemon delivers all five calls to the phone.
             .refresh().times(5, "invite > 0"))
         #expect(story.faults == [])
     }

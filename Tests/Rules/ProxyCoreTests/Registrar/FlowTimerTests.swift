@@ -14,7 +14,7 @@ struct FlowTimerTests {
     init() {
         bench = EngineBench {
             $0.registrar.flowTimer = .seconds(120)
-            // The phone rings without a push while its flow counts as alive.
+            // The phone rings without a push as long as its flow counts as alive.
             $0.call.skipPushWithin = .seconds(3600)
         }
     }

@@ -35,8 +35,8 @@ import Timekeeping
         return TestDigest.answer(challenge, to: request, as: user, password: password)
     }
 
-    /// Answers the engine's questions to the source (they are among the given actions), and returns the engine's new
-    /// actions.
+    /// Answers the engine's queries to the source of users (they are among the given actions), and returns the engine's
+    /// new actions.
     private func answer(_ bench: EngineBench, _ actions: [ProxyAction], _ answer: UserAnswer) -> [ProxyAction] {
         var all: [ProxyAction] = []
         for case .askUser(let question) in actions {
@@ -54,13 +54,13 @@ import Timekeeping
 
     @Test func `a REGISTER waits for the source, and is then accepted`() throws {
         let bench = Self.bench()
-        // The daemon sends the challenge without asking the source.
+        // The daemon sends the challenge without a query to the source of users.
         let request = bench.registerText()
         #expect(story(bench.receive(request)) == ["401 register > phone"])
         let asked = try bench.receive(proved(bench, bench.registerText(callID: "r2"), as: "bob"))
         #expect(story(asked) == ["ask bob"])
         #expect(statuses(answer(bench, asked, Self.password("bob".reversed))) == ["200"])
-        // The source is not asked for bob again, because its answer is remembered.
+        // The daemon does not ask the source about bob again, because it remembers the source's answer.
         let again = try bench.receive(proved(bench, bench.registerText(callID: "r3", cseq: 3), as: "bob"))
         #expect(!story(again).contains("ask bob"))
         #expect(statuses(again + bench.commitAll(in: again)) == ["200"])
@@ -72,7 +72,7 @@ import Timekeeping
         #expect(statuses(out + bench.commitAll(in: out)) == ["200"])
         let wrong = bench.receiveProved(bench.registerText(user: "alice", callID: "r2"), as: "alice", password: "x")
         #expect(story(wrong) == ["ask alice"])
-        // The password that the source has for alice is not accepted, because alice is in the store.
+        // The daemon does not accept alice's password from the source, because alice is a user of the store.
         #expect(statuses(answer(bench, wrong, Self.password("x"))) == ["401"])
         let again = bench.receiveProved(bench.registerText(user: "alice", callID: "r3"), as: "alice", password: "x")
         #expect(story(again) == ["401 register > phone"])
@@ -94,7 +94,7 @@ import Timekeeping
             #expect(story(asked) == ["ask bob"])
             #expect(statuses(self.answer(bench, asked, answer)) == ["401"])
             #expect(bench.engine.figures[.loginFailed] == 1)
-            // If bob tries again within ten seconds, the source is not asked again.
+            // If bob tries again within ten seconds, the daemon does not ask the source again.
             let second = try bench.receive(proved(bench, bench.registerText(callID: "r2"), as: "bob"))
             #expect(story(second) == ["401 register > phone"])
         }
@@ -155,7 +155,7 @@ import Timekeeping
         let out = bench.pass(.milliseconds(20))
         #expect(story(out) == ["503 register > phone"])
         #expect(try #require(sentResponse(out)).frame.contains(.retryAfter))
-        // The next user who is not known gets 503 at once, because the source is away.
+        // The next user whom the daemon does not remember gets 503 at once, because the source is away.
         let next = try bench.receive(proved(bench, bench.registerText(callID: "r2"), as: "carol"))
         #expect(story(next) == ["503 register > phone"])
         // A user in the store can register while the source is away.
@@ -300,7 +300,7 @@ import Timekeeping
             statuses += story(out).filter { !$0.hasPrefix("ask") }.map { String($0.prefix(3)) }
         }
         #expect(statuses == Array(repeating: "503", count: 50))
-        // A phone at another address does not get 503.
+        // Phones at other addresses do not get 503.
         let out = try bench.receive(proved(bench, bench.registerText(), as: "bob"))
         #expect(!story(out).contains("503 register > phone"))
     }
@@ -319,7 +319,7 @@ import Timekeeping
         #expect(refused.values.reduce(0, +) == 100)
         let other = try bench.receive(proved(bench, bench.registerText(user: "u0"), as: "u0"))
         #expect(story(other).isEmpty)
-        // Only 32 requests may wait for one user.
+        // At most 32 requests may wait for the answer about one user.
         let crowd = Self.bench { $0.limits.registersPerSource = 0 }
         var statuses: [String] = []
         for number in 0..<40 {
@@ -376,7 +376,7 @@ import Timekeeping
         let held = (1...200).filter { waits($0, from: attacker) }
         #expect(held.count == 10)
         #expect(waits(1000, from: EngineBench.phone.address))
-        // After the answer, the places are free again.
+        // After the answer of the source, new requests may wait again.
         let settled = story(answer(bench, question, .unknown))
         #expect(settled.contains("login 1000") && settled.count == 11)
         _ = bench.pass(.seconds(20))

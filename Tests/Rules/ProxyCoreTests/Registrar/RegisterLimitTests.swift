@@ -22,7 +22,7 @@ struct RegisterLimitTests {
 
     @Test func `requests without a password are refused beyond their share, and others are not`() {
         let bench = EngineBench.authenticating { $0.limits.registersPerSource = 8 }
-        // The limit is two REGISTERs a second, with bursts of twenty.
+        // The limit allows two REGISTERs a second, and bursts of twenty.
         #expect(ask(bench, 50, from: Self.host(1)) == ["401": 20, "503": 30])
         #expect(bench.engine.figures[.registerLimited] == 30)
         #expect(ask(bench, 1, from: Self.host(2)) == ["401": 1])
@@ -40,7 +40,7 @@ struct RegisterLimitTests {
         let proved = TestDigest.answer(challenge, to: request, as: "bob")
         let out = bench.receive(proved, from: source)
         #expect(story(out + bench.commitAll(in: out)).contains("200 register > \(source)"))
-        // A phone with a wrong password counts as unauthenticated.
+        // The limit counts a phone with a wrong password as unauthenticated.
         let wrong = TestDigest.answer(challenge, to: request, as: "bob", password: "guess", count: 2)
             .replacing("branch=z9hG4bK", with: "branch=z9hG4bKw")
         #expect(story(bench.receive(wrong, from: source)) == ["503 register > \(source)"])

@@ -44,7 +44,8 @@ import Timekeeping
         return String(decoding: response.frame.bytes.array, as: UTF8.self).split(separator: "\r\n").map(String.init)
             .filter { row in !own.contains { row.hasPrefix("\($0):") } }
             .map { row in
-                // The values of `expires` and `temp-gruu` are left out, because they differ in each response.
+                // The test does not compare the values of `expires` and `temp-gruu`, because these values differ in
+                // each response.
                 row.replacing(/;expires=\d+/, with: "").replacing(/temp-gruu="[^"]*"/, with: "temp-gruu")
                     .replacing(/pnspurr="[^"]*"/, with: "pnspurr")
             }

@@ -10,8 +10,7 @@ import TestSupport
 import Testing
 import Timekeeping
 
-/// Tests that a phone that wakes registers with one REGISTER, and that nobody else can use the credentials it sent
-/// (T39).
+/// Tests that a phone that wakes registers with one REGISTER, and that nobody else can use the phone's credentials (T39).
 @Suite("Nonces that phones use again (T39)")
 struct ReusedNonceTests {
     private static let london = IPAddress(v4: 0xc633_6401)
@@ -109,7 +108,7 @@ struct ReusedNonceTests {
             }
             #expect(after.register(on: after.stream(9, Self.london), count: 200) == "200")
         }
-        // Only three of these 78 refreshes on an open connection waited for the disk.
+        // Only three of the phone's 78 refreshes on an open connection waited for the disk.
         #expect(scene.commits == 3)
     }
 
@@ -183,7 +182,7 @@ struct ReusedNonceTests {
         #expect(scene.register(count: 2, token: "tok2", callID: "second") == "401 stale")
         #expect(scene.register(count: 1, token: "tok2", callID: "second") == "200")
         _ = scene.bench.pass(.seconds(100))
-        // Each of the two phones now has its own nonce.
+        // Each of the two phones now uses its own nonce.
         let second = scene.nonce
         scene.nonce = scene.firstNonce
         #expect(scene.register(count: 2) == "200")
@@ -203,7 +202,7 @@ struct ReusedNonceTests {
         let seen = try #require(scene.last)
         #expect(scene.bench.targets.count == 2)
         _ = scene.bench.pass(.seconds(120))
-        // Somebody sends the credentials of the second REGISTER for the first contact.
+        // An attacker sends the credentials of the second REGISTER to change the first contact.
         let stolen = seen.replacing("branch=z9hG4bK", with: "branch=z9hG4bKx").replacing("tok2", with: "tok1")
             .replacing("\(second.remote);pn", with: "\(scene.first.remote);pn").replacing("second", with: "other")
         #expect(scene.send(stolen, on: scene.stream(9, Self.london)) == "401 stale")
@@ -275,7 +274,7 @@ struct ReusedNonceTests {
         let stolen = seen.replacing("branch=z9hG4bK", with: "branch=z9hG4bKx")
         #expect(scene.send(stolen, on: scene.stream(9, Self.paris)) == "401 stale")
         _ = scene.bench.pass(.seconds(100))
-        // The lifetime of the nonce is over, but the binding keeps the nonce and its count.
+        // The nonce's lifetime is over, but the binding still keeps the nonce and its count.
         #expect(scene.send(stolen, on: scene.stream(9, Self.paris)) == "401 stale")
         scene.nonce = pushed
         #expect(scene.register(on: scene.stream(6, Self.paris), count: 2) == "200")
@@ -303,7 +302,7 @@ private final class NonceScene {
     var rows: [DeviceID: StoredBinding] = [:]
     private(set) var commits = 0
     var commitsFail = false
-    /// The bytes of the last request that was sent.
+    /// The bytes of the last request that the phone sent.
     private(set) var last: [UInt8]?
     private(set) var lastStory: [String] = []
     private(set) var nextNonce: String?

@@ -39,7 +39,8 @@ struct WrongPasswordTests {
         }
         #expect(statuses == ["401": 10, "503": 990])
         #expect(bench.engine.figures[.loginFailed] == 10 && bench.engine.figures[.loginLimited] == 990)
-        // After so many guesses, the daemon checks no password, not even the right one.
+        // After a thousand wrong passwords from one address, the daemon checks no password from the address, not even
+        // the right password.
         let right = TestDigest.answer(challenge, to: request, as: "bob", count: 2)
         #expect(story(bench.receive(right)) == ["503 register > phone"])
         _ = bench.pass(.seconds(61))

@@ -47,8 +47,8 @@ struct BesidePBXTests {
         #expect(listener("192.0.2.10", after: 5) == 5)
         #expect(listener("192.0.2.10", after: 2) == 3)
         #expect(listener("192.0.2.10", after: nil) == 3)
-        // The daemon does not choose the listener on a loopback address, because this listener reaches only loopback
-        // addresses.
+        // The daemon does not choose the listener on the loopback address, because a loopback address reaches only this
+        // machine.
         #expect(listener("192.0.2.10", after: 0) == 3)
         #expect(listener("127.0.0.9", after: 0) == 1)
     }

@@ -30,8 +30,8 @@ struct ConnectionReuseTests {
     @Test func `requests to a trusted peer that sent alias use the peer's connection`() {
         #expect(reused("10.0.0.2:5070;alias") == [Endpoint(EngineBench.pbx.address, 5070)])
         #expect(reused("10.0.0.2;rport;ALIAS") == [Endpoint(EngineBench.pbx.address, 5060)])
-        // The address for the reused connection is always the peer's own, and only the port is taken from the Via. A
-        // name or another address in the Via is ignored, because it would redirect calls.
+        // The address for a reused connection is always the peer's own; only the port comes from the Via. The daemon
+        // ignores a name or another address in the Via, because it would redirect calls.
         #expect(reused("203.0.113.9:5060;alias") == [Endpoint(EngineBench.pbx.address, 5060)])
     }
 
@@ -42,7 +42,7 @@ struct ConnectionReuseTests {
     }
 
     @Test func `alias over TLS has no effect if the peer has not proved the upstream's name`() {
-        // The daemon ignores the alias, because a TLS peer must prove by a certificate that the address is its own.
+        // The daemon ignores `alias`, because a TLS peer must prove by a certificate that the address is its own.
         #expect(reused("10.0.0.2:5061;alias", transport: .tls) == [])
     }
 

@@ -22,7 +22,7 @@ private struct Refused: Sendable, CustomTestStringConvertible {
     var settings: @Sendable (inout ProxySettings) -> Void = { _ in }
     var edits: [(String, String)] = []
     var prepare: @Sendable (EngineBench) -> Void = { _ in }
-    /// The password with which the user answers a challenge; `nil` for bob's password.
+    /// The password by which the user of the row answers a challenge; `nil` for bob's password.
     var password: String?
     var from = "sip:bob@example.net"
     var target = "sip:200@example.net"
@@ -137,7 +137,7 @@ struct EachRefusalTests {
             #expect(sentResponse(sent)?.status == Status(code: refused.status))
             records += sent.records
         }
-        // The refusal is reported only after three seconds, because the password may still follow.
+        // The daemon reports the refusal only after three seconds, because the password may still follow.
         records += bench.pass(.seconds(4)).records
         let lines = sink.take().filter { $0.contains("call-id=told") }
         #expect(lines.count == 1, "\(lines)")

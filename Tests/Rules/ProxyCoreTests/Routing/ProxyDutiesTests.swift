@@ -36,8 +36,8 @@ struct ProxyDutiesTests {
 
     // MARK: Too few Vias
 
-    /// Removes the response's second Via. Some phones copy the header fields of the CANCEL, which has only one Via,
-    /// into their response to the INVITE.
+    /// Removes the second Via from a phone's response. Some phones copy the header fields of the CANCEL, which has only
+    /// one Via, into their response to the INVITE.
     private func withOneVia(_ response: [UInt8]) -> [UInt8] {
         var seen = false
         let rows = String(decoding: response, as: UTF8.self).split(separator: "\r\n", omittingEmptySubsequences: false)

@@ -31,7 +31,7 @@ struct RefusedCallTests {
         let pbx = Endpoint(IPAddress(v4: 0xcb00_7107), 5060)
         let invite = SIPText.invite(to: "bob", from: "103", at: pbx, callID: "missing", branch: "m1")
         #expect(story(bench.receive(invite, from: pbx)) == ["407 invite > 203.0.113.7:5060"])
-        // The caller sends its ACK, and then nothing more.
+        // The caller acknowledges the refusal, and then sends nothing more.
         #expect(bench.pass(.seconds(2)).records.isEmpty && lines().isEmpty)
         let record = try #require(bench.pass(.seconds(2)).records.first)
         #expect(record.refusal == .notTrusted && record.endStatus == 407 && record.share == .stranger)

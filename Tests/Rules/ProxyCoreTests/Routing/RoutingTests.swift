@@ -40,7 +40,7 @@ struct RoutingTests {
     // MARK: A Contact is a name
 
     @Test(arguments: [
-        // The daemon uses the port in the Contact, and the address from which the phone registered.
+        // The daemon connects to the address from which the phone registered, at the port in its Contact.
         ("<sip:bob@192.0.2.5:5099;transport=tcp>", "192.0.2.5:5099"),
         ("<sip:bob@192.0.2.5;transport=tcp>", "192.0.2.5:5060"),
         ("<sip:bob@10.0.0.2:5060;transport=tcp>", "192.0.2.5:5060"),
@@ -306,7 +306,7 @@ struct RoutingTests {
         let call = bench.invite()
         #expect(story(call) == ["480 invite > pbx"])
         #expect(try #require(call.texts.first).contains("\r\nWarning: 380 "))
-        // The phone can still remove its contact, and the daemon accepts this REGISTER.
+        // The phone can still remove its contact: the daemon accepts the REGISTER that signs the phone out.
         let end = bench.receive(registerText(contact: "<sips:bob@192.0.2.5;pn-prid=tok1>;expires=0", cseq: 2))
         #expect(story(end + bench.commitAll(in: end)) == ["commit", "200 register > phone"])
     }
@@ -339,7 +339,7 @@ struct RoutingTests {
         #expect(text.contains("\r\nVia: SIP/2.0/UDP 10.0.0.1:5060;") && text.contains("\r\nRecord-Route: "))
         #expect(!text.contains("transport=tcp"))
 
-        // The request is sent over UDP, because the proxy remembers for some minutes that TCP does not work.
+        // The proxy sends the request over UDP, because it remembers for some minutes that TCP does not work.
         #expect(bench.receive(large(bench, 2)).last.map(Self.transport) == .udp)
         _ = bench.pass(.seconds(301))
         #expect(bench.receive(large(bench, 3)).last.map(Self.transport) == .tcp)
@@ -388,7 +388,7 @@ struct RoutingTests {
         return flow.transport
     }
 
-    // MARK: What is answered here
+    // MARK: Requests that the daemon itself answers
 
     @Test(arguments: [
         ("MESSAGE", "483"), ("BYE", "483"), ("SUBSCRIBE", "483"), ("FOO", "483"), ("INVITE", "483"), ("OPTIONS", "200"),

@@ -27,7 +27,7 @@ struct StrangerTests {
         let statuses = story(bench.receive(bench.phoneText(method)))
         #expect(statuses.count == 1)
         #expect(transactions(bench) == 0)
-        // Nothing happens later except the report of the missing password (T35.1).
+        // After the refusal, the only later event is the report of the missing password (T35.1).
         #expect(bench.pass(.seconds(60)).filter { $0.tracedRecords.isEmpty }.isEmpty)
         #expect(bench.pass(.seconds(600)).isEmpty)
     }

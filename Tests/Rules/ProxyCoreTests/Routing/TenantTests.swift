@@ -102,7 +102,7 @@ private struct Tenancy {
 
 private func status(_ actions: [ProxyAction]) -> UInt16? { sentResponse(actions)?.status.code }
 
-/// Where the actions send an INVITE.
+/// The flow on which the actions send an INVITE.
 private func places(_ actions: [ProxyAction]) -> [Endpoint] {
     actions.compactMap { action in
         guard case .send(let bytes, let flow) = action, readRequest(bytes)?.method == .invite else { return nil }
@@ -149,7 +149,7 @@ struct TenantTests {
             let actions = scene.invite(at: domain, from: peer, callID: "s\(number)")
             #expect(status(actions) == 403, "\(peer) calls \(domain)")
             #expect(actions.pushes.isEmpty)
-            // A user who does not exist gets the same answer, so that nobody can find out who exists.
+            // A call to a user who does not exist gets the same answer, so that nobody can find out who exists.
             #expect(status(scene.invite("nobody", at: domain, from: peer, callID: "n\(number)")) == 403)
         }
         #expect(scene.bench.engine.figures[.callOtherTenant] == 8)
@@ -185,7 +185,7 @@ struct TenantTests {
         let invite = try #require(readRequest(text))
         let cancel = SIPText.hopRequest("CANCEL", for: invite)
         _ = scene.bench.receive(cancel, from: Tenancy.pbxB)
-        // The call still waits: the phone gets the INVITE.
+        // The call still waits, so the phone gets the INVITE.
         let released = scene.bench.receive(
             scene.registerText(at: "a.example", from: Tenancy.phoneA).replacing("CSeq: 1", with: "CSeq: 2")
                 .replacing("branch=z9hG4bKr", with: "branch=z9hG4bKs"), from: Tenancy.phoneA)
@@ -254,7 +254,7 @@ struct TenantTests {
         let common = scene.call(
             from: "sip:100@example.net", to: "sip:101@example.net", at: EngineBench.phone, callID: "3")
         #expect(places(common) == [EngineBench.pbx])
-        // The phone calls back the host that its PBX wrote into From.
+        // The phone calls back: it dials the host that its PBX wrote into From.
         let back = scene.call(from: "sip:100@b.example", to: "sip:9@10.0.0.4", at: Tenancy.phoneB, callID: "4")
         #expect(places(back) == [Tenancy.pbxB])
     }
@@ -338,7 +338,7 @@ struct TenantTests {
             #expect(status(refused) == 555)
             #expect(refused.texts.contains { $0.contains("belongs to another domain") })
         }
-        // After a change of the settings, the other tenant has the app too.
+        // After a change of the settings, the phones of the second tenant can use the push app too.
         scene.bench.change { settings in
             var groups = Dictionary(uniqueKeysWithValues: settings.tenants.all.map { ($0.domain.string, $0.settings) })
             groups["b.example"]?.pushApps = ["fcm"]
@@ -361,7 +361,7 @@ struct TenantTests {
         )
         #expect(scene.bench.engine.figures[.callTenantLimit] == 2)
         #expect(status(scene.invite(at: "b.example", from: Tenancy.pbxB, callID: "5")) == 100)
-        // A call that ends makes room.
+        // When a call ends, the tenant can have another call.
         if let invite = readRequest(
             SIPText.invite(to: "100", domain: "a.example", from: "7", at: Tenancy.pbxA, callID: "1", branch: "1"))
         {
@@ -385,7 +385,7 @@ struct TenantTests {
         _ = scene.bench.commitAll(in: commits)
         #expect(status(scene.register("u5", at: "a.example", from: Tenancy.phoneA)) == 403)
         #expect(status(scene.register("u5", at: "b.example", from: Tenancy.phoneB)) == 200)
-        // A refresh of a stored contact is no new contact, and a sign-out makes room.
+        // A refresh of a stored contact does not count as a new contact, and a sign-out makes room for another contact.
         let again = scene.registerText("u1", at: "a.example", from: Tenancy.phoneA)
             .replacing("CSeq: 1", with: "CSeq: 2").replacing("branch=z9hG4bKr", with: "branch=z9hG4bKs")
         #expect(status(scene.bench.receive(again, from: Tenancy.phoneA)) == 200)
@@ -421,7 +421,7 @@ struct TenantTests {
             _ = scene.bench.commitAll(in: scene.bench.receive(text, from: Tenancy.phoneA))
         }
         #expect(scene.invite(at: "a.example", from: Tenancy.pbxA, callID: "1").pushes.count == 2)
-        // The call is admitted with the last push of the limit, and its other push is sent too.
+        // The call takes the last push of the tenant's limit, and the daemon also sends the push to its second device.
         #expect(scene.invite(at: "a.example", from: Tenancy.pbxA, callID: "2").pushes.count == 2)
         #expect(scene.invite(at: "a.example", from: Tenancy.pbxA, callID: "3").pushes.isEmpty)
     }

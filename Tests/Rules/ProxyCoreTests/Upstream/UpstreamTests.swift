@@ -91,7 +91,7 @@ struct UpstreamTests {
         let next = try #require(sentRequest(bench.receive(bench.inviteText(callID: "n", branch: "n"))))
         _ = Self.answer(bench, 100, to: next)
         #expect(!bench.engine.upstreamState.health.isAway)
-        // The daemon repeats the 503 of the earlier call, because nobody has acknowledged it.
+        // The daemon repeats the 503 of the earlier call, because the phone has not acknowledged this 503.
         #expect(
             !bench.pass(.seconds(20)).texts.contains { $0.hasPrefix("SIP/2.0 503") && $0.contains("Call-ID: n\r\n") })
     }

@@ -43,7 +43,7 @@ struct PBXBench {
 
     /// Lets time pass, and answers the requests that the engine sends to the PBX.
     ///
-    /// - Returns: all actions of the engine.
+    /// - Returns: all actions that the engine ordered.
     @discardableResult
     mutating func pass(_ duration: Duration) -> [ProxyAction] {
         var all: [ProxyAction] = []
@@ -54,7 +54,7 @@ struct PBXBench {
         return all
     }
 
-    /// Answers the requests to the PBX that are among the actions, and returns the actions with all that follow.
+    /// Answers the actions' requests to the PBX as the PBX, and returns the given actions and all actions that follow.
     @discardableResult
     mutating func react(to actions: [ProxyAction]) -> [ProxyAction] {
         var (all, waiting) = (actions, actions)

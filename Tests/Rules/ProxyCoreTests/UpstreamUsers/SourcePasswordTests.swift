@@ -28,7 +28,7 @@ struct SourcePasswordTests {
         actions.compactMap { if case .askUser(let question) = $0 { question } else { nil } }
     }
 
-    /// Answers the questions to the source, and lets the PBX answer the requests that follow.
+    /// Answers the queries to the source of users, and lets the PBX answer the requests that follow.
     @discardableResult
     private func answer(_ pbx: inout PBXBench, _ actions: [ProxyAction], _ answer: UserAnswer) -> [ProxyAction] {
         var all: [ProxyAction] = []
@@ -59,11 +59,11 @@ struct SourcePasswordTests {
             to: credentials, .md5, method: .register, ha1: user.ha1[.md5]?.array ?? [])
         #expect(credentials.response.string == String(decoding: expected, as: UTF8.self))
         #expect(try status(pbx).state == .registered)
-        // A phone's REGISTER with the same password causes no REGISTER at the PBX.
+        // A phone's REGISTER with an unchanged password causes no REGISTER at the PBX.
         pbx.react(to: pbx.bench.register(cseq: 2))
         pbx.pass(.seconds(2))
         #expect(pbx.received.filter { !$0.contacts.isEmpty }.count == 2)
-        // The last phone signs out, and the remembered password ends the binding.
+        // When the last phone signs out, the daemon ends the user's binding at the PBX with the remembered password.
         pbx.react(to: pbx.bench.register(cseq: 3, expires: 0))
         pbx.pass(.seconds(1))
         #expect(pbx.contacts["bob"] == nil)
@@ -128,7 +128,7 @@ struct SourcePasswordTests {
             pbx.pass(.seconds(5))
             #expect(try (status(pbx).state == .registered) == isTried, "\(later)")
             #expect((pbx.received.count > count) == isTried)
-            // A phone with the refused password causes no other try.
+            // A phone that sends the refused password does not make the daemon try this password at the PBX again.
             pbx.react(to: pbx.bench.register(cseq: 5))
             pbx.pass(.seconds(5))
             #expect(try (status(pbx).state == .registered) == isTried)

@@ -83,14 +83,14 @@ struct UpstreamUserTests {
         let token = pbx.token()
         #expect(token.count == 20)
         let other = Endpoint(IPAddress(v4: 0x0a00_0009), 5060)
-        // Another trusted peer gets the same answer for a user's token as for a token that nobody has.
+        // Another trusted peer gets the same answer for a user's agent token as for a token that nobody has.
         let known = pbx.invite(to: token, from: other, callID: "k1")
         let unknown = pbx.invite(to: "AAAAAAAAAAAAAAAAAAAA", from: other, callID: "k2")
         #expect(known.texts.last?.hasPrefix("SIP/2.0 404") == true)
         #expect(unknown.texts.last?.hasPrefix("SIP/2.0 404") == true)
         let guess = pbx.invite(to: "BBBBBBBBBBBBBBBBBBBB", callID: "k3")
         #expect(guess.texts.last?.hasPrefix("SIP/2.0 404") == true)
-        // A stranger who calls the token is asked for a password, as for a call to any user.
+        // A stranger who calls an agent token gets a challenge, like a stranger who calls any user.
         let stranger = Endpoint(IPAddress(v4: 0xc633_6407), 5060)
         #expect(pbx.invite(to: token, from: stranger, callID: "k4").texts.last?.hasPrefix("SIP/2.0 407") == true)
         #expect(pbx.options(to: token, from: stranger).texts.last?.hasPrefix("SIP/2.0 407") == true)
@@ -106,7 +106,8 @@ struct UpstreamUserTests {
         pbx.pass(.seconds(2))
         let token = pbx.token()
         #expect(token.count == 20)
-        // The calls are one that nobody answers, two from another trusted peer, and one whose INVITE cannot be read.
+        // The calls to agent tokens are one that nobody answers, two from another trusted peer, and one whose INVITE
+        // cannot be read.
         let other = Endpoint(IPAddress(v4: 0x0a00_0009), 5060)
         var actions = pbx.invite(to: token, callID: "c1") + pbx.bench.pass(.seconds(60))
         actions += pbx.invite(to: token, from: other, callID: "c2")
@@ -116,7 +117,7 @@ struct UpstreamUserTests {
                 to: token, domain: "10.0.0.1:5060", from: "103", at: EngineBench.pbx, callID: "c4", branch: "c4"
             ).replacing("CSeq: 1", with: "CSeq: x"),
             from: EngineBench.pbx)
-        // The PBX calls the token of a user who has no phone any more.
+        // The PBX calls the agent token of a user who has no phone any more.
         pbx.react(to: pbx.bench.register(cseq: 2, expires: 0))
         pbx.pass(.seconds(1))
         #expect(pbx.contacts["bob"] == nil)

@@ -11,7 +11,8 @@ import Timekeeping
 
 @testable import ProxyCore
 
-/// Tests calls to a device that is known only from a report: they ring at a registered contact of the same user.
+/// Tests calls to a device that the daemon knows only from a report: such a call rings at a registered contact of the
+/// same user.
 @Suite("Calls that were sent to a contact instead of their device")
 struct DivertedCallTests {
     private static let place = Endpoint(IPAddress(v4: 0xc000_0206), 40_001)
@@ -22,7 +23,7 @@ struct DivertedCallTests {
 
     /// Makes a call to a reported device, which rings at a registered contact of the same user.
     ///
-    /// - Returns: the device of the contact that registered.
+    /// - Returns: the device id of the contact that registered.
     private func ringing(_ bench: EngineBench, at number: UInt64) throws -> DeviceID {
         bench.engine.deviceReported(
             ReportedDevice(
@@ -35,7 +36,7 @@ struct DivertedCallTests {
 
     /// Registers a contact over a connection. The contact then gets the INVITE and rings.
     ///
-    /// - Returns: the device of the contact that registered.
+    /// - Returns: the device id of the contact that registered.
     private func register(_ bench: EngineBench, at number: UInt64) throws -> DeviceID {
         let first = bench.receive(
             bench.registerText(token: nil, callID: "contact\(number)", from: Self.place).replacing(

@@ -45,6 +45,7 @@ struct APIKeyTests {
         }
         #expect(Set([APIScope.lifecycle]).allows(.lifecycleReport))
         #expect(!Set([APIScope.lifecycleReport]).allows(.lifecycle))
+        #expect(Set([APIScope.adminRead]).allows(.metrics) && !Set([APIScope.metrics]).allows(.adminRead))
     }
 
     @Test func `the ring finds a key by its text alone`() throws {

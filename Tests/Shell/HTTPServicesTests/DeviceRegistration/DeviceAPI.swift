@@ -203,7 +203,7 @@ actor DeviceAPI {
 
     /// Registers one device and asks for tracking.
     ///
-    /// - Returns: the id of the request.
+    /// - Returns: the id of the device registration request.
     nonisolated func register(_ body: String, org: String = "org-1") async throws -> String {
         let response = try await post("/devices", body, org: org, headers: [.tracked])
         #expect(response.status == 202)

@@ -143,7 +143,7 @@ struct DeviceRegistrationTests {
             let body = DeviceAPI.body(fcm: "f1")
             try await api.expect(.success, for: body)
             try await api.expect(.failed("DuplicateExists"), for: body)
-            // Registrations with another token, user or app are other devices.
+            // Registrations with another token, another user or another app register other devices.
             try await api.expect(.success, for: DeviceAPI.body(fcm: "f2"))
             try await api.expect(.success, for: DeviceAPI.body(user: "bob", fcm: "f1"))
             let id = try await api.register(DeviceAPI.body(fcm: "f1", app: DeviceAPI.otherApp))
@@ -172,7 +172,7 @@ struct DeviceRegistrationTests {
         }
     }
 
-    /// Tests both orders of the two apps.
+    /// The test covers both orders of the two apps.
     @Test(arguments: [[DeviceAPI.app, DeviceAPI.otherApp], [DeviceAPI.otherApp, DeviceAPI.app]], [nil, "f1"])
     func `a device of two apps goes with the last of them`(apps: [String], token: String?) async throws {
         try await withDeviceAPI { api in
@@ -188,7 +188,7 @@ struct DeviceRegistrationTests {
             try await api.expect(202, "/devices/cleanup", DeviceAPI.cleanup(token: token, app: apps[0]))
             try await api.idle()
             await api.expect([device], of: "alice")
-            // The second clean-up removes nothing, because the first app no longer has the token.
+            // The second clean-up removes no device, because the first app no longer has the token.
             try await api.expect(202, "/devices/cleanup", DeviceAPI.cleanup(token: token, app: apps[0]))
             try await api.idle()
             await api.expect([device], of: "alice")

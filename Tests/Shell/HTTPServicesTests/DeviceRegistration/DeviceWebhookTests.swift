@@ -182,7 +182,7 @@ struct DeviceWebhookTests {
             }
             try await register("told", at: first)
             _ = try await first.pushes.next()
-            // The outcome of this request is already written to the disk.
+            // The daemon has already written the outcome of this request to the disk.
             _ = try await asked.next()
             await first.hold()
             try await register("open", at: first)
@@ -214,7 +214,7 @@ struct DeviceWebhookTests {
             defer { folder.remove() }
             let api = DeviceAPI(loop, folder: folder)
             let asked = Mailbox<String>()
-            // A second look-up of the host name would find an internal address.
+            // A second look-up of the receiver's host name would find an internal address.
             let count = Locked(0)
             await api.resolving { host, done in
                 asked.put(host)
@@ -230,7 +230,7 @@ struct DeviceWebhookTests {
             #expect(request.headers["host"] == "rebind.example.com:\(port)")
             try await asked.expect("rebind.example.com")
             #expect(count.withLock { $0 } == 1)
-            // The webhook is refused, because the host name now has the internal address.
+            // The daemon refuses the webhook, because the receiver's host name now has the internal address.
             try await api.register(fcm: "f2", callback: "http://rebind.example.com:\(port)/b")
             try await asked.expect("rebind.example.com")
             try await api.register(fcm: "f3", callback: "http://127.0.0.1:\(port)/c")

@@ -41,7 +41,7 @@ private actor WebhookBench {
 
     /// Sends the webhook, and waits until it is delivered or dropped.
     ///
-    /// - Returns: the reason why the webhook was dropped; `nil` if it was delivered.
+    /// - Returns: the reason why the webhook was dropped; `nil` if the webhook was delivered.
     nonisolated func lose(_ url: String) async throws -> String? {
         await send(to: url)
         while await openWebhooks > 0 {

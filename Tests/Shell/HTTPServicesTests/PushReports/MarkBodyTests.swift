@@ -47,7 +47,7 @@ struct DeviceCodeTests {
         #expect(code.utf8.count == 32)
         #expect(MarkBody.code(in: code) == code[...])
         #expect(codes.device(of: code) == device)
-        // A device's code is the same after a restart, and differs under another key.
+        // The code of a device stays the same after a restart, and differs under another key.
         let again = try DeviceCodes(key: Array(0..<32))
         #expect(again.code(of: device) == code)
         let other = try DeviceCodes(key: Array(1...32))

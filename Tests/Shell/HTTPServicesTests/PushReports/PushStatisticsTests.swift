@@ -38,7 +38,7 @@ struct PushStatisticsTests {
         let next = day + .seconds(86_400)
         let records = [
             record(1) { $0.marks.received = day },
-            // The phone's REGISTER and answer show that push 2 was received and followed.
+            // The phone's REGISTER and answer show that the app received and followed push 2.
             record(2) {
                 $0.steps.registered = 10
                 $0.end = .answered
@@ -67,7 +67,7 @@ struct PushStatisticsTests {
                 $0.tries = 0
             },
         ]
-        // A call without a push does not count in the statistics.
+        // The statistics do not count a call without a push.
         let without = TimelineRecord(
             id: .init(rawValue: 9), kind: .call, user: ByteString("bob"), host: ByteString("example.net"), device: 71,
             callRef: nil, callID: ByteString("c9"), requestedAt: day, omission: .ordinaryContact)

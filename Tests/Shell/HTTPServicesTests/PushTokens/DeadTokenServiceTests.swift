@@ -133,8 +133,8 @@ struct DeadTokenServiceTests {
     }
 
     @Test func `the same query gives the same answer, and since leaves out earlier records`() async throws {
-        // The second token had been dead for long when the daemon recorded it. A client that asks for new tokens by
-        // time must still get this token.
+        // The second token had been dead for long when the daemon recorded it. A client that asks for newly recorded tokens must still
+        // get the token that died long ago.
         try await withClient([
             Self.dead("old", since: 1, recorded: 100), Self.dead("late", since: 2, recorded: 200),
             Self.dead("new", since: 200, recorded: 300),

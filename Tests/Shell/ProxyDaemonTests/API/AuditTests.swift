@@ -35,7 +35,7 @@ extension RunningDaemonSuites {
             var body = ""
             var type = "application/json"
             var key: String?
-            /// The expected object in the log line.
+            /// The object that the log line must name.
             let object: String
             let actor: String
         }
@@ -46,7 +46,7 @@ extension RunningDaemonSuites {
                 actor: "app:\(Self.appID)")
         }
 
-        /// Makes a request that changes something on this route; `nil` if this test does not know the route.
+        /// Makes a request that changes something on this HTTP route; `nil` if this test does not know the HTTP route.
         private func request(_ route: RunningDaemon.Route, _ daemon: RunningDaemon) -> Request? {
             let hash = String(repeating: "0", count: 64)
             func admin(_ target: String, _ body: String = "", _ object: String) -> Request {
@@ -83,7 +83,7 @@ extension RunningDaemonSuites {
             case ("POST", "/v1/push-tests"):
                 return admin("/v1/push-tests", #"{"user":"100@example.net"}"#, "100@example.net")
             case ("POST", "/v1/feedback/pull"): return admin("/v1/feedback/pull", "", "feedback service")
-            // The order is invalid, because a successful one would end the daemon.
+            // The order to drain is invalid, because a valid order would end the daemon.
             case ("POST", "/v1/drain"): return admin("/v1/drain?within=x", "", "the daemon")
             case ("POST", "/pnm2/send"):
                 return Request(
@@ -111,7 +111,7 @@ extension RunningDaemonSuites {
                 let whole = item + (path.contains("cleanup") ? "}" : #","FcmDeviceToken":"t"}"#)
                 return register(path, isBatch ? "[\(whole)]" : whole)
             case (let method, let pattern) where daemon.routes.contains(route):
-                // The routes from here on report tokens or remove accounts.
+                // Routes that report tokens or remove accounts.
                 var path = pattern
                 for value in ["100", "S1"] {
                     if let place = path.firstRange(of: "{}") { path.replaceSubrange(place, with: value) }

@@ -105,7 +105,9 @@ private struct Scene {
             INSERT INTO dead_token (recorded_at, since, provider, param, token, source, domain)
             VALUES (1, 1, 'fcm', 'p', '\(deadToken)', 'provider', 'example.net'),
                 (2, 2, 'fcm', 'p', 'dead-token-of-nobody', 'provider', ''),
-                (3, 3, 'fcm', 'p', 'dead-token-of-org', 'provider', 'example.org')
+                (3, 3, 'fcm', 'p', 'dead-token-of-org', 'provider', 'example.org');
+            INSERT INTO wake_day VALUES (unixepoch() / 86400, 'example.net', 'fcm', 'iOS', 1, 1, 1\(
+                String(repeating: ", 1", count: WakeTimes.bounds.count + 1)))
             """)
     }
 
@@ -161,8 +163,8 @@ private struct Scene {
     }
 }
 
-/// An attack on one route: a request for an object of example.net, and the same request for an object that does not exist.
-/// The attacker must get the same answer to both.
+/// An attack on one HTTP route: a request for an object of example.net, and the same request for an object that does
+/// not exist. The attacker must get equal answers to both requests.
 private struct Attack {
     let target: String
     let other: String
@@ -231,7 +233,9 @@ extension RunningDaemonSuites {
                     app.replacing("@D", with: "@example.net"), app.replacing("@D", with: "@example.com"), nil)
             case ("DELETE", "/v1/apps/{}"): return path("net-stored", "net-nobody", nil)
             case ("GET", "/v1/dead-tokens"): return list()
-            case ("GET", "/v1/push-statistics"), ("GET", "/api/v1/pushes"), ("GET", "/api/v1/pushes/"):
+            case ("GET", "/v1/push-statistics"), ("GET", "/v1/reports/wakes"), ("GET", "/v1/reports/pushes"),
+                ("GET", "/api/v1/pushes"),
+                ("GET", "/api/v1/pushes/"):
                 return list("?domain=example.net", "?domain=example.com")
             case ("GET", "/v1/pushes/{}"), ("GET", "/api/v1/pushes/{}"), ("GET", "/api/v1/pushes/{}/"),
                 ("GET", "/api/v1/notifications/{}/metrics"), ("GET", "/api/v1/notifications/{}/metrics/"):
@@ -310,7 +314,7 @@ extension RunningDaemonSuites {
             }
         }
 
-        /// Everything of example.net that an attack could change.
+        /// All data of example.net that an attack could change.
         private func state(_ scene: Scene) async throws -> [String] {
             var state: [String] = []
             for target in ["/v1/users", "/v1/users/100@example.net/bucket", "/v1/messages", "/v1/apikeys", "/v1/apps"] {
@@ -360,7 +364,7 @@ extension RunningDaemonSuites {
                 Scene.Answer(status: answered.status, body: common(answered.body, scene))
                     == Scene.Answer(status: unknown.status, body: common(unknown.body, scene)),
                 "\(method) \(pattern): \(answered) is not \(unknown)")
-            // The request is valid: somebody who may reach the object gets another answer.
+            // The attacker's request is valid, because a sender who may reach the object gets another answer.
             if let rightful = attack.rightful {
                 let owner = try await answer(attack.target, attack.body, RunningDaemon.adminKey)
                 #expect(owner.status == rightful, "\(method) \(pattern): \(owner)")
@@ -417,7 +421,7 @@ extension RunningDaemonSuites {
                     key: RunningDaemon.adminKey)
                 #expect(metrics.status == 400 && metrics.body.contains("the metrics are of the whole daemon"))
 
-                // Nobody's key is replaced or removed, and other keys are not seen.
+                // The attack neither replaces nor removes a key, and shows no key of another domain.
                 for name in ["boss", "reader", "net-admin", "both-net-admin"] {
                     let own = #","domains":["example.org"]"#
                     #expect(try await scene.order("PUT", "/v1/apikeys", key(name, own)).status == 409, "\(name)")
@@ -441,7 +445,7 @@ extension RunningDaemonSuites {
                         #"{"name":"k\#(number)","hash":"\#(Scene.hash)","scopes":"pushes","domains":["example.org"]}"#
                     return try await scene.order("PUT", "/v1/apikeys", key, key: sender).status
                 }
-                // The store has two keys for example.org.
+                // The store has exactly two keys for example.org.
                 for number in 3...APIKeyRing.limitOfDomain {
                     let status = try await put(number)
                     try #require(status == 200, "key \(number)")
@@ -499,7 +503,7 @@ extension RunningDaemonSuites {
                     "POST", "/api/v1/notifications", #"{"title":"t","users":["7@example.org","100@example.net"]}"#,
                     key: RunningDaemon.adminKey)
                 let code = try #require(try JSONValue(Array(sent.body.utf8))["code"]?.string)
-                // The push is in the statistics when the provider has answered.
+                // The statistics contain the push when the provider has answered.
                 func devices(_ query: String, _ key: String) async throws -> Int64? {
                     let answer = try await scene.ask("GET", "/v1/push-statistics?by=push\(query)", key: key)
                     let rows = try JSONValue(Array(answer.body.utf8))["statistics"]?.array ?? []

@@ -78,7 +78,7 @@ extension RunningDaemonSuites {
                     for _ in 0..<5 {
                         try await expect(401, daemon, user, password: "x")
                     }
-                    // Both texts name the same domain, in lower and upper case.
+                    // The two texts name the same domain, in lower and upper case.
                     for domain in ["example.net", "EXAMPLE.net"] {
                         try await expect(429, daemon, user, password: right, domain: domain)
                     }

@@ -127,7 +127,7 @@ struct OpenAPITests {
                 "size": ["type": "integer", "minimum": .number(1), "maximum": .number(9)],
                 "names": ["type": "array", "items": ["type": "string"]], "age": ["type": "integer"],
             ])
-        // The OpenAPI document must not describe this route.
+        // `/openapi.json` must not describe this HTTP route.
         #expect(document["paths"]?["/v1/secret"] == nil)
     }
 }

@@ -187,7 +187,7 @@ extension RunningDaemonSuites {
                 Self.expectNone(in: try await daemon.order("PUT", target, body).body, target)
             }
             _ = try await daemon.order("GET", "/v1/users", key: Self.key)
-            // The daemon tries to send the webhooks for a while, and then reports each that was not delivered.
+            // The daemon tries to send the webhooks for a while, and then logs each webhook that was not delivered.
             while !daemon.log.lines.contains(where: {
                 $0.contains("a webhook could not be delivered, so the daemon dropped it")
             }) {
@@ -213,7 +213,7 @@ extension RunningDaemonSuites {
                     to: daemon.sip)
                 _ = try await outside.message("SIP/2.0 200", of: "r\(user)")
             }
-            // Phones send two kinds of malformed requests.
+            // Phones send malformed requests of two kinds.
             for (number, row) in ["CSeq: x REGISTER", "CSeq: 1 REGISTER\r\nContent-Length: -9"].enumerated() {
                 let contact = "<sip:103@\(local);pn-provider=fcm;pn-param=p;pn-prid=\(Self.planted("broken-token"))>"
                 let text = String(
@@ -236,7 +236,7 @@ extension RunningDaemonSuites {
                 for target in ["/v1/users/\(user)@example.net/devices", "/v1/users/\(user)@example.net/bucket"] {
                     Self.expectNone(in: try await daemon.order("GET", target).body, target)
                 }
-                // The test waits for the timeline records, which are written a moment after the call.
+                // The test waits for the timeline records, which the daemon writes a moment after the call.
                 var explanation = ""
                 while !explanation.contains("No token") && !explanation.contains("status 400") {
                     explanation = try await daemon.order("GET", "/v1/explain/\(user)@example.net").body

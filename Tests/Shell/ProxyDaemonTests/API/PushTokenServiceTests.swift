@@ -34,7 +34,7 @@ extension UInt8 {
     }
 }
 
-/// Suites inside this one run their daemons one after the other, because only one loop of a process gets signals.
+/// The suites inside this suite run their daemons one after the other, because only one loop of a process gets signals.
 @Suite(.serialized) enum RunningDaemonSuites {}
 
 extension RunningDaemonSuites {
@@ -339,7 +339,8 @@ extension RunningDaemonSuites {
                     #expect((got, posted) == (400, 400), "\(query)")
                 }
                 for query in [
-                    // The first report has no app at all. The second report has two tokens, one of them without an app.
+                    // The first report names no app at all. The second report has two tokens, one of them without an
+                    // app.
                     "username=u&token_msgs=T2sx", "username=u&token_msgs=T2sx&appid_msgs=a&token_calls=Q2Fs",
                 ] {
                     try await daemon.expect(422, post: "/v1/push-tokens", query, key: key)

@@ -86,7 +86,8 @@ extension RunningDaemonSuites {
                 type: "application/json")
         }
 
-        /// Waits until the mediator has received this many pushes. The time limit ends the waiting.
+        /// Waits until the mediator has received this many pushes. If the event does not come, the time limit of the
+        /// test ends the waiting.
         private func pushes(_ outside: Outside, _ count: Int) async throws -> [PushRecord] {
             var pushes: [PushRecord] = []
             while pushes.count < count {

@@ -4,6 +4,7 @@ import Bytes
 import Crypto
 import Foundation
 import LoopTesting
+import OperatorPage
 import Persistence
 import ProxyCore
 import PushDelivery
@@ -33,14 +34,15 @@ struct RunningDaemon: Sendable {
     let log: MemoryLogSink
     let undescribedRoutes: [String]
     let apps: MobileApps
-    /// All routes of the API.
+    /// All HTTP routes of the API.
     let routes: [Route]
-    /// The routes of the API and the admin API that change something.
+    /// The HTTP routes of the API and the admin API that change something.
     let changes: [Route]
-    /// All routes of the API and the admin API, with their declarations.
+    /// All HTTP routes of the API and the admin API, with their declarations.
     let declared: [(route: ServiceRouter.Route, isOfAdmin: Bool)]
     /// The path of the control socket.
     let control: String
+    private let live: LiveView?
     private let ended: Mailbox<Bool>
 
     struct Route: Hashable, Sendable {
@@ -101,7 +103,7 @@ struct RunningDaemon: Sendable {
             changes: (daemon.api.router.routes + daemon.admin.router.routes).filter(\.isChange)
                 .map { Route(method: $0.method, pattern: $0.pattern) },
             declared: daemon.api.router.routes.map { ($0, false) } + daemon.admin.router.routes.map { ($0, true) },
-            control: settings.control,
+            control: settings.control, live: daemon.live,
             ended: ended)
         Task {
             defer { ended.put(true) }
@@ -110,7 +112,7 @@ struct RunningDaemon: Sendable {
         return running
     }
 
-    /// An API key that may read but not report.
+    /// An API key that may read push tokens but not report push tokens.
     static let readerKey = "spd_" + String(repeating: "A", count: 43)
     /// An API key with all scopes.
     static let adminKey = "spd_" + String(repeating: "B", count: 43)
@@ -137,6 +139,11 @@ struct RunningDaemon: Sendable {
         try await daemon.stop()
     }
 
+    /// The number of viewers of the live view.
+    var viewers: Int {
+        get async throws { await Bench(loop).run { _ in live?.viewerCount ?? 0 } }
+    }
+
     // MARK: Requests
 
     /// Lists the stored devices of a user, each as `provider param prid`.
@@ -147,14 +154,14 @@ struct RunningDaemon: Sendable {
         }
     }
 
-    /// The number of all stored devices.
+    /// The number of all devices in the daemon's store.
     func bindingCount() async -> Int { await door.ask(.everything) { engine, _ in engine.bindings.count } }
 
     var streamFigures: CounterSet {
         get async { await Bench(loop).run { _ in streams.figures } }
     }
 
-    /// Whether an app has this token.
+    /// Whether an app has the given token.
     func isKnown(_ token: AppToken) async -> Bool {
         let apps = apps
         return await Bench(loop).run { _ in
@@ -165,7 +172,7 @@ struct RunningDaemon: Sendable {
 
     /// Sends the text of a request unchanged to the API.
     ///
-    /// - Returns: the raw answer.
+    /// - Returns: the bytes of the HTTP answer.
     func answer(_ request: String, from other: Endpoint? = nil) async throws -> String {
         try await TCPClient.answer(to: request, from: other ?? api)
     }

@@ -184,7 +184,7 @@ struct DoctorProgramTests {
             }
             let daemon = report.findings.first { $0.area == "daemon" }
             #expect(daemon?.level == (beside ? .ok : .note), "\(report.text)")
-            // The report must contain no secret.
+            // The report of `sippushd doctor` must contain no secret.
             for secret in [TestKeys.rsa2048, TestKeys.rfc7515P256] {
                 let line = secret.split(separator: "\n").dropFirst().first ?? "none"
                 #expect(!report.text.contains(line))
@@ -315,7 +315,7 @@ struct DoctorProgramTests {
         #expect(report.words("configuration").contains("listen"))
     }
 
-    /// Whether this machine allows tests to create their own mounts.
+    /// Whether the machine allows tests to create their own mounts.
     private static func mayMount() async -> Bool {
         guard let folder = try? StoreFolder(), FileManager.default.fileExists(atPath: "/usr/bin/unshare") else {
             return false

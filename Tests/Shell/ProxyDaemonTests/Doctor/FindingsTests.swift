@@ -115,7 +115,7 @@ struct FindingsTests {
         #expect(!may(head + base + entry(2, 4, 65_534) + entry(0x10, 0)))
         #expect(may(head + base + entry(8, 4, 50)))
         #expect(!may(head + base + entry(8, 4, 51)))
-        // An access control list that cannot be read is ignored.
+        // `doctor` ignores an access control list that it cannot read.
         #expect(!may([9, 9]) && !may(head + [1, 2, 3]))
     }
 
@@ -146,7 +146,7 @@ struct FindingsTests {
             #expect(unit.obstacle(to: path, isWritten: true) == nil)
         }
         #expect(unit.obstacle(to: "/etc/sippushd/key.pem", isWritten: false) == nil)
-        // The service unit determines which paths are hidden; without a unit, none is.
+        // The service unit determines which paths the service cannot see; without a unit, the service sees all paths.
         #expect(ServiceUnit(["[Service]\nDynamicUser=1"]).isDynamic)
         #expect(ServiceUnit([]).obstacle(to: "/home/bob/key.pem", isWritten: true) == nil)
     }
@@ -259,7 +259,7 @@ struct FindingsTests {
                 hasDaemon: hasDaemon)
         }
         #expect(levels(found(true, true)) == [.ok] && levels(found(true, false)) == [.ok])
-        // A daemon that was never started has no store, which is no fault.
+        // A daemon that was never started has no store, and `doctor` reports no fault.
         #expect(found(false, false).isEmpty)
         #expect(found(false, true, isVisible: false).isEmpty)
         let removed = try #require(found(false, true).first)

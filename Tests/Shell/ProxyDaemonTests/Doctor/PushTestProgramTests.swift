@@ -54,7 +54,7 @@ struct PushTestProgramTests {
             #expect(ended.status == 0, "\(ended)")
             #expect(ended.output.contains("the provider accepted the push"))
             #expect(ended.output.contains("sent      POST https://127.0.0.1:"))
-            // The output shows only the first characters of the token.
+            // The output of `push test` shows only the first characters of the token.
             #expect(ended.output.contains("fcm:a-lo…(32)") && !ended.output.contains("a-long-token"))
             #expect(await providers.records.filter { $0.token == Self.token }.count == 1)
             let code = try #require(ended.output.firstMatch(of: /sippushd explain ([0-9a-f-]{36})/)?.1)
@@ -93,7 +93,8 @@ struct PushTestProgramTests {
     @Test func `provider list says since when the credentials work`() async throws {
         try await withDaemon { run, _, _ in
             var output = ""
-            // The test waits until the daemon has tried its credentials, a few seconds after its start.
+            // The test waits until the daemon has tried the credentials of its push apps, a few seconds after its
+            // start.
             while !output.contains("the credentials work since 20") {
                 output = try await run(["provider", "list"], "").output
             }

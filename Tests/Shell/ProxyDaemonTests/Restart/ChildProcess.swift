@@ -22,7 +22,7 @@ final class ChildProcess: Sendable {
 
     /// Blocks until the process has ended, and returns its status. Only one thread at a time may wait for the process.
     ///
-    /// - Returns: the status from `waitpid`; 0 if it was already returned.
+    /// - Returns: the status from `waitpid`; 0 if an earlier call has already returned the status.
     func end() -> Int32 {
         if isReaped.withLock({ $0 }) { return 0 }
         var information = unsafe siginfo_t()

@@ -43,7 +43,7 @@ struct CommandLineTests {
         let text = status == 0 ? ended.output : ended.complaint
         #expect(text.contains(sentence), "\(arguments): \(ended)", sourceLocation: location)
         #expect(status == 0 || ended.complaint.hasPrefix("sippushd: "), "\(ended)", sourceLocation: location)
-        // The sentence must contain no trace and no name of a type.
+        // The error message must contain neither a stack trace nor the name of a Swift type.
         for word in ["Fatal", "Error(", ".swift"] {
             #expect(!ended.complaint.contains(word), "\(ended)", sourceLocation: location)
         }
@@ -92,7 +92,7 @@ struct CommandLineTests {
             let ended = try await DaemonProgram.run(arguments, in: folder)
             #expect(ended.status == 0 && !ended.output.isEmpty && ended.complaint.isEmpty, "\(ended)")
         }
-        // A word after "--" is never an option.
+        // The program never treats a word after "--" as an option.
         let dashed = try await DaemonProgram.run(["apikey", "remove", "--config", file, "--", "--help"], in: folder)
         #expect(dashed.status == 1 && dashed.complaint.contains("no key is called --help"), "\(dashed)")
         let none = try await DaemonProgram.run(["user", "list", "--config", "/none.yaml"], in: folder)

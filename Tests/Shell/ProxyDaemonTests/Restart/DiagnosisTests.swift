@@ -171,7 +171,8 @@ struct DiagnosisTests {
         }
     }
 
-    /// Keeps a port or a path busy. The type is `@unchecked Sendable`, because only the loop's thread uses it.
+    /// Occupies a port or a path, so that the daemon cannot use it. The type is `@unchecked Sendable`, because only the
+    /// loop's thread uses it.
     private final class Holder: @unchecked Sendable {
         private var listener: StreamListener?
         private var socket: UDPSocket?

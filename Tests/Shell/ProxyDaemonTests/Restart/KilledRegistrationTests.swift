@@ -158,7 +158,7 @@ struct KilledRegistrationTests {
         return try Self.json(answer).array?.first
     }
 
-    /// Waits for the outcome of the registration. The suite's time limit ends the waiting.
+    /// Waits for the outcome of the device registration. The suite's time limit ends the waiting.
     private func outcome(of id: String, _ app: App, at daemon: DaemonProgram) async throws -> String? {
         while true {
             let outcome = try await status(of: id, app, at: daemon)

@@ -57,7 +57,7 @@ struct ReloadTests {
     private func check(_ daemon: DaemonProgram) async throws {
         try await withLoop { loop async throws in
             let session = await Bench(loop).run { HTTPSession(on: $0.loop) }
-            /// Whether the daemon presents the certificate with this name to a new connection.
+            /// Whether the daemon presents a certificate with the given name to a new connection.
             func isServed(_ name: String) async throws -> Bool {
                 var request = HTTPClientRequest(url: "https://\(daemon.api)/healthz")
                 request.route.authorityFile = "\(folder.folder)/\(name)"

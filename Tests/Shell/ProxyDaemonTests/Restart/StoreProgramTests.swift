@@ -105,7 +105,7 @@ struct StoreProgramTests {
                 ["user", "add", "100@example.net", "--password-stdin", "--config", file], input: "secret\n", in: folder)
             #expect(written.status == 1 && written.complaint.contains("(process \(daemon.id))"), "\(written)")
         }
-        // The store can be opened again, because a killed process holds no lock.
+        // The store can be opened again, because a killed process holds no lock any more.
         try await DaemonProgram.with(settings: settings(folder), in: folder) { _ in }
     }
 
@@ -160,7 +160,7 @@ struct StoreProgramTests {
             ]
             #expect(counts == [1, 0])
         }
-        // A backup is possible even if no daemon runs.
+        // A backup of the store is possible even if no daemon runs.
         let file = folder.folder + "/sippushd.yaml"
         let ended = try await DaemonProgram.run(
             ["backup", folder.folder + "/offline.db", "--config", file], in: folder)

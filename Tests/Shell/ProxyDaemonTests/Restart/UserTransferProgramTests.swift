@@ -91,7 +91,7 @@ struct UserTransferProgramTests {
                 hashes
                     == "user,realm,ha1,ha1_sha256,ha1_sha512_256\n'+4930,example.net,\(String(repeating: "ab", count: 16)),,\n"
             )
-            // The exported file can be imported again.
+            // An import accepts the exported file.
             #expect(try await run("user", "remove", "+4930").status == 0)
             #expect(try await run("user", "import", csv).status == 0)
             #expect(try await exported() == hashes)
@@ -124,7 +124,7 @@ struct UserTransferProgramTests {
             #expect(try await names() == [])
             #expect(try send("{\"users\":[\(user("a@example.net"))]}") == 200)
             #expect(try await names() == ["a@example.net"])
-            // The running daemon knows the new user immediately.
+            // The running daemon knows the imported user immediately.
             #expect(try daemon.ask("/v1/users/a@example.net").status == 200)
             for path in ["/v1/users", "/v1/user-credentials"] {
                 let request = HTTPClientRequest(url: "http://\(daemon.api)\(path)")
@@ -201,7 +201,7 @@ struct UserTransferProgramTests {
             #expect(ended.status == status && ended.complaint.contains(sentence), "\(words): \(ended)")
             #expect(!FileManager.default.fileExists(atPath: path))
         }
-        // The command reports keys that are missing, and continues.
+        // `init` reports the missing keys, and continues.
         let ended = try await initialise(
             path, "--domain", "example.net", "--fcm-account", "/none.json", "--tls-cert", "credential:c", "--tls-key",
             "credential:k")

@@ -72,7 +72,7 @@ extension RunningDaemonSuites {
         ) async throws {
             try await withLoop { loop in
                 let places = Places(loop)
-                // The port is also free for TCP, because some tests use the PBX over TCP.
+                // The test needs a port that is also free for TCP, because some tests reach the PBX over TCP.
                 let pbx = try await places.udp("pbx", at: places.freePort())
                 let tcp = try await places.freePort()
                 let result: Result<Void, any Error>

@@ -108,7 +108,7 @@ extension RunningDaemonSuites {
             }
         }
 
-        /// The branches of all INVITEs in the text. Over UDP the same INVITE may arrive several times.
+        /// The branches of all INVITEs in the text. Over UDP, one INVITE may arrive several times.
         private static func branches(_ text: String) -> Set<Substring> {
             Set(
                 text.split(separator: "INVITE sip:").filter {

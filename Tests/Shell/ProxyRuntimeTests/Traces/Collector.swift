@@ -72,7 +72,7 @@ actor Collector {
 
     func send(_ bytes: [UInt8]) { for stream in streams { stream.send(bytes) } }
 
-    /// Ends the connections and stops to listen.
+    /// Closes the connections, and stops listening.
     func close() {
         socket?.close()
         socket = nil
@@ -83,7 +83,7 @@ actor Collector {
 }
 
 extension ShardScene {
-    /// Lets the shard copy messages to a collector while the body runs.
+    /// Makes the shard copy messages to a collector while the body runs.
     func withMirror(
         _ settings: HEPSettings, log: MemoryLogSink = MemoryLogSink(), _ body: (Mirrored) async throws -> Void
     ) async throws {

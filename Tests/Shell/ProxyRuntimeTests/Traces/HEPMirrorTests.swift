@@ -83,7 +83,7 @@ struct HEPMirrorTests {
                 let client = try await TCPClient.connected(to: scene.tcp, on: scene.bench.loop)
                 await client.send("\r\n\r\n" + String(decoding: scene.options(2), as: UTF8.self))
                 _ = try await client.text { $0.contains("SIP/2.0 200") }
-                // The first copies are the request and the response on the connection.
+                // The collector's first packets are copies of the request and the response on the connection.
                 let asked = try await collector.packets.next()
                 #expect(asked.bytes(0x0f) == scene.options(2))
                 #expect(asked.number(0x02) == 6)
@@ -214,7 +214,7 @@ struct HEPMirrorTests {
             try await scene.withMirror(settings) { mirrored in
                 #expect(try await collector.connections.next())
                 _ = try await scene.places.udp("phone")
-                // The first packets are dropped if the daemon's side of the connection is not open yet.
+                // The mirror drops the first packets if the daemon's side of the connection is not open yet.
                 try await scene.wait {
                     await scene.places.send(scene.options(1), from: "phone", to: scene.udp)
                     _ = try await scene.places.message("SIP/2.0 200", at: "phone")
@@ -249,7 +249,7 @@ struct HEPMirrorTests {
     @Test(arguments: [HEPCollector.Link.udp, .tcp])
     func `a collector that is away costs one log line, and no call waits for it`(link: HEPCollector.Link) async throws {
         try await ShardScene.with { scene in
-            // Nobody listens on the port, because it is reserved for this test.
+            // Nobody listens on the port, because the test has reserved the port.
             let port = try await scene.places.freePort()
             let log = MemoryLogSink()
             try await scene.withMirror(

@@ -74,7 +74,7 @@ struct UserWatchTests {
                     #expect(taps.look(at: number, now: now) == nil)
                 }
                 #expect(taps.isEmpty && changes == 16)
-                // A message for taps that nobody needs any more tells the shard to drop them.
+                // A message for a trace that nobody reads any more makes the shard end the trace.
                 let message = Array("INVITE sip:bob@h SIP/2.0\r\n\r\n".utf8)
                 let flow = Flow(transport: .udp, listener: 0, connection: 0, remote: Endpoint(.loopbackV4, 9))
                 taps.message(message.span, isIncoming: true, on: flow)

@@ -54,7 +54,7 @@ extension Connection {
 
     func removeBinding(_ id: DeviceID) throws(SQLError) { try run("DELETE FROM binding WHERE id = ?", id) }
 
-    /// Returns the User-Agents of these devices, without devices that have none.
+    /// Returns the User-Agents of the given devices, without devices that have none.
     func userAgents(of devices: [DeviceID]) throws(SQLError) -> [DeviceID: ByteString] {
         var found: [DeviceID: ByteString] = [:]
         for device in devices {

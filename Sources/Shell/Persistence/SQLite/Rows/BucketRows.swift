@@ -22,7 +22,7 @@ extension Connection {
         }
     }
 
-    /// Writes missed calls that the last run journaled but did not write to the store.
+    /// Writes missed calls that the daemon's last run journaled but did not write to the store.
     func write(_ changes: [StoredBucketChange]) throws(SQLError) {
         try transaction { () throws(SQLError) in
             for change in changes { _ = try apply(.engine(.bucket(change))) }

@@ -43,7 +43,7 @@ extension Connection {
             request.user, request.token)
     }
 
-    /// Returns the tokens that an app registered for a user, or only `token` if it is not `nil`.
+    /// Returns the tokens that an app registered for a user; if `token` is not `nil`, returns only this token.
     func mobileDevices(of user: String, app: String, token: String?) throws(SQLError) -> [String] {
         let rows = try statement(
             "SELECT token FROM mobile_device WHERE app = ?1 AND user = ?2 AND (?3 = '' OR token = ?3)", with: app, user,

@@ -2,12 +2,12 @@ import Bytes
 import JSON
 import Storage
 
-/// The domains whose rows a statement selects. The list is one parameter, so that the text of the statement does not
-/// depend on the number of domains. The parameter NULL selects the rows of all domains.
+/// The domains whose rows a statement selects. The list of domains is one parameter, so that the text of the statement
+/// does not depend on the number of domains. The parameter NULL selects the rows of all domains.
 struct DomainList: SQLParameter {
     let domains: [ByteString]
 
-    /// Returns the SQL condition that the column is one of the domains in the parameter with this number.
+    /// Returns the SQL condition that the column is one of the domains in the parameter with the given number.
     static func contains(_ column: String, _ parameter: Int) -> String {
         "(?\(parameter) IS NULL OR \(column) IN (SELECT value FROM json_each(?\(parameter))))"
     }

@@ -16,8 +16,8 @@ extension Connection {
     }
 
     /// Records that the device has read all pushes that count in its badge, up to 10,000 rows. A device has more unread
-    /// pushes only if its app never reports that a push was read. The oldest pushes of such a device no longer count in
-    /// its badge.
+    /// pushes only if its app never reports that a push was read. If a device has more than 10,000 unread pushes, the
+    /// oldest pushes no longer count in its badge.
     func noteAllRead(by device: DeviceID, at date: UnixTime) throws(SQLError) {
         try run(
             """
@@ -29,7 +29,7 @@ extension Connection {
     }
 
     /// Returns pushes that the provider accepted and the device has not read, sorted by device and then by request
-    /// time. The query reads only an index.
+    /// time. The query for unread pushes reads only an index.
     func unreadPushes(since date: UnixTime, after push: UnreadPush?, limit: Int) throws(SQLError) -> [UnreadPush] {
         // The first page begins at SQLite's smallest number, which is lower than any device number.
         let rows = try statement(

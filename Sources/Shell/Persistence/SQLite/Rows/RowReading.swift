@@ -3,7 +3,7 @@ import Bytes
 import Collections
 import Storage
 
-/// Functions that turn rows into values. A malformed row is skipped, and stays in the table.
+/// Functions that convert database rows into values. A malformed row of a table is skipped, and stays in the table.
 extension Connection {
     func values<Value>(
         of rows: Statement, limit: Int = .max, _ value: (Statement) -> Value?

@@ -27,7 +27,7 @@ extension Connection {
         try run("DELETE FROM dialog_renewal WHERE until < ?", date)
     }
 
-    /// Returns the renewals of dialogs whose lifetime has not ended at this time.
+    /// Returns the renewals of dialogs whose lifetime has not ended at the given time.
     func dialogRenewals(after date: UnixTime) throws(SQLError) -> [DialogRenewal] {
         let rows = try statement("SELECT digest, until FROM dialog_renewal WHERE until >= ?", with: date)
         return try values(of: rows) { rows in
@@ -38,7 +38,7 @@ extension Connection {
         }
     }
 
-    /// Returns the secrets with this name, newest first.
+    /// Returns the secrets with the given name, newest first.
     func secrets(named name: String) throws(SQLError) -> [StoredSecret] {
         let rows = try statement(
             "SELECT created_at, value FROM secret WHERE name = ? ORDER BY created_at DESC", with: name)

@@ -5,7 +5,7 @@ import PushPlanning
 import Registration
 import Storage
 
-/// Chooses the table of each change; the other files in this folder have the statements of one table each.
+/// Chooses the table of each change; each of the other files in the folder `Rows` has the statements of one table.
 extension Connection {
     /// Writes one change.
     ///
@@ -20,11 +20,13 @@ extension Connection {
         case .pruneTimeline(let date, let count, let limit):
             try pruneTimeline(before: date, keeping: count, limit: limit)
             try pruneRefused(before: date)
+        case .countWakes(let limit): try countWakes(limit: limit)
+        case .pruneWakes(let day): try pruneWakes(beforeDay: day)
         }
         return true
     }
 
-    /// Writes all of the changes, or none if one fails.
+    /// Writes all of the changes; if one change fails, writes none.
     func keep(_ changes: [ServiceChange]) throws(SQLError) {
         try transaction { () throws(SQLError) in
             for change in changes { _ = try apply(.service(change)) }

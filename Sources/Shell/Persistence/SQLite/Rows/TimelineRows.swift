@@ -58,8 +58,8 @@ extension Connection {
         received, followed, read, sign, source, peer
         """
 
-    /// Deletes old records of the timeline. Only the records with the lowest numbers are deleted, so the highest and
-    /// the lowest number show how many records exist.
+    /// Deletes old records of the timeline, after the report of wakes has counted them. Only the records with the lowest
+    /// numbers are deleted, so the highest and the lowest number show how many records exist.
     ///
     /// The deletion stops at the first record that must be kept. A record with a later date than the newest record is
     /// skipped, because it was written while the clock was ahead.
@@ -67,7 +67,8 @@ extension Connection {
         let last = try statement("SELECT id, requested_at FROM push_record ORDER BY id DESC LIMIT 1")
         defer { last.reset() }
         guard try last.step() else { return }
-        let (surplus, newest) = (last.integer(0) - Int64(count), last.integer(1))
+        let (lastID, newest) = (last.integer(0), last.integer(1))
+        let surplus = lastID - Int64(count)
         let rows = try statement("SELECT id, requested_at FROM push_record ORDER BY id LIMIT ?", with: limit)
         defer { rows.reset() }
         var old: Int64?
@@ -75,11 +76,14 @@ extension Connection {
             let (id, requestedAt) = (rows.integer(0), rows.integer(1))
             if id <= surplus || requestedAt < date.milliseconds { old = id } else if requestedAt <= newest { break }
         }
-        if let old { try run("DELETE FROM push_record WHERE id <= ?", old) }
+        guard let old else { return }
+        try countWakes(upTo: old)
+        try run("DELETE FROM push_record WHERE id <= ?", old)
+        if old >= lastID { try timelineIsEmpty() }
     }
 
-    /// Returns the last records about the subject, oldest first, including refused requests. Only records of users in the
-    /// domains are returned; `nil` for all domains.
+    /// Returns the last records about the subject, oldest first, including refused requests. Only records of users in
+    /// the given domains are returned; if the domains are `nil`, records of all domains are returned.
     func timeline(
         of subject: TimelineSubject, limit: Int, in domains: [ByteString]? = nil
     ) throws(SQLError) -> [TimelineRecord] {
@@ -128,7 +132,8 @@ extension Statement {
             let delivery = TimelineRecord.Delivery(rawValue: text(11)), let tries = Int(exactly: integer(12))
         else { return nil }
         let callRef = optionalText(3).flatMap { UInt64($0, radix: 16) }.map(CallRef.init(rawValue:))
-        // The record gets the number 0, because the number of a record is valid only in the run that created it.
+        // The timeline record gets the number 0, because the number of a record is valid only in the run that created
+        // it.
         var record = TimelineRecord(
             id: .init(rawValue: 0), kind: kind, user: byteString(0),
             host: byteString(1), device: deviceID(6), callRef: callRef, callID: byteString(2),

@@ -26,8 +26,8 @@ extension Connection {
         return try values(of: rows, limit: limit) { $0.storedUser }
     }
 
-    /// Returns the names of the users after the given user as `name@realm`, sorted by realm and name. If `realms` is set,
-    /// only users of these realms are read.
+    /// Returns the names of the users after the given user as `name@realm`, sorted by realm and name. If `realms` is
+    /// set, only users of the given realms are read.
     func userNames(
         after name: ByteString, in realm: ByteString, limit: Int, of realms: [ByteString]?
     ) throws(SQLError) -> [String] {

@@ -13,35 +13,35 @@ extension RunningDaemonSuites {
     struct InsideURLTests {
         /// In these URLs, `{port}` means the port of a server on 127.0.0.1, and `{own}` the port of the API.
         private static let urls = [
-            // The first URLs have plain internal addresses, or other notations of these addresses.
+            // Callback URLs with plain internal addresses, or with other notations of these addresses.
             "http://127.0.0.1:{port}/", "https://127.0.0.1:{port}/", "http://127.1:{port}/", "http://127.0.1:{port}/",
             "http://2130706433:{port}/", "http://0x7f000001:{port}/", "http://0x7f.0.0.1:{port}/",
             "http://0177.0.0.1:{port}/", "http://017700000001:{port}/", "http://127.0.0.1.:{port}/",
             "http://127.0.0.01:{port}/", "http://0:{port}/", "http://0.0.0.0:{port}/", "http://127.127.127.127:{port}/",
-            // The next URLs have IPv6 addresses that contain an IPv4 address.
+            // Callback URLs with IPv6 addresses that contain an IPv4 address.
             "http://[::1]:{port}/", "http://[::]:{port}/", "http://[::ffff:127.0.0.1]:{port}/",
             "http://[::ffff:7f00:1]:{port}/", "http://[::127.0.0.1]:{port}/", "http://[64:ff9b::7f00:1]:{port}/",
             "http://[2002:7f00:1::]:{port}/", "http://[0:0:0:0:0:ffff:7f00:0001]:{port}/",
             "http://[fe80::1%25lo]:{port}/",
-            // The next URLs have host names of this machine.
+            // Callback URLs with host names of this machine.
             "http://localhost:{port}/", "http://LOCALHOST:{port}/", "http://localhost.:{port}/",
             "http://ip6-localhost:{port}/",
-            // The next URLs only appear to have an outside host.
+            // Callback URLs that only appear to have an outside host.
             "http://example.com@127.0.0.1:{port}/", "http://u:p@127.0.0.1:{port}/",
             "http://127.0.0.1:{port}@example.com/", "http://example.com#@127.0.0.1:{port}/",
             "http://127.0.0.1:{port}\\@example.com/", "http:\\\\127.0.0.1:{port}\\", "http:/127.0.0.1:{port}/",
             "http:127.0.0.1:{port}", "//127.0.0.1:{port}/", "127.0.0.1:{port}",
-            // The next URLs use upper case, percent encoding or other scripts.
+            // Callback URLs with upper case, percent encoding or other scripts.
             "HTTP://127.0.0.1:{port}/", "http://%31%32%37.0.0.1:{port}/", "http://127%2e0%2e0%2e1:{port}/",
             "http://①②⑦.0.0.1:{port}/", "http://127。0。0。1:{port}/",
-            // The next URLs have other schemes than HTTP and HTTPS.
+            // Callback URLs with other schemes than HTTP and HTTPS.
             "file:///etc/passwd", "FILE:///etc/passwd", "file://localhost/etc/passwd", "gopher://127.0.0.1:{port}/_GET",
             "ftp://127.0.0.1:{port}/", "dict://127.0.0.1:{port}/", "ldap://127.0.0.1:{port}/", "unix:///run/x.sock",
             "javascript:alert(1)", "data:text/plain,x",
-            // The next URLs have addresses of cloud services and of the daemon itself.
+            // Callback URLs with addresses of cloud services and of the daemon itself.
             "http://169.254.169.254/latest/meta-data", "http://[fd00:ec2::254]/latest/meta-data",
             "http://metadata.google.internal/", "http://127.0.0.1:{own}/v1/dead-tokens", "http://0.0.0.0:{own}/healthz",
-            // The next URLs have unusual or invalid ports, or a tab.
+            // Callback URLs with unusual or invalid ports, or a tab.
             "http://127.0.0.1:0{port}/", "http://127.0.0.1:+{port}/", "http://127.0.0.1:65536/", "http://:{port}/",
             "http://127.0.0.1:{port}/\u{9}x",
         ]
@@ -92,8 +92,7 @@ extension RunningDaemonSuites {
                     let request = try await allowed.requests.next()
                     #expect(request.path == "/hook")
                     try await daemon.expectAlive()
-                    // No user has a device, because all push providers are disabled, and so each registration has
-                    // failed.
+                    // The users have no devices, because each registration failed: all push providers are disabled.
                     let count = await daemon.bindingCount()
                     #expect(count == 0)
                 }

@@ -2,7 +2,7 @@ import StoreTesting
 import Testing
 
 extension RunningDaemonSuites {
-    /// Tests bodies that are made to break JSON readers, on each route that accepts a body (threat T15).
+    /// Tests bodies that are made to break JSON readers, on each HTTP route that accepts a body (threat T15).
     @Suite("JSON bombs", .timeLimit(.minutes(10)))
     struct JSONBombTests {
         private struct Bomb: Sendable {
@@ -30,11 +30,11 @@ extension RunningDaemonSuites {
             }
         }
 
-        /// The size of the bodies in bytes, which is below the limit of the server, so that the route is called.
+        /// The size of the bodies in bytes, which is below the limit of the server, so that the HTTP route is called.
         private static let size = 200_000
 
         private static let bombs = [
-            // The next bodies are nested too deeply.
+            // JSON bodies that are nested too deeply.
             Bomb("33 arrays", nested("[", "", "]", 33)),
             Bomb("33 objects", nested("{\"a\":", "1", "}", 33)),
             Bomb("100000 open arrays", String(repeating: "[", count: 100_000)),
@@ -42,7 +42,7 @@ extension RunningDaemonSuites {
             Bomb("both in turn", nested("[{\"a\":", "0", "}]", 20_000)),
             Bomb("deep behind a good beginning", "{\"username\":\"u\",\"x\":" + nested("[", "", "]", 5000) + "}"),
             Bomb("closed more often than opened", String(repeating: "]", count: 10_000)),
-            // The next bodies have very many values, or very long texts.
+            // JSON bodies with very many values, or very long texts.
             Bomb("60000 values", "[" + String(repeating: "0,", count: 60_000) + "0]"),
             Bomb(
                 "20000 keys",
@@ -52,14 +52,14 @@ extension RunningDaemonSuites {
             Bomb("a string without end", "{\"a\":\"" + String(repeating: "x", count: size)),
             Bomb("backslashes", "\"" + String(repeating: "\\", count: 99_999) + "\""),
             Bomb("blanks and nothing", String(repeating: " \t\r\n", count: size / 4)),
-            // The next bodies have numbers that are too long, too large or invalid.
+            // JSON bodies with numbers that are too long, too large or invalid.
             Bomb("a number of 100000 digits", "[" + String(repeating: "9", count: 100_000) + ",]"),
             Bomb("an exponent of 100000 digits", "[1e" + String(repeating: "9", count: 100_000) + "x]"),
             Bomb("a huge exponent as a text", "{\"UserId\":1e999999999,\"MobileAppId\":1e-999999999}"),
             Bomb("not a number", "NaN"), Bomb("infinity", "[-Infinity]"), Bomb("a leading zero", "[007]"),
             Bomb("hexadecimal", "[0x10]"), Bomb("a lone sign", "[-]"), Bomb("a point at the end", "[1.]"),
             Bomb("a plus", "[+1]"),
-            // The next bodies have other encodings than UTF-8, or invalid characters.
+            // JSON bodies in other encodings than UTF-8, or with invalid characters.
             Bomb("byte order mark", bytes: [0xef, 0xbb, 0xbf] + Array("{}".utf8)),
             Bomb("UTF-16, little end first", bytes: utf16("{\"username\":\"u\"}", bigEndian: false)),
             Bomb("UTF-16, big end first", bytes: utf16("{\"username\":\"u\"}", bigEndian: true)),
@@ -76,7 +76,7 @@ extension RunningDaemonSuites {
             Bomb("NUL behind the value", bytes: Array("{}".utf8) + [0]),
             Bomb("only NUL", bytes: [UInt8](repeating: 0, count: 1000)),
             Bomb("a line feed in a text", "{\"a\":\"b\nc\"}"),
-            // The next bodies have values of the wrong type, or wrong syntax.
+            // JSON bodies with values of the wrong type, or with wrong syntax.
             Bomb("an array for an object", "[[]]"), Bomb("null", "null"), Bomb("true", "true"), Bomb("a text", "\"x\""),
             Bomb("a number", "7"), Bomb("two values", "{}{}"), Bomb("a comma too many", "{\"a\":1,}"),
             Bomb("single quotes", "{'a':1}"), Bomb("no quotes", "{a:1}"), Bomb("a comment", "{/**/}"),
@@ -91,7 +91,7 @@ extension RunningDaemonSuites {
             Bomb("prototype", "{\"__proto__\":{\"username\":\"u\"},\"constructor\":{}}"),
         ]
 
-        /// The routes that answer 400 to any body except the expected object.
+        /// The HTTP routes that answer 400 to any body except the expected object.
         private static let strict = [
             "/v1/push-tokens", "/v1/account-removals",
             RunningDaemon.registration, RunningDaemon.registration + "/batch", RunningDaemon.registration + "/status",
@@ -123,7 +123,7 @@ extension RunningDaemonSuites {
             try await daemon.stop()
         }
 
-        /// The test asks the daemon for the list of its routes, and so covers future routes, too.
+        /// The test asks the daemon for the list of its HTTP routes, and so covers future HTTP routes, too.
         @Test func `no route answers with a server error`() async throws {
             let folder = try StoreFolder()
             let daemon = try await RunningDaemon.start(folder, RunningDaemon.forHostileInput)

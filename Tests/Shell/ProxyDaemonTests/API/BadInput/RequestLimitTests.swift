@@ -14,7 +14,7 @@ extension RunningDaemonSuites {
             let limit: Int
             /// A function that makes a request of this size.
             let request: @Sendable (Int) -> [UInt8]
-            /// The expected statuses: up to the limit, and above it.
+            /// The expected statuses for a request at the limit, and above the limit.
             let statuses: (Int, Int)
         }
 
@@ -49,7 +49,7 @@ extension RunningDaemonSuites {
                     + "Authorization: Bearer \(RunningDaemon.adminKey)\r\n\r\n").utf8)
         }
 
-        /// Pads a body to exactly that many bytes.
+        /// Extends a body to exactly the given number of bytes.
         private static func padded(_ body: String, to count: Int) -> String {
             body + text(count - body.utf8.count, " ")
         }
@@ -76,7 +76,7 @@ extension RunningDaemonSuites {
                 request: { post("/cleanup", padded(cleanup(""), to: $0)) }, statuses: (202, 413)),
             Row(
                 name: "bytes of a chunked body with its frame", limit: 1 << 20,
-                // The size includes the chunk-size line with five digits, the line ends after size and chunk, and the
+                // The size counts the chunk-size line with five digits, the line ends after size and chunk, and the
                 // last chunk.
                 request: { chunked("/cleanup", [padded(cleanup(""), to: $0 - 5 - 2 - 2 - 1 - 2 - 2)]) },
                 statuses: (202, 413)),
@@ -87,7 +87,8 @@ extension RunningDaemonSuites {
                 }, statuses: (202, 400)),
             Row(
                 name: "values of JSON", limit: 50_000,
-                // Besides the elements, the object, its three members and the array count as values.
+                // The daemon's limit counts the elements, and also the object, its three members and the array as
+                // values.
                 request: { count in
                     post("/cleanup", cleanup(",\"x\":[" + text(count - 6, "0,") + "0]"))
                 }, statuses: (202, 400)),

@@ -3,11 +3,11 @@ import StoreTesting
 import Testing
 
 extension RunningDaemonSuites {
-    /// Tests requests that are hidden in other requests, with a complete daemon (threat T14). More cases are in the
-    /// tests of the request reader.
+    /// Tests requests that are hidden in other requests, with a complete daemon (threat T14). The tests of the request
+    /// reader have more cases of hidden requests.
     @Suite("Smuggled requests", .timeLimit(.minutes(10)))
     struct SmugglingTests {
-        /// Makes a request that changes something if the server reads it as a request.
+        /// Makes a smuggled HTTP request, which changes something if the server reads it as a request of its own.
         private static func inner(_ key: String) -> String {
             "GET /v1/push-tokens/smuggled/S:1?token_msgs=T2sx&appid_msgs=a HTTP/1.1\r\nHost: a\r\n"
                 + "Authorization: Bearer \(key)\r\n\r\n"
@@ -111,7 +111,7 @@ extension RunningDaemonSuites {
                 let body = shape.body.replacing("{}", with: inner)
                     .replacing("{x}", with: String(inner.utf8.count, radix: 16))
                 let fields = shape.fields.replacing("{n}", with: "\(inner.utf8.count)")
-                // Without a body, the inner request follows the head directly.
+                // If the server reads no body, the inner request follows the head directly.
                 return Array((shape.first + fields + "\r\n" + body + (body.isEmpty ? inner : "")).utf8)
             }
             for (shape, answer) in zip(Self.shapes, try await daemon.answers(requests)) {
@@ -124,7 +124,7 @@ extension RunningDaemonSuites {
             let after = try await daemon.content(folder)
             #expect(after == before)
             try await daemon.expectAlive()
-            // The inner request is valid by itself, as this request shows.
+            // The inner request is valid by itself: the server answers it if it arrives alone.
             let status = RunningDaemon.statuses(
                 try await daemon.answer(inner.replacing("Host: a", with: "Host: a\r\nConnection: close")))
             #expect(status == [200])

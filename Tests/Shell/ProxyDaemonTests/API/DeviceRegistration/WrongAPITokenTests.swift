@@ -149,7 +149,7 @@ extension RunningDaemonSuites {
 }
 
 extension RunningDaemon {
-    /// Sends a request from this IPv4 address of the machine, and returns the server's whole answer.
+    /// Sends a request from the given IPv4 address of the machine, and returns the server's whole answer.
     fileprivate static func answer(
         _ request: [UInt8], of client: IPAddress, from endpoint: Endpoint
     ) async throws -> String {

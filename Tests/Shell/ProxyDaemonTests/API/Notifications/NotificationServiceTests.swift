@@ -84,7 +84,8 @@ extension RunningDaemonSuites {
                     #""selector":"S:3","token_msgs":"\#(NotificationDaemon.google.0)","appid_msgs":"my-project""#)
                 let sent = try await bench.send(#"{"users":["100"],"message":"x"}"#)
                 let code = try #require(sent.body?["code"]?.string)
-                // Two pushes arrive. The third device gets no push, because it has no token for messages.
+                // The imitated push provider receives two pushes. The third device gets no push, because it has no
+                // token for messages.
                 var metrics: JSONValue?
                 while metrics?["accepted"]?.integer != 2 {
                     let answer = try await bench.get("/api/v1/notifications/\(code)/metrics/")
@@ -108,7 +109,7 @@ extension RunningDaemonSuites {
                 #expect(marked?["received_by"]?.integer == 1)
                 #expect(marked?["followed_by"]?.integer == 1)
 
-                // A notification may have a device's id as its only target.
+                // A notification may name only a device's id as its target.
                 let one = try await bench.send(
                     #"{"devices":["/api/v1/devices/\#(device)/","https://10darts.com/api/v1/devices/nobodys/"],"message":"y"}"#
                 )

@@ -88,7 +88,8 @@ private struct Story {
         return data
     }
 
-    /// Waits for the push with this index, and returns its data. The time limit ends the waiting.
+    /// Waits for the push with this index, and returns its data. If no push comes, the time limit of the test ends the
+    /// waiting.
     func push(_ index: Int) async throws -> JSONValue {
         while await outside.pushes.count <= index { await Task.yield() }
         let body = await outside.pushes[index].body
@@ -241,7 +242,7 @@ extension RunningDaemonSuites {
                 #expect(try await story.status("PATCH /api/v1/pushes/\(pushes[1].id)/read/", pushes[1].body) == 200)
                 let push = try await story.missedCall(5)
                 #expect(push.badge == 3)
-                // The first id belongs to a push to another user's device, and the other two ids do not exist.
+                // The first id belongs to a push to another user's device; the other two ids belong to no push.
                 for id in [try await story.push(3).id, UUID().uuidString, "x"] {
                     #expect(try await story.status("PATCH /api/v1/pushes/\(id)/read/", push.body) == 404)
                 }
@@ -259,7 +260,7 @@ extension RunningDaemonSuites {
                 let rows = try await story.json("/v1/push-statistics?by=push")["statistics"]?.array ?? []
                 let first = rows.first { $0["push"]?.string == pushes[1].id }
                 #expect(first?["read"]?.integer == 1)
-                // The statistics have nine rows, or eight if the row of the last push is not written yet.
+                // The statistics have nine rows, or eight if the store has not written the row of the last push yet.
                 #expect(rows.count == 8 || rows.count == 9)
             }
         }
@@ -271,7 +272,7 @@ extension RunningDaemonSuites {
                 try await story.register(1, user: "101", token: "another-device-token")
                 let own = try await story.missedCall(1)
                 let other = try await story.missedCall(2, user: "101")
-                // The store writes the push together with the report of its receipt.
+                // The store writes the push's record together with the report that the push arrived.
                 #expect(try await story.status("PUT /api/v1/pushes/\(other.id)/received/", other.body) == 200)
                 let unknown = UUID().uuidString.lowercased()
                 var answers: Set<String> = []
@@ -398,7 +399,7 @@ extension RunningDaemonSuites {
             try await Story.with { story in
                 try await story.register(1)
                 let push = try await story.missedCall(1)
-                // The store writes the push together with the report of its receipt.
+                // The store writes the push's record together with the report that the push arrived.
                 #expect(try await story.status("PATCH /api/v1/pushes/\(push.id)/received/", push.body) == 200)
                 let now = Int64(Date().timeIntervalSince1970)
                 let today = Date().formatted(.iso8601.year().month().day())

@@ -1,0 +1,316 @@
+import AccessLimits
+import Addressing
+import Bytes
+import Calling
+import LocationService
+import ProxyPolicy
+import PushDelivery
+import Registration
+import Routing
+import SIPDialogs
+import SIPGrammar
+import SIPTransactions
+import Telemetry
+import Timekeeping
+import UpstreamRegistration
+
+/// Keeps tenants apart: decides to which domain a request belongs, and who is trusted for a domain (T41).
+extension ProxyEngine {
+    var hasTenants: Bool { !settings.tenants.all.isEmpty }
+
+    /// The tenant with the given domain, in lower case; `nil` if the domain is no tenant.
+    func tenant(of domain: ByteString?) -> TenantNumber? {
+        guard hasTenants, let domain else { return nil }
+        return settings.tenants.number(of: domain)
+    }
+
+    /// Whether two domains belong together: they are one domain, or neither of the two is a tenant.
+    func belongTogether(_ domain: ByteString?, _ other: ByteString?) -> Bool {
+        !hasTenants || tenant(of: domain) == tenant(of: other)
+    }
+
+    // MARK: Trust
+
+    /// Whether the flow's peer is trusted for the users of a domain (T41.2).
+    func isTrusted(_ flow: Flow, for domain: ByteString?) -> Bool {
+        guard isTrusted(flow) else { return false }
+        guard hasTenants else { return true }
+        return matches(flow, settings.tenants.peers(of: tenant(of: domain)))
+    }
+
+    /// Whether requests of a domain may be sent to an endpoint (T41.2). The address is refused if it belongs only to
+    /// trusted peers or PBXs of foreign domains.
+    func mayReach(_ endpoint: Endpoint, from domain: ByteString?) -> Bool {
+        guard hasTenants else { return true }
+        let own = tenant(of: domain)
+        if settings.tenants.peers(of: own).contains(where: { $0.matches(endpoint) }) { return true }
+        let owners = upstreamUsers.pbxs.filter { pbx in
+            !pbx.isRetired && pbx.hops.contains { $0.endpoint == endpoint }
+        }
+        if owners.contains(where: { belongTogether($0.domain, domain) }) { return true }
+        if network.upstream.places.contains(endpoint), usesGeneralUpstream(own) { return true }
+        return owners.isEmpty && !isTrusted(endpoint) && !network.upstream.places.contains(endpoint)
+    }
+
+    /// Whether requests of a domain may be sent to a host name: the name must not belong only to trusted peers of other
+    /// domains.
+    func mayReach(name host: ByteString, from domain: ByteString?) -> Bool {
+        guard hasTenants else { return true }
+        let name = host.string.lowercased()
+        return !settings.trusted.contains { $0.matches(name: name) }
+            || settings.tenants.peers(of: tenant(of: domain)).contains { $0.matches(name: name) }
+    }
+
+    /// Whether calls of phones of a tenant go through the setting `upstream`. A tenant with trusted peers of its own
+    /// must list the upstream among these peers, because another PBX would get the tenant's calls.
+    func usesGeneralUpstream(_ tenant: TenantNumber?) -> Bool {
+        guard let upstream = settings.upstream else { return false }
+        guard let tenant, let own = settings.tenants[tenant].settings.trusted else { return true }
+        if let (_, endpoint) = upstream.numeric { return own.contains { $0.matches(endpoint) } }
+        let name = upstream.host.string.lowercased()
+        return own.contains { $0.matches(name: name) }
+            || !network.upstream.places.isEmpty
+                && network.upstream.places.allSatisfy { place in own.contains { $0.matches(place) } }
+    }
+
+    private func matches(_ flow: Flow, _ peers: [TrustedPeer]) -> Bool {
+        if !flow.transport.isWebSocket, peers.contains(where: { $0.matches(flow.remote) }) { return true }
+        guard let names = network.flows.names(on: flow) else { return false }
+        return peers.contains { peer in names.contains { peer.matches(name: $0) } }
+    }
+
+    // MARK: The domain of a request
+
+    /// The domain to which the sender of a request belongs: the only tenant for which a trusted peer is trusted, or the
+    /// domain in a phone's From; `nil` if the sender names no domain.
+    func senderDomain(_ incoming: IncomingRequest) -> ByteString? {
+        guard incoming.isTrusted else {
+            return incoming.sender?.host ?? identity.home(of: incoming.request.from.uri)
+        }
+        return onlyTenant(of: incoming.flow)
+    }
+
+    /// The domain of the only tenant for which a peer is trusted; `nil` if the peer is trusted for other domains too.
+    private func onlyTenant(of flow: Flow) -> ByteString? {
+        guard hasTenants, !matches(flow, settings.tenants.commonPeers) else { return nil }
+        var domains = settings.tenants.all.filter { matches(flow, $0.peers) }.map(\.domain)
+        guard let domain = domains.popLast(), domains.isEmpty else { return nil }
+        return domain
+    }
+
+    /// The domain of the user that a Request-URI names; `nil` if the URI names no user of this daemon.
+    ///
+    /// If the URI has only an address of this daemon, or is a tel URI, the sender's domain counts if it is a tenant,
+    /// and the daemon's first domain if not. The host of a PBX counts as the domain that the PBX serves, because a
+    /// phone that calls back dials the host in the PBX's From (T9.19).
+    func home(of uri: SIPURI, from incoming: IncomingRequest) -> ByteString? {
+        guard hasTenants else { return home(of: uri) }
+        if let home = ownHome(of: uri, from: incoming) { return home }
+        let own = ownTenant(incoming)
+        if uri.scheme == .tel { return own }
+        let isOwn = { (domain: ByteString) in own == nil || own == domain }
+        for pbx in upstreamUsers.pbxs where !pbx.isRetired && isOwn(pbx.domain) {
+            let places = pbx.hops.map(\.endpoint)
+            if UpstreamHosts.ofUpstream.name(uri, of: pbx.upstream, at: places) { return pbx.domain }
+        }
+        return home(of: uri)
+    }
+
+    /// The domain of the user that a URI names by one of the daemon's domains or addresses; `nil` if the URI names no
+    /// user of this daemon.
+    func ownHome(of uri: SIPURI, from incoming: IncomingRequest) -> ByteString? {
+        guard hasTenants, !identity.isDomain(uri.host) else { return identity.home(of: uri) }
+        return identity.home(of: uri) == nil ? nil : ownTenant(incoming) ?? identity.domains.first
+    }
+
+    /// The tenant to which the sender of a request belongs; `nil` if the sender belongs to no tenant.
+    private func ownTenant(_ incoming: IncomingRequest) -> ByteString? {
+        senderDomain(incoming).flatMap { tenant(of: $0) == nil ? nil : $0 }
+    }
+
+    /// The domain to which a call belongs: the domain of the called user, or the caller's domain if the callee is no
+    /// user; `nil` if the call names no domain.
+    func home(of call: ProxiedRequest) -> ByteString? {
+        if let domain = call.userCall?.aor.host ?? call.sender?.host { return domain }
+        guard let request = revive(call)?.request else { return nil }
+        if request.to.tag != nil, case .dialog(let pass, _) = route(of: request) { return home(of: pass) }
+        let device = call.fork.branches.lazy.compactMap(\.addressee).first
+        return device.flatMap { registrar.bindings.binding($0)?.aor.host } ?? identity.home(of: request.from.uri)
+    }
+
+    /// The domain to which a dialog belongs: the domain of the phone's user, or the only tenant of the PBX on the other
+    /// side; `nil` if both are unknown.
+    func home(of pass: DialogPass) -> ByteString? {
+        for side in [pass.sender, pass.receiver] {
+            if case .phone(let id) = side.party, let aor = registrar.bindings.binding(id)?.aor { return aor.host }
+        }
+        for side in [pass.sender, pass.receiver] where side.party == .peer || side.party == .upstream {
+            let pbx = upstreamUsers.pbxs.first { pbx in pbx.hops.contains { $0.endpoint == side.flow.remote } }
+            if let domain = onlyTenant(of: side.flow) ?? pbx?.domain { return domain }
+        }
+        return nil
+    }
+
+    /// The realms for which this daemon asks the phones of a domain for passwords; `nil` stands for an unknown domain.
+    func ownRealms(of domain: ByteString?) -> [ByteString] {
+        guard hasTenants, let domain else { return access.digest.realmTexts }
+        return [access.digest.realm(for: domain).text.lowercased()]
+    }
+
+    /// Whether a trusted peer may take part in a dialog: the dialog's domain is unknown, or the peer is trusted for
+    /// this domain.
+    func isTrusted(_ flow: Flow, in pass: DialogPass) -> Bool {
+        guard hasTenants, let domain = home(of: pass) else { return isTrusted(flow) }
+        return isTrusted(flow, for: domain)
+    }
+
+    // MARK: Limits
+
+    /// The account on which a tenant's calls are counted; `nil` if the domain is no tenant.
+    func share(of domain: ByteString?) -> TenantShare? {
+        guard let number = tenant(of: domain) else { return nil }
+        let tenant = settings.tenants[number]
+        return TenantShare(of: tenant.domain, calls: tenant.settings.calls)
+    }
+
+    /// Whether the limit of pushes for calls leaves the user's domain a push (T41.5). Pushes beyond the limit count
+    /// too, if the call was admitted: if they did not, a user with many phones would never be woken.
+    func admitsPushes(_ count: Int, to aor: AddressOfRecord, now: Moment) -> Bool {
+        guard let number = tenant(of: aor.host) else { return true }
+        let limit = settings.tenants[number].settings.pushes
+        let isAdmitted = access.tenantPushes.admit(number, limit: limit, now: now.instant)
+        for _ in 1..<max(1, count) { _ = access.tenantPushes.admit(number, limit: limit, now: now.instant) }
+        return isAdmitted
+    }
+}
+
+/// Finds data about the PBXs at which the daemon registers users: which user a PBX calls, which servers belong to a
+/// PBX, and which requests from phones go to a PBX. The functions in `ProxyEngine+Domains` change nothing.
+extension ProxyEngine {
+    // MARK: Calls for tokens
+
+    /// The user whom a PBX calls with the ``UpstreamToken`` that the daemon has registered at the PBX; `nil` if the URI
+    /// has no such token.
+    ///
+    /// Only the PBX at which an agent token is registered can call the user by the agent token. Any other sender that
+    /// calls a token gets the same response as for an unknown user, so that nobody can find out which tokens exist.
+    func userCalled(byTokenIn uri: SIPURI, _ incoming: IncomingRequest) -> AddressOfRecord? {
+        guard !upstreamUsers.pbxs.isEmpty, incoming.isTrusted, let text = uri.user, identity.home(of: uri) != nil,
+            let user = upstreamUsers.agent.user(called: text.percentDecoded()),
+            let number = upstreamUsers.number(of: user.upstream), isPBX(number, incoming.flow)
+        else { return nil }
+        return upstreamUsers.aor(of: user)
+    }
+
+    /// Returns the user to whom the ``UpstreamToken`` in a URI belongs, for the log. ``calleeOfToken(in:)`` accepts an
+    /// agent token from any sender, unlike ``userCalled(byTokenIn:_:)``. If a text could be the token of a removed
+    /// user, the log shows only the text's first four characters.
+    func calleeOfToken(in uri: SIPURI) -> AddressOfRecord? {
+        guard !upstreamUsers.pbxs.isEmpty, let text = uri.user?.percentDecoded(), UpstreamToken(text) != nil else {
+            return nil
+        }
+        if let user = upstreamUsers.agent.user(called: text) { return upstreamUsers.aor(of: user) }
+        let host = uri.host.lowercased()
+        guard !isKnown(AddressOfRecord(user: text, host: host)) else { return nil }
+        return AddressOfRecord(user: ByteString("\(text[0..<4])..."), host: host)
+    }
+
+    /// Whether a PBX at which users are registered has a server at the endpoint `place`.
+    func isPBX(_ place: Endpoint) -> Bool {
+        !upstreamUsers.pbxs.isEmpty && upstreamUsers.pbxs.contains { $0.hops.contains { $0.endpoint == place } }
+    }
+
+    /// Whether the flow's peer is a server of the PBX `number`, by the peer's certificate or its address.
+    private func isPBX(_ number: Int, _ flow: Flow) -> Bool {
+        let pbx = upstreamUsers.pbxs[number]
+        if let names = network.flows.names(on: flow), names.contains(pbx.upstream.host.string.lowercased()) {
+            return true
+        }
+        guard !flow.transport.isWebSocket else { return false }
+        let hasOnePort = settings.trusted.haveOnePort(of: flow.remote.address)
+        return pbx.hops.contains { $0.endpoint.speaks(as: flow.remote, hasOnePort: hasOnePort) }
+    }
+
+    // MARK: Requests of phones
+
+    /// The next hop of calls from a domain's phones, and whether its servers are down: the domain's own PBX, or the
+    /// setting `upstream`; `nil` if both are missing.
+    func upstream(of domain: ByteString?) -> (hop: NextHop, isAway: Bool)? {
+        if !upstreamUsers.pbxs.isEmpty, let number = domain.flatMap({ upstreamUsers.number(of: $0) }) {
+            return (upstreamUsers.pbxs[number].upstream, upstreamUsers.pbxs[number].health.refuses)
+        }
+        if hasTenants, !usesGeneralUpstream(tenant(of: domain)) { return nil }
+        return settings.upstream.map { ($0, network.upstream.health.refuses) }
+    }
+
+    /// The number of the PBX to which a phone's requests go; `nil` if the phone's domain has no PBX of its own.
+    func pbx(ofCaller incoming: IncomingRequest) -> Int? {
+        guard !upstreamUsers.pbxs.isEmpty, !incoming.isTrusted, let home = identity.home(of: incoming.request.from.uri)
+        else { return nil }
+        return upstreamUsers.number(of: home)
+    }
+
+    /// The realms whose credentials are removed from a request before the request is sent to the endpoint `place`. A
+    /// phone's credentials for the realm of its PBX are sent only to the PBX of this realm.
+    func realmsToStrip(from incoming: IncomingRequest, to place: Endpoint?) -> [ByteString] {
+        guard incoming.sender == nil, let place, let number = pbxAsking(incoming, at: place) else {
+            return ownRealms(of: incoming.sender?.host ?? senderDomain(incoming))
+        }
+        let realm = access.digest.realm(for: upstreamUsers.pbxs[number].domain).text.lowercased()
+        return access.digest.realmTexts.filter { $0 != realm }
+    }
+
+    private func pbxAsking(_ incoming: IncomingRequest, at place: Endpoint) -> Int? {
+        guard !upstreamUsers.pbxs.isEmpty, !incoming.isTrusted else { return nil }
+        // In a dialog that the PBX began, the phone's From has the user's agent token.
+        let from = incoming.request.from.uri
+        let domain = calleeOfToken(in: from)?.host ?? identity.home(of: from)
+        guard let number = domain.flatMap({ upstreamUsers.number(of: $0) }),
+            upstreamUsers.pbxs[number].registers, upstreamUsers.pbxs[number].credence != .takesOurWord,
+            upstreamUsers.pbxs[number].hops.contains(where: { $0.endpoint == place })
+        else { return nil }
+        return number
+    }
+}
+
+/// Finds the device of a user that a request names by a GRUU (RFC 5627) or a `pn-purr` (RFC 8599).
+extension ProxyEngine {
+    /// The addressee of a Request-URI whose host is one of the daemon's domains: a user, or one device of a user.
+    enum Addressee {
+        case user(AddressOfRecord)
+        /// One device of a user; the id is `nil` while the device has no contact.
+        case device(DeviceID?, of: AddressOfRecord)
+        case nobody
+    }
+
+    func addressee(_ uri: SIPURI, home: ByteString) -> Addressee {
+        if let named = deviceNamed(byPURR: uri) { return .device(named.device, of: named.aor) }
+        switch GRUU(uri) {
+        case nil: return AddressOfRecord(uri, home: home).map { .user($0) } ?? .nobody
+        case .publicly(let instance):
+            guard let aor = AddressOfRecord(uri, home: home) else { return .nobody }
+            return .device(registrar.bindings.device(of: aor, instance: instance), of: aor)
+        case .temporary(let sealed):
+            guard let (device, callID) = functions.seal.openTemporaryGRUU(sealed),
+                let aor = registrar.bindings.binding(device)?.aor, belongTogether(aor.host, home),
+                isRegistered(device, callID)
+            else { return .nobody }
+            return .device(registrar.bindings.device(of: device), of: aor)
+        }
+    }
+
+    /// The device that the Request-URI names by a `pn-purr`, which the daemon gave to the device when it registered
+    /// (RFC 8599 section 6).
+    func deviceNamed(byPURR uri: SIPURI) -> (device: DeviceID, aor: AddressOfRecord)? {
+        guard let purr = uri.parameters.value(of: "pn-purr"), let device = functions.seal.openPURR(purr),
+            let aor = registrar.bindings.binding(device)?.aor
+        else { return nil }
+        return (registrar.bindings.device(of: device), aor)
+    }
+
+    /// Whether the device still registers with the Call-ID of a temporary GRUU. A client that registers with another
+    /// Call-ID loses its temporary GRUUs (RFC 5627 section 3.2).
+    private func isRegistered(_ device: DeviceID, _ callID: UInt32) -> Bool {
+        registrar.bindings.callIDNumber(of: device).map { $0 & DialogSeal.callIDMask } == callID
+    }
+}

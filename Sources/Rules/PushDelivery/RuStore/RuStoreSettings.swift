@@ -1,0 +1,74 @@
+import Bytes
+package import Settings
+
+/// The settings for the push service of the app store RuStore.
+package struct RuStoreSettings: SettingsGroup, Equatable {
+    package var enabled = false
+    package var projectID: String?
+    package var serviceToken: Secret?
+    package var payload = PayloadProfile.ecss10Extended
+    package var afterEnd: AfterEnd?
+    package var endpoint = "https://vkpns.rustore.ru"
+    package var caFile: String?
+    package var proxy: PushProxy?
+    package var limits = ProviderLimits()
+    package var apps: [String: RuStoreSettings] = [:]
+
+    package init() {}
+
+    package static let schema: [Setting<RuStoreSettings>] = [
+        .bool(
+            "enabled", \.enabled,
+            "Send pushes to RuStore devices. If false, registrar.unsupported-push decides how the daemon treats contacts with pn-provider=rustore."
+        ),
+        .string(
+            "project-id", \.projectID, example: "my-project",
+            "The identifier of the project in RuStore's console. The pn-param of the app's devices is this identifier; with a single project, pn-param may be missing."
+        ),
+        .secret(
+            "service-token", \.serviceToken,
+            "The project's service token, from RuStore's console. The daemon sends the service token with each push."
+        ).taken(.atOnce),
+        .choice(
+            "payload", \.payload,
+            "The payload format of the app: ecss10, ecss10.extended, 10d (10darts), or linphone (as sent by Flexisip); docs/App-developers.md shows each format."
+        ),
+        .value(
+            "after-end", \.afterEnd, .choice, example: "invite-cancel",
+            "How a phone is notified that a call has ended, if the phone got a push for the call and has not registered since. invite-cancel: when the phone registers within a minute, the daemon sends the INVITE and its CANCEL, so that the app ends the call on its screen. push: the phone gets an end push when the call ends, for apps that support end pushes (docs/Providers.md). none: the phone is not notified of the end. Default: invite-cancel for the payload linphone, else none."
+        ),
+        .string(
+            "endpoint", \.endpoint, "The URL of RuStore's push server: scheme, host and port."),
+        .path(
+            "ca-file", \.caFile, example: "/etc/sippushd/ca.pem",
+            "The certificate authorities (PEM) that the daemon trusts when it connects to the push server. Default: the system's authorities."
+        )
+        .taken(.atOnce),
+        .proxy(\.proxy),
+        .group("limits", \.limits, "Limits of parallel requests to RuStore, for each project."),
+        .variants(
+            "apps", \.apps, exampleName: "second", exampleKeys: ["project-id", "service-token"],
+            "Further projects. The settings of a project apply to devices whose pn-param is its project-id. Each project inherits the settings of push.rustore; set only the settings that differ."
+        ),
+    ]
+
+    package func complaints() -> [SettingComplaint] {
+        guard enabled else { return [] }
+        var found: [SettingComplaint] = []
+        if let projectID {
+            if !ByteString(projectID).isRuStoreProject {
+                found.append(
+                    SettingComplaint("expected letters, digits, hyphen and underscore", key: "project-id"))
+            }
+        } else {
+            found.append(SettingComplaint("expected project-id, since rustore is enabled", key: "enabled"))
+        }
+        if serviceToken == nil {
+            found.append(SettingComplaint("expected service-token, since rustore is enabled", key: "enabled"))
+        }
+        return found
+    }
+
+    /// The URL of RuStore's push server, without a slash at its end.
+    package var baseURL: String { endpoint.withoutTrailingSlash }
+}

@@ -1,0 +1,25 @@
+import Collections
+
+/// The time of a step after the start of its record, in 32 bits. Up to 35 minutes the time has microseconds, and then
+/// milliseconds.
+package struct StepTime: Hashable, Absentable, Sendable {
+    /// Microseconds, or for a later time, the negative number of milliseconds.
+    private let rawValue: Int32
+
+    private init(rawValue: Int32) { self.rawValue = rawValue }
+
+    /// The time that stands for a missing step. No step gets this time.
+    package static var absent: StepTime { StepTime(rawValue: .min) }
+
+    /// A negative time becomes zero, because no step comes before the start of its record.
+    package init(nanoseconds: Int64) {
+        let microseconds = max(nanoseconds, 0) / 1000
+        rawValue = Int32(exactly: microseconds) ?? -Int32(clamping: microseconds / 1000)
+    }
+
+    package init(milliseconds: Int32) { self.init(nanoseconds: Int64(milliseconds) * 1_000_000) }
+
+    package var microseconds: Int64 { rawValue >= 0 ? Int64(rawValue) : -Int64(rawValue) * 1000 }
+
+    package var milliseconds: Int32 { rawValue >= 0 ? rawValue / 1000 : -rawValue }
+}

@@ -1,0 +1,34 @@
+import Bytes
+import Calling
+import PushDelivery
+import PushPlanning
+import Timekeeping
+
+/// The calls that have ended since the last snapshot, while somebody looks.
+struct EndedCalls {
+    private var calls: [LiveSnapshot.EndedCall] = []
+    /// The places of calls in ``calls``, because each phone of a call has a record of its own.
+    private var places: [CallRef: Int] = [:]
+
+    static let limit = 100
+
+    /// Notes the end of a call. An answer says more about a call than the ends of the call's other phones.
+    mutating func note(_ record: TimelineRecord) {
+        guard record.kind == .call || record.kind == .outgoing, let end = record.end else { return }
+        if let ref = record.callRef, let place = places[ref] {
+            if end == .answered { calls[place].end = end.rawValue }
+            return
+        }
+        guard calls.count < Self.limit else { return }
+        if let ref = record.callRef { places[ref] = calls.count }
+        let time = record.requestedAt.milliseconds.addingReportingOverflow(Int64(record.steps.ended ?? 0)).partialValue
+        calls.append(
+            LiveSnapshot.EndedCall(
+                user: "\(record.user)@\(record.host)", callID: record.callID.string, end: end.rawValue, at: time))
+    }
+
+    mutating func take() -> [LiveSnapshot.EndedCall] {
+        defer { self = EndedCalls() }
+        return calls
+    }
+}

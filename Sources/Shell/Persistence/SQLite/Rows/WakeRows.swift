@@ -1,0 +1,173 @@
+import Bytes
+import PushDelivery
+import Storage
+
+/// The SQL statements for the report of wakes.
+///
+/// The counts come from the records of the timeline, some minutes after the records were written, so that calls cost
+/// nothing more. The same transaction writes the counts and the number of the last counted record, so that the end of
+/// the process never makes a record count twice or not at all.
+extension Connection {
+    /// Counts the pushes about calls in the next records of the timeline, at most `limit` records.
+    func countWakes(limit: Int) throws(SQLError) {
+        let (counted, last) = (try countedRecord(), try lastRecord())
+        try countWakes(after: counted, upTo: min(last, counted + Int64(limit)))
+    }
+
+    /// Counts the pushes in all records up to this number, because the records are deleted.
+    func countWakes(upTo end: Int64) throws(SQLError) {
+        let counted = try countedRecord()
+        if counted < end { try countWakes(after: counted, upTo: end) }
+    }
+
+    /// Counts records. If somebody has removed the last records, `end` is lower than `start`, and the numbers above
+    /// `end` are used again.
+    private func countWakes(after start: Int64, upTo end: Int64) throws(SQLError) {
+        guard start != end else { return }
+        for (group, counts) in try wakes(after: start, upTo: end) { try add(counts, to: group) }
+        try writeNote(Self.countedNote, "\(end)")
+    }
+
+    /// The number of timeline records that were not counted yet, for a wake report that must be complete.
+    func uncountedRecords() throws(SQLError) -> Int64 { try lastRecord() - countedRecord() }
+
+    /// The number of records in the store that were not counted yet, before anything is written.
+    static func uncountedRecords(in path: String) throws(SQLiteFailure) -> Int {
+        let connection = try openStore(path, mayCreate: false)
+        return try SQLiteFailure.wrapping { () throws(SQLError) in
+            Int(clamping: max(0, try connection.uncountedRecords()))
+        }
+    }
+
+    /// The number of the last record that was counted.
+    func countedRecord() throws(SQLError) -> Int64 { try note(Self.countedNote).flatMap { Int64($0) } ?? 0 }
+
+    private func lastRecord() throws(SQLError) -> Int64 { try integer("SELECT max(id) FROM push_record") ?? 0 }
+
+    /// Notes that the timeline is empty, so that the next record gets the number 1.
+    func timelineIsEmpty() throws(SQLError) { try writeNote(Self.countedNote, "0") }
+
+    private static let countedNote = "wakes-counted"
+
+    private struct Group: Hashable {
+        let day: Int64
+        let domain: ByteString
+        let app: ByteString
+        let system: PhoneSystem
+    }
+
+    private func wakes(after start: Int64, upTo end: Int64) throws(SQLError) -> [Group: WakeCounts] {
+        let rows = try statement(
+            fixed: """
+                SELECT requested_at / 86400000, push_record.domain, app, ifnull(registered, -1), ifnull(invited, -1),
+                ifnull(ended, -1), sign IS NOT NULL, ending, user_agent
+                FROM push_record NOT INDEXED LEFT JOIN binding ON binding.id = device
+                WHERE push_record.id > ? AND push_record.id <= ? AND kind = 'call' AND code IS NOT NULL
+                AND answer IN ('accepted', 'new-token')
+                """)
+        defer { rows.reset() }
+        rows.bind(1, integer: start)
+        rows.bind(2, integer: end)
+        var groups: [Group: WakeCounts] = [:]
+        // Most records belong to the group of the record before, so their counts are added to the table together.
+        var present: (group: Group, counts: WakeCounts)?
+        while try rows.step() {
+            guard let outcome = rows.wakeOutcome else { continue }
+            let system = rows.withBytes(8) { PhoneSystem(userAgent: $0) }
+            if let group = present?.group, group.day == rows.integer(0), group.system == system,
+                rows.holds(group.domain, in: 1), rows.holds(group.app, in: 2)
+            {
+                present?.counts.add(outcome)
+                continue
+            }
+            if let present { groups[present.group, default: WakeCounts()].merge(present.counts) }
+            var counts = WakeCounts()
+            counts.add(outcome)
+            let group = Group(
+                day: rows.integer(0), domain: rows.byteString(1), app: rows.byteString(2), system: system)
+            present = (group, counts)
+        }
+        if let present { groups[present.group, default: WakeCounts()].merge(present.counts) }
+        return groups
+    }
+
+    // MARK: The table of days
+
+    /// The names of the columns with counts: the outcomes, and then the classes of ``WakeTimes``.
+    private static let columns =
+        ["never", "caller_gave_up", "ended_otherwise"] + WakeTimes.bounds.map { "to_\($0)" } + ["longer"]
+
+    private static let addition = """
+        INSERT INTO wake_day (day, domain, app, system, \(columns.joined(separator: ", ")))
+        VALUES (?, ?, ?, ?\(String(repeating: ", ?", count: columns.count)))
+        ON CONFLICT (day, domain, app, system) DO UPDATE SET
+        \(columns.map { "\($0) = \($0) + excluded.\($0)" }.joined(separator: ", "))
+        """
+
+    private func add(_ counts: WakeCounts, to group: Group) throws(SQLError) {
+        let statement = try statement(Self.addition)
+        var values = ParameterList(statement)
+        values.add(group.day)
+        values.add(group.domain)
+        values.add(group.app)
+        values.add(group.system.rawValue)
+        values.add(counts.never)
+        values.add(counts.callerGaveUp)
+        values.add(counts.endedOtherwise)
+        for count in counts.times.counts { values.add(count) }
+        try statement.run()
+    }
+
+    func pruneWakes(beforeDay day: Int64) throws(SQLError) { try run("DELETE FROM wake_day WHERE day < ?", day) }
+
+    private static let sums = columns.map { "sum(\($0))" }.joined(separator: ", ")
+
+    /// Returns one row for each provider, app or system, sorted by name.
+    func wakes(_ asked: WakeQuestion) throws(SQLError) -> [WakeRow] {
+        // The name of an app is the name of its provider, or begins with the provider's name and a slash.
+        let name =
+            switch asked.by {
+            case .provider: "CASE instr(app, '/') WHEN 0 THEN app ELSE substr(app, 1, instr(app, '/') - 1) END"
+            case .app: "app"
+            case .system: "system"
+            }
+        let rows = try statement(
+            """
+            SELECT \(name) AS name, \(Self.sums) FROM wake_day
+            WHERE day >= ?1 AND day <= ?2 AND \(DomainList.contains("domain", 3)) GROUP BY name ORDER BY name
+            """)
+        rows.bind(1, integer: asked.days.lowerBound)
+        rows.bind(2, integer: asked.days.upperBound)
+        asked.domains.map(DomainList.init).bind(to: rows, at: 3)
+        return try values(of: rows) { $0.storedWakes }
+    }
+}
+
+extension Statement {
+    /// The outcome of the push in the current row; `nil` if the push does not count.
+    fileprivate var wakeOutcome: WakeOutcome? {
+        WakeOutcome(
+            WakeOutcome.Steps(
+                registered: step(3), invited: step(4), ended: step(5), showedLife: integer(6) != 0)
+        ) { TimelineRecord.End(rawValue: text(7)) }
+    }
+
+    private func step(_ column: Int) -> Int64? {
+        let value = integer(column)
+        return value < 0 ? nil : value
+    }
+
+    fileprivate func holds(_ text: ByteString, in column: Int) -> Bool {
+        text.withSpan { text in withBytes(column) { text.hasSameBytes(as: $0) } }
+    }
+
+    fileprivate var storedWakes: WakeRow? {
+        let first = 4
+        let counts = (first..<(first + WakeTimes.bounds.count + 1)).map { integer($0) }
+        guard let times = WakeTimes(counts: counts) else { return nil }
+        return WakeRow(
+            name: text(0),
+            counts: WakeCounts(
+                times: times, never: integer(1), callerGaveUp: integer(2), endedOtherwise: integer(3)))
+    }
+}
