@@ -33,7 +33,6 @@ package final class ProxyEngine {
     package internal(set) var settings: ProxySettings
     package let identity: LocalIdentity
     let functions: ProxyFunctions
-    let log: Log
 
     package internal(set) var registrar: Registrar
     var access: AccessControl
@@ -55,13 +54,12 @@ package final class ProxyEngine {
     /// Creates an engine that starts at the time `date`, from which the engine makes binding ids that no earlier run
     /// has used.
     package init(
-        settings: ProxySettings, identity: LocalIdentity, functions: ProxyFunctions, log: Log,
+        settings: ProxySettings, identity: LocalIdentity, functions: ProxyFunctions,
         restoring stored: StoredState = StoredState(), startedAt date: UnixTime
     ) {
         self.settings = settings
         self.identity = identity
         self.functions = functions
-        self.log = log
         registrar = Registrar(
             settings: settings.registrar, users: stored.users,
             enabled: settings.configuredProviders.subtracting(stored.disabledProviders), startedAt: date)
@@ -71,7 +69,7 @@ package final class ProxyEngine {
         let branchKey = BranchKey(functions.random(), functions.random())
         ledger = PushLedger(
             settings, restoring: stored.bucketEntries, random: functions.random, deviceCode: functions.deviceCode,
-            log: log)
+            log: functions.log)
         messages = HeldMessages(restoring: stored.messages)
         sip = TransactionLayer(
             branchKey: branchKey, ringLimit: settings.call.ringLimit, tagKey: functions.random())
@@ -87,6 +85,8 @@ package final class ProxyEngine {
     }
 
     package var counters: CounterSet { output.counters }
+
+    var log: Log { functions.log }
 
     package var upstreamState: UpstreamState { _read { yield network.upstream } }
 

@@ -6,6 +6,7 @@ package import PushDelivery
 package import Registration
 package import SIPDialogs
 package import SIPGrammar
+package import Telemetry
 
 /// Functions that the rules call but do not contain, because they come from libraries or are not deterministic.
 package struct ProxyFunctions {
@@ -20,12 +21,13 @@ package struct ProxyFunctions {
     /// Computes a code from bytes and a secret in the store, so that the same bytes give the same code in every run of
     /// the daemon. The computed code becomes the user part of the contact that the daemon registers at a PBX.
     package let upstreamCode: ([UInt8]) -> [UInt8]
+    package let log: Log
 
     package init(
         seal: DialogSeal, random: @escaping () -> UInt64,
         reread: @escaping (ByteString) -> SIPRequest?, packing: RequestPacking, digest: DigestFunctions,
         deviceCode: @escaping (DeviceID) -> ByteString? = { _ in nil },
-        upstreamCode: (([UInt8]) -> [UInt8])? = nil
+        upstreamCode: (([UInt8]) -> [UInt8])? = nil, log: Log = .silent
     ) {
         self.seal = seal
         self.random = random
@@ -34,6 +36,7 @@ package struct ProxyFunctions {
         self.digest = digest
         self.deviceCode = deviceCode
         self.upstreamCode = upstreamCode ?? digest.code
+        self.log = log
     }
 }
 

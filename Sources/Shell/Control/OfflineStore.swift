@@ -209,7 +209,7 @@ extension UserCredentials {
 package struct PasswordHasher {
     private let functions: DigestFunctions
 
-    package init() throws(StartError) { functions = try EngineFunctions.make(seal: TextSealer()).digest }
+    package init() throws(StartError) { functions = try EngineFunctions.make(seal: TextSealer(), log: .silent).digest }
 
     package func credentials(of name: String, realm: Realm, password: String) -> UserCredentials {
         let hashed = DigestUser(

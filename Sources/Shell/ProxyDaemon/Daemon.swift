@@ -126,8 +126,8 @@ package final class Daemon: @unchecked Sendable {
             settings, push, listeners: bound.listeners, store: store,
             functions: try EngineFunctions.make(
                 seal: dialogKeys.sealer, deviceCode: { [services] in services.deviceCode(of: $0) },
-                upstreamCode: upstreamCode),
-            log: log, now: loop.moment)
+                upstreamCode: upstreamCode, log: log),
+            now: loop.moment)
         do throws(SystemError) {
             users = try UserSources(settings.users, on: loop)
         } catch {

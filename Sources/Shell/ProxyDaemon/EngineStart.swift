@@ -18,7 +18,7 @@ extension Daemon {
     /// Creates the engine and restores the stored state, so that the engine is ready for the first message.
     static func makeEngine(
         _ settings: DaemonSettings, _ push: PushService, listeners: [Listener], store: any ProxyStore,
-        functions: ProxyFunctions, log: Log, now: Moment
+        functions: ProxyFunctions, now: Moment
     ) async throws(StartError) -> ProxyEngine {
         let engineSettings = settings.engineSettings(with: push)
         do throws(StoreError) {
@@ -29,7 +29,7 @@ extension Daemon {
                 identity: LocalIdentity(
                     listeners: listeners, domains: settings.domains.map { ByteString($0) }, machine: HostAddress.all,
                     others: settings.api.listen + settings.admin.listen),
-                functions: functions, log: log, restoring: stored, startedAt: now.date)
+                functions: functions, restoring: stored, startedAt: now.date)
             try await restore(engine, from: store, unreadAge: engineSettings.unreadAge, now: now)
             return engine
         } catch {

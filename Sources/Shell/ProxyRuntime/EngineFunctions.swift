@@ -8,13 +8,14 @@ import Registration
 import SIPDialogs
 import SIPGrammar
 import SIPMessage
+package import Telemetry
 
 /// Creates the functions that the engine needs from libraries: encryption, digests, random numbers, and the reader of
 /// SIP messages. The rules of the engine call C libraries only through the functions of ``EngineFunctions``.
 package enum EngineFunctions {
     package static func make(
         seal: TextSealer, deviceCode: @escaping (DeviceID) -> ByteString? = { _ in nil },
-        upstreamCode: (([UInt8]) -> [UInt8])? = nil
+        upstreamCode: (([UInt8]) -> [UInt8])? = nil, log: Log
     ) throws(StartError) -> ProxyFunctions {
         let codeKey = try key()
         let reader = ReaderBox()
@@ -33,7 +34,7 @@ package enum EngineFunctions {
                     case .sha256: HashAlgorithm.sha256.digest(of: bytes)
                     case .sha512_256: HashAlgorithm.sha512_256.digest(of: bytes)
                     }
-                }, code: { codeKey.code(for: $0) }), deviceCode: deviceCode, upstreamCode: upstreamCode)
+                }, code: { codeKey.code(for: $0) }), deviceCode: deviceCode, upstreamCode: upstreamCode, log: log)
     }
 
     private static var packing: RequestPacking {

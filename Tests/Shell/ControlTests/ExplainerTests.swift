@@ -118,7 +118,7 @@ private func makeStation(
     try sealer.use([UInt8](repeating: 7, count: 32), number: 1)
     let engine = ProxyEngine(
         settings: engineSettings, identity: LocalIdentity(listeners: [listener], domains: engineSettings.domains),
-        functions: try EngineFunctions.make(seal: sealer), log: .silent, startedAt: loop.moment.date)
+        functions: try EngineFunctions.make(seal: sealer, log: .silent), startedAt: loop.moment.date)
     let shard = ProxyShard(
         loop: loop, engine: engine, streams: try StreamFlows(loop: loop, log: .silent),
         services: ShardServices(store: store, push: push, resolve: { _, _ in }), log: .silent)

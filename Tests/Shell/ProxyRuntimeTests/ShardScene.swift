@@ -183,7 +183,7 @@ private final class ShardParts: @unchecked Sendable {
         try sealer.use([UInt8](repeating: 7, count: 32), number: 1)
         return ProxyEngine(
             settings: settings, identity: LocalIdentity(listeners: listeners, domains: settings.domains),
-            functions: try EngineFunctions.make(seal: sealer), log: .silent, startedAt: loop.moment.date)
+            functions: try EngineFunctions.make(seal: sealer, log: .silent), startedAt: loop.moment.date)
     }
 
     func close() {

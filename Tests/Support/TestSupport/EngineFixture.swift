@@ -47,9 +47,9 @@ package enum EngineFixture {
             reread: { bytes in
                 guard case .request(let request) = reader.read(bytes, isStream: false) else { return nil }
                 return request
-            }, packing: .forTests, digest: .forTests)
+            }, packing: .forTests, digest: .forTests, log: log)
         return ProxyEngine(
-            settings: settings, identity: identity, functions: functions, log: log, restoring: stored,
+            settings: settings, identity: identity, functions: functions, restoring: stored,
             startedAt: date)
     }
 

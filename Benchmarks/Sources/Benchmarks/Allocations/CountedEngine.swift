@@ -42,7 +42,7 @@ final class CountedEngine {
                 return request
             }, packing: .forTests, digest: DigestFunctions(hash: { _, bytes in bytes }, code: { $0 }))
         engine = ProxyEngine(
-            settings: settings, identity: identity, functions: functions, log: .silent, startedAt: now.date)
+            settings: settings, identity: identity, functions: functions, startedAt: now.date)
     }
 
     /// Lets the engine handle a message and the results of its commits and pushes, and returns all actions.
