@@ -407,8 +407,8 @@ struct HTTPListenerTests {
         }
     }
 
-    /// The record of a response body that the server sent in pieces: whether the listener still accepted the last
-    /// piece, and the maximum number of bytes that waited for the client.
+    /// The fate of a response body that the server sent in pieces: whether the listener accepted the last piece, and the
+    /// most bytes that waited for the client.
     private struct Given {
         var isWanted = true
         var most = 0

@@ -42,7 +42,7 @@ struct OTLPWriterTests {
     }
 
     @Test func `the id of a trace is the start of the digest of the Call-ID`() {
-        // printf %s a84b4c76e66710@pbx | sha256sum | cut -c1-32
+        // Command for the expected trace id: printf %s a84b4c76e66710@pbx | sha256sum | cut -c1-32
         #expect("\(trace)" == "850702b9d5d451b5a9b25bcdb9f82f32")
         #expect(TraceID(ofCall: ByteString("a")) != TraceID(ofCall: ByteString("b")))
     }

@@ -23,16 +23,16 @@ extension PhoneStory {
 // MARK: The phone
 
 extension PhoneStory.Step {
-    /// The phone sends the first REGISTER of a new client. The commit and the 200, which must come first, are not
-    /// listed among the expected actions.
+    /// The phone sends a REGISTER with a Call-ID that no earlier REGISTER had. The commit and the 200, which must come
+    /// first, are not listed among the expected actions.
     static func register(
         at place: Int = 0, token: String? = "tok1", commits: Bool? = nil, _ told: String...
     ) -> Self {
         Self("REGISTER at \(place)", told) { $0.register(at: place, token: token, commits: commits) }
     }
 
-    /// The phone sends the next REGISTER of the client that registered last, from the same address. By default, the
-    /// REGISTER needs no commit.
+    /// The phone sends a REGISTER with the Call-ID of the push token's last REGISTER, from the same address. By
+    /// default, the REGISTER needs no commit.
     static func refresh(
         token: String? = "tok1", expires: Int = 3600, commits: Bool = false, _ told: String...
     ) -> Self {

@@ -32,8 +32,8 @@ final class RestartBench {
         bench = EngineBench(hasTLS: hasTLS, change)
     }
 
-    /// Returns the entries that the journal writes while `body` runs. A journal entry must be in the same batch of
-    /// actions as the actions that depend on it. ``told(_:)`` checks this.
+    /// Returns the entries that the journal writes while `body` runs. A journal entry must be in the same batch as the
+    /// actions that depend on it, which ``told(_:)`` checks.
     func journalled(_ body: () -> Void) -> [String] {
         written = []
         body()

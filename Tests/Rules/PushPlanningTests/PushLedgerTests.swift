@@ -108,7 +108,8 @@ struct PushLedgerTests {
             {
                 later.pass(next - later.now.instant)
                 ledger.timePassed(now: later.now, into: &actions)
-                // The first deadline belongs to the start of the call, and not to the next attempt to send the push.
+                // The ledger's first deadline belongs to the start of the call, and not to the next attempt to send the
+                // push.
                 _ = ledger.due(now: later.now, into: &actions)
             }
             #expect(actions.transmissions.map(\.push.id) == [call.fork.branches[0].push, call.fork.branches[0].push])

@@ -38,7 +38,7 @@ struct ClientsByFlowTests {
         #expect(Set(clients.slots(on: flow(7), in: records)) == [0, 1, 2])
     }
 
-    /// The test has several flows in most of the 4,096 chains, which flows share.
+    /// Most of the index's 4,096 hash chains contain several flows.
     @Test func `flows in one chain stay apart`() {
         var clients = ClientsByFlow()
         var generator = SeededGenerator()

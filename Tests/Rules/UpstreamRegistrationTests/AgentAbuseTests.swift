@@ -215,7 +215,7 @@ struct AgentAbuseTests {
         world.pbx.behaviour.isSilent = false
         world.advance(by: .seconds(320))
         #expect(world.state("u0") == .registered)
-        // A late answer for a record's former user must not change the record's present user.
+        // A late answer for a removed user must not change the user who now has the removed user's record.
         let last = world.sent.map(\.number)
         world.end("u0")
         world.end("u1")

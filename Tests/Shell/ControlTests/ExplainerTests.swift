@@ -219,7 +219,7 @@ struct ExplainerTests {
                 settings.url = "http://127.0.0.1:4318"
                 station.kept.taps.spans = try CallSpans(settings, on: loop, log: .silent)
             }
-            // printf %s c1 | sha256sum | cut -c1-32
+            // Command for the expected trace id: printf %s c1 | sha256sum | cut -c1-32
             #expect(try await station.explain("c1").records.map(\.traceID) == ["d0f631ca1ddba8db3bcfcb9e057cdc98"])
         }
     }

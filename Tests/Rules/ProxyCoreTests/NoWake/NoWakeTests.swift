@@ -511,8 +511,8 @@ struct NoWakeTests {
             ),
         ]
         for (name, send) in spoofed {
-            // After ten wakes that took six seconds each, calls would wait for less time, but spoofed packets do not
-            // count as wakes.
+            // Ten wakes of six seconds each would shorten the wait of later calls, but spoofed packets do not count as
+            // wakes.
             let quick = returning(by: { bench, _ in send(bench) }, asks: false)
             #expect(waits(quick) != "bound-reached", "\(name)")
             // Calls do not wait after ten pushes that woke nobody. If the phone woke once, calls would wait for the

@@ -34,8 +34,8 @@ private struct Scene {
     static let storedAppID = "0a1b2c3d-4e5f-6071-8293-00000000000a"
     static let hash = String(repeating: "0", count: 64)
 
-    /// Texts that tell something about example.net. An answer to the attacker contains none of them, unless the attacker's
-    /// request contained the text.
+    /// Texts about example.net, which no answer to the attacker may contain unless the attacker's request contained the
+    /// text.
     var secrets: [String] {
         [
             "example.net", "100@", "call1", "103@", Self.token, Self.deadToken, device, push, "net-admin", "net-shop",

@@ -98,8 +98,8 @@ extension RunningDaemonSuites {
                 await scene.send(Self.options("neighbour"), from: "neighbour")
                 _ = try await scene.places.text(until: "\r\nCall-ID: oneighbour\r\n", at: "neighbour", never: ["phone"])
                 await scene.send(sign)
-                // The test sends its OPTIONS only after the INVITE has arrived, because the daemon would send the held
-                // INVITE after any request of the phone.
+                // The test sends OPTIONS only after the INVITE, because any request of the phone makes the daemon send
+                // a held INVITE.
                 let first = try await scene.places.text(until: "\r\nCall-ID: call\r\n", at: "phone")
                 await scene.send(sign)
                 await scene.send(Self.options("phone"))
