@@ -254,7 +254,7 @@ struct StreamConnectionTests {
             if finishes { try await bench.server.expect(.closed(.finished)) }
             let end = peer.readToEnd()
             #expect(end.bytes == [1, 2, 3] && end.endsWell)
-            // The server is closing the connection, and so discards the bytes that the peer sends now.
+            // The closing server discards the bytes that the peer sends.
             peer.send(100_000)
         }
     }
@@ -266,7 +266,7 @@ struct StreamConnectionTests {
                 connection.send([7])
                 connection.close()
             }
-            // The client needs two writes: the answer to the first write shows that the peer has gone, and the second
+            // The client needs two writes: the answer to the first write shows that the peer has gone, so the second
             // write fails.
             await bench.at(.server) { connection in
                 connection.send([1])

@@ -51,7 +51,7 @@ enum TestDigest {
                 count: count, isRegister: isRegister, to: text))
     }
 
-    /// The request with credentials for this nonce. The parameter `count` is `nil` for a client that knows no qop.
+    /// The request with credentials for the nonce. The parameter `count` is `nil` for a client that knows no qop.
     static func credentials(
         _ user: String, password: String? = nil, realm: String = "example.net", nonce: String,
         _ algorithm: DigestAlgorithm = .sha256, count: Int?, isRegister: Bool = true, to text: String

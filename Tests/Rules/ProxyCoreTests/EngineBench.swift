@@ -167,7 +167,7 @@ extension EngineBench {
         engine.pushHappened(Self.event(transmission, outcome), now: now)
     }
 
-    /// Returns the event by which the dispatcher reports this outcome. The JSON answer in the event is valid for Google
+    /// Returns the event by which the dispatcher reports the outcome. The JSON answer in the event is valid for Google
     /// and for Acrobits' mediator.
     private static func event(
         _ transmission: PushDispatcher.Transmission, _ outcome: PushOutcome
@@ -210,7 +210,7 @@ extension EngineBench {
 }
 
 extension [UInt8] {
-    /// A copy of this message in which one text replaces another.
+    /// A copy of the message in which the text `new` replaces the text `old`.
     func replacing(_ old: String, with new: String) -> [UInt8] {
         Array(String(decoding: self, as: UTF8.self).replacing(old, with: new).utf8)
     }

@@ -153,7 +153,7 @@ final class RestartBench {
 }
 
 extension ProxyAction {
-    /// The Call-ID of the call, if this action makes the journal write the start of a call.
+    /// The Call-ID of the call whose start this action writes to the journal; `nil` for other actions.
     fileprivate var begunCall: ByteString? {
         guard case .journal(.begun(let call)) = self else { return nil }
         return call.userCall?.callID

@@ -8,7 +8,7 @@ import TestSupport
 struct ClientsByFlowTests {
     private func flow(_ connection: UInt64) -> Flow { tcp.on(connection: connection) }
 
-    /// Creates one record for each array slot, on the flow with the connection in this slot.
+    /// Creates a record for each connection, on the flow of the connection.
     private func records(on connections: [UInt64]) -> [ClientRecord] {
         connections.map { connection in
             var record = ClientRecord()

@@ -46,7 +46,7 @@ private struct Station {
     static let pbx = Endpoint(.loopbackV4, 5070)
     static let phone = Endpoint(.loopbackV4, 40_000)
 
-    /// Passes the bytes to the engine as a request from this address.
+    /// Passes the bytes to the engine as a request from `source`.
     func receive(_ bytes: [UInt8], from source: Endpoint) async {
         await kept.door.ask(.everything) { engine, now in
             let flow = Flow(transport: .udp, listener: 0, connection: 0, remote: source)

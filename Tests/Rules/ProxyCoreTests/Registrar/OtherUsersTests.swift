@@ -387,6 +387,6 @@ import Timekeeping
 }
 
 extension String {
-    /// The password that `TestDigest` uses for the user with this name.
+    /// The password of the user with this name in `TestDigest`: the name spelled backwards.
     fileprivate var reversed: String { String(reversed()) }
 }

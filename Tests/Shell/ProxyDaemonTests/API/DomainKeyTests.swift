@@ -164,7 +164,7 @@ private struct Scene {
 }
 
 /// An attack on one HTTP route: a request for an object of example.net, and the same request for an object that does
-/// not exist. The attacker must get equal answers to both requests.
+/// not exist. The attacker must get equal answers to the two requests.
 private struct Attack {
     let target: String
     let other: String
@@ -322,7 +322,7 @@ extension RunningDaemonSuites {
                 #expect(answer.status == 200)
                 state.append(answer.body)
             }
-            // The figures of pushes in these lists change, because the owner sends pushes too.
+            // The figures of pushes in the two lists change, because the owner sends pushes.
             for (target, name) in [("/v1/users/100@example.net/devices", "id"), ("/v1/providers", "name")] {
                 let answer = try await scene.order("GET", target, key: RunningDaemon.adminKey)
                 let items = try JSONValue(Array(answer.body.utf8)).array ?? []

@@ -64,7 +64,7 @@ private actor SpanBench {
 
     private var figures: [UInt64] { sender.map { [$0.figures[.spanSent], $0.figures[.spanDropped]] } ?? [] }
 
-    /// Waits until the sender has counted these spans.
+    /// Waits until the sender has counted `sent` and `dropped` spans.
     nonisolated func expect(sent: UInt64, dropped: UInt64) async throws {
         while await figures != [sent, dropped] {
             try Task.checkCancellation()
@@ -219,7 +219,7 @@ struct SpanSenderTests {
             #expect(try await old.requests.next().names == [3])
             await bench.send(1)
             await bench.change(to: try await new.listen())
-            // The answer to the active batch is still awaited, so the batch is not sent to the new collector.
+            // The sender still waits for the answer to the active batch, so the new collector does not get the batch.
             #expect(await new.requestCount() == 0)
             await old.close()
             #expect(try await new.requests.next().names == [3])
