@@ -3,7 +3,7 @@ import JSON
 import OTLP
 import Testing
 
-/// The rules of the JSON form in the specification of opentelemetry-proto, section "JSON Protobuf Encoding".
+/// Tests the rules of the JSON form in the specification of opentelemetry-proto, section "JSON Protobuf Encoding".
 @Suite("Requests with spans")
 struct OTLPWriterTests {
     private let trace = TraceID(ofCall: ByteString("a84b4c76e66710@pbx"))

@@ -285,7 +285,8 @@ struct StreamConnectionTests {
                 for _ in 0..<40_000 { connection.send([UInt8(truncatingIfNeeded: connection.outputCount)]) }
             }
             await bench.at(.client) { $0.send([7]) }
-            // Each byte's value is the number of bytes that were left unused before it (at most 16 KiB), modulo 256.
+            // The connection writes its output in blocks of 16 KiB, so `outputCount` starts again from 0 after each
+            // block.
             let got = try await bench.client.bytes(40_000)
             #expect(got == (0..<40_000).map { UInt8(truncatingIfNeeded: $0 % (16 << 10)) })
         }

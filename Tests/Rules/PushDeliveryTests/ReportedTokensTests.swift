@@ -117,7 +117,7 @@ struct ReportedTokensTests {
             (("C", "a"), (nil, nil), "", nil, "acrobits a C:calls"),
             ((nil, nil), ("O", "b"), "", nil, "acrobits b O"),
             (("C", "a"), ("O", "b"), "S:1", nil, "acrobits a&b:S:1 C:calls&O:other"),
-            // The daemon keeps stored values that the report does not contain, together with their app.
+            // A stored token that the report lacks stays stored, together with its app.
             (("C2", nil), (nil, nil), "", "a&b:S:1 C:calls&O:other", "acrobits a&b:S:1 C2:calls&O:other"),
             (("C2", "x"), (nil, "y"), "", "a&b:S:1 C:calls&O:other", "acrobits x&b:S:1 C2:calls&O:other"),
             ((nil, nil), ("O2", nil), "S:2", "a&b:S:1 C:calls&O:other", "acrobits a&b:S:2 C:calls&O2:other"),
