@@ -158,8 +158,7 @@ struct BlockKeyTests {
         try sealer.use(RandomBytes.make(32), number: 2)
         #expect(sealer.openBlock(ByteString(sealed)).map { [$0.high, $0.low] } == [7, 9])
         #expect(seal(7, 9, sealer) != sealed)
-        // A new key with the number 1 replaces the old key with this number, so the sealer cannot decrypt a text that
-        // the old key has encrypted.
+        // After a new key with the number 1, the sealer cannot decrypt a text that the old key 1 has encrypted.
         try sealer.use(RandomBytes.make(32), number: 1)
         #expect(sealer.openBlock(ByteString(sealed)).map { [$0.high, $0.low] } != [7, 9])
         sealer.forget(1)

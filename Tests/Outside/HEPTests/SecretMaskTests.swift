@@ -4,7 +4,7 @@ import Testing
 
 @Suite("Secrets in traces")
 struct SecretMaskTests {
-    /// Every secret in the tests of `SecretMask` contains this text, so that a single search finds a leak.
+    /// Each secret in the tests of `SecretMask` contains the text `S3CR3T`, so that a single search finds a leak.
     private static let secret = "S3CR3T"
 
     private func masked(_ lines: [String], body: String = "", keepsBodies: Bool = false) throws -> String {

@@ -15,7 +15,7 @@ struct FickleServerTests {
         var goodbyes = 0
         var drops = 0
         /// The last stream, for each connection, that a GOAWAY of the server named. The HTTP/2 test server ignores
-        /// streams with numbers above this value.
+        /// streams with numbers above the number in its GOAWAY.
         var last: [Int: Int32] = [:]
     }
 

@@ -225,8 +225,8 @@ struct HTTP2MessageTests {
                     let response = try await session.response(to: request)
                     #expect(response.version == .http1)
                 }
-                // There are two connections: the session opened the first connection to learn the protocol, and libcurl
-                // opened and kept the second connection.
+                // The session opened the first connection to learn the protocol, and libcurl opened and kept the second
+                // connection.
                 let count = await server.connectionCount
                 #expect(count == 2)
                 request.route.group = "another that finds out"

@@ -70,8 +70,8 @@ struct HTTPSessionTests {
     ])
     func `methods with and without body`(method: String, body: String, expected: String) async throws {
         try await with(.answer(200, "ok"), .answer(200, "ok")) { session, server, url in
-            // The second request uses the libcurl handle and connection of the first request, and the handle must not
-            // keep settings of the first request.
+            // The second request uses the libcurl handle of the first request, which must not keep settings of the
+            // first request.
             for _ in 0..<2 {
                 let request = HTTPClientRequest(method: method, url: url, body: Array(body.utf8))
                 let response = try await session.response(to: request)

@@ -17,7 +17,7 @@ private struct ProxyFixture {
     let request: HTTPClientRequest
     let version: HTTPRoute.Version
 
-    /// Runs a test with a server, a proxy, and a session that sends its requests over this HTTP version.
+    /// Runs a test with a server, a proxy, and a session that sends its requests over the HTTP version `version`.
     static func with(
         _ version: HTTPRoute.Version, _ behaviour: FakeProxy.Behaviour, login: HTTPProxy.Login? = nil,
         _ body: (ProxyFixture) async throws -> Void

@@ -80,7 +80,7 @@ struct HTTPListenerTests {
     @Test(arguments: ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"])
     func `methods are served, HEAD without a body`(method: String) async throws {
         try await withServer { _, session, endpoint in
-            // The second request on the connection shows that the server read the first one to its end.
+            // The server answers a second request on the connection, so it has read the first request to its end.
             for _ in 0..<2 {
                 let response = try await session.response(
                     to: HTTPClientRequest(method: method, url: "http://\(endpoint)/"))
@@ -190,7 +190,7 @@ struct HTTPListenerTests {
         var limits = Self.limits
         limits.connectionsPerSource = 1
         try await withServer(limits: limits) { listener, session, endpoint in
-            // The connection of this request stays open until the test ends.
+            // The session's connection stays open until the test ends.
             _ = try await session.response(to: HTTPClientRequest(url: "http://\(endpoint)/"))
             let answer = try await TCPClient.answer(to: "GET / HTTP/1.1\r\nHost: a\r\n\r\n", from: endpoint)
             #expect(answer.isEmpty)
@@ -223,8 +223,8 @@ struct HTTPListenerTests {
                     for _ in 0..<events { _ = try await connected.next() }
                     return connection
                 }
-                // The first connection waits for the permission to send a body (100 Continue). The second connection
-                // has sent half of a request head.
+                // The first connection waits for 100 Continue, and the second connection has sent only a part of a
+                // request head.
                 let head = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\nExpect: 100-continue\r\n\r\n"
                 let first = try await open(ends.0, head, events: 2)
                 let second = try await open(ends.1, "GET / HTT", events: 1)
@@ -407,8 +407,7 @@ struct HTTPListenerTests {
         }
     }
 
-    /// The record of a response body that the server sent in pieces: whether the listener still accepted the last
-    /// piece, and the maximum number of bytes that waited for the client.
+    /// Whether the listener accepted the last piece of a response body, and the most bytes that waited for the client.
     private struct Given {
         var isWanted = true
         var most = 0
@@ -663,7 +662,7 @@ extension HTTPListener {
 }
 
 extension HTTPListener {
-    /// The number of response bodies that wait for slow clients, and the number of bytes that are ready for them.
+    /// The number of response bodies that wait for slow clients, and the number of their bytes that are ready.
     fileprivate var heldUp: (count: Int, bytes: Int) {
         let streams = waiting.values.map(\.stream)
         return (streams.count(where: \.isHeldUp), streams.reduce(0) { $0 + $1.outputCount })

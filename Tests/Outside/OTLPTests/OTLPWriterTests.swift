@@ -3,7 +3,7 @@ import JSON
 import OTLP
 import Testing
 
-/// The rules of the JSON form in the specification of opentelemetry-proto, section "JSON Protobuf Encoding".
+/// Tests the rules of the JSON form in the specification of opentelemetry-proto, section "JSON Protobuf Encoding".
 @Suite("Requests with spans")
 struct OTLPWriterTests {
     private let trace = TraceID(ofCall: ByteString("a84b4c76e66710@pbx"))
@@ -42,7 +42,7 @@ struct OTLPWriterTests {
     }
 
     @Test func `the id of a trace is the start of the digest of the Call-ID`() {
-        // printf %s a84b4c76e66710@pbx | sha256sum | cut -c1-32
+        // Command for the expected trace id: printf %s a84b4c76e66710@pbx | sha256sum | cut -c1-32
         #expect("\(trace)" == "850702b9d5d451b5a9b25bcdb9f82f32")
         #expect(TraceID(ofCall: ByteString("a")) != TraceID(ofCall: ByteString("b")))
     }

@@ -17,7 +17,7 @@ struct ConnectionTurnsTests {
         private var listener: StreamListener?
         private var accepted: [StreamConnection] = []
         private var phones: [StreamConnection] = []
-        /// Whether the first connection is that of a trusted peer.
+        /// Whether the first connection belongs to a trusted peer.
         private var hasTrunk = false
         /// The test's function that gets the text of each event.
         private var told: (String) -> Void = { _ in }
@@ -73,7 +73,7 @@ struct ConnectionTurnsTests {
             sender.flush()
         }
 
-        /// Sends a datagram when this event is reported for the first time.
+        /// Sends a datagram when the event `cause` is reported for the first time.
         func sendDatagram(atFirst cause: String) {
             var isFirst = true
             told = { what in
@@ -85,8 +85,8 @@ struct ConnectionTurnsTests {
 
         func endPhones() { for phone in phones { phone.close() } }
 
-        /// Lets all phones send something, and then sends datagrams. The loop then finds the data of the phones and the
-        /// datagrams at the same time.
+        /// Lets all phones send, and sends datagrams, so that the loop finds the data of phones and datagrams at the
+        /// same time.
         func speakAll() {
             for phone in phones { phone.send([1]) }
             sendDatagrams(1)

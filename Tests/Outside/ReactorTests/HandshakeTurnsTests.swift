@@ -20,7 +20,7 @@ struct HandshakeTurnsTests {
         func wait() { #expect(semaphore.wait(timeout: .now() + 30) == .success) }
     }
 
-    /// Phones that connect at the same moment, on a loop of their own. A stranger connects after them, and sends
+    /// Phones that connect at the same moment, on a loop of their own. After the phones, a stranger connects and sends
     /// invalid data.
     actor Phones {
         private let loop: EventLoop

@@ -13,7 +13,7 @@ struct ProxyHeaderWaitTests {
         try await StreamBench.with { bench in
             var limits = StreamConnection.Limits()
             limits.turn = .connections
-            // The time limit is longer than any of these tests takes, even on a busy machine.
+            // The time limit is longer than a test takes, even on a busy machine.
             limits.openTimeout = .seconds(600)
             let block = try #require(AddressBlock("127.0.0.0/8"))
             try await body(bench, try await bench.listen(limits: limits, balancers: [block]))

@@ -254,7 +254,7 @@ struct StreamConnectionTests {
             if finishes { try await bench.server.expect(.closed(.finished)) }
             let end = peer.readToEnd()
             #expect(end.bytes == [1, 2, 3] && end.endsWell)
-            // The server is closing the connection, and so discards the bytes that the peer sends now.
+            // The closing server discards the bytes that the peer sends.
             peer.send(100_000)
         }
     }
@@ -266,7 +266,7 @@ struct StreamConnectionTests {
                 connection.send([7])
                 connection.close()
             }
-            // The client needs two writes: the answer to the first write shows that the peer has gone, and the second
+            // The client needs two writes: the answer to the first write shows that the peer has gone, so the second
             // write fails.
             await bench.at(.server) { connection in
                 connection.send([1])
@@ -285,7 +285,8 @@ struct StreamConnectionTests {
                 for _ in 0..<40_000 { connection.send([UInt8(truncatingIfNeeded: connection.outputCount)]) }
             }
             await bench.at(.client) { $0.send([7]) }
-            // Each byte's value is the number of bytes that were left unused before it (at most 16 KiB), modulo 256.
+            // The connection writes its output in blocks of 16 KiB, so `outputCount` starts again from 0 after each
+            // block.
             let got = try await bench.client.bytes(40_000)
             #expect(got == (0..<40_000).map { UInt8(truncatingIfNeeded: $0 % (16 << 10)) })
         }

@@ -148,7 +148,7 @@ struct UDPSocketTests {
                     ($0 as? SystemError)?.isAddressInUse == true
                 }
                 first.close()
-                // A child process of another test may have a copy of the socket until its `exec`, so the port can stay
+                // A child process of another test may keep a copy of the socket until its `exec`, so the port can stay
                 // in use for a moment.
                 var second: UDPSocket?
                 while second == nil {

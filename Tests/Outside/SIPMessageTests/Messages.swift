@@ -68,7 +68,7 @@ struct Draft {
         return draft
     }
 
-    /// Makes a message with this body, and no Content-Length if `length` is `nil`.
+    /// Makes a message with the given body, and no Content-Length if `length` is `nil`.
     static func with(body: String, length: String?) -> Draft {
         var draft = Draft()
         draft.length = length.map { "Content-Length: \($0)" }

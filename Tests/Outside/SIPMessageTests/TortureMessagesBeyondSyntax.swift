@@ -1,6 +1,6 @@
 extension TortureMessage {
-    /// The torture-test messages of RFC 4475 sections 3.2 to 3.4. The reader accepts most of these torture messages,
-    /// and other parts of the proxy handle them.
+    /// The torture-test messages of RFC 4475 sections 3.2 to 3.4. The reader accepts most torture messages of RFC 4475
+    /// sections 3.2 to 3.4; other parts of the proxy handle them.
     static let beyondSyntax: [TortureMessage] = [
         TortureMessage(
             "badbranch", .request,
@@ -15,7 +15,7 @@ extension TortureMessage {
             CSeq: 8 OPTIONS
             l: 0
             """),
-        // The reader answers only if To, From and Call-ID are present, so this torture message gets no answer.
+        // The reader answers only if To, From and Call-ID are present, so a message without them gets no answer.
         TortureMessage(
             "insuf", .dropped,
             """

@@ -1,7 +1,7 @@
 import Bytes
 
 extension TortureMessage {
-    /// The messages of RFC 5118 section 4, by name. The Content-Length values in the RFC are slightly wrong, and
+    /// The messages of RFC 5118 section 4, by name. The Content-Length values of RFC 5118 are slightly wrong, and
     /// corrected here for bodies with CRLF.
     static let ipv6: [TortureMessage] = [
         register("ipv6-good", .request, "sip:[2001:db8::10]"),

@@ -140,7 +140,7 @@ extension TortureMessage {
             Max-Forwards: 70
             Content-Length: 0
             """),
-        // The reader accepts this message, because the headers in a URI never become header fields.
+        // The reader accepts headers in a URI, because they never become header fields.
         TortureMessage(
             "escruri", .request,
             """
@@ -155,7 +155,7 @@ extension TortureMessage {
             Content-Type: application/sdp
             Content-Length: 150
             """, sdp: "192.0.2.1"),
-        // The reader accepts this message, because a proxy does not use Date.
+        // The reader accepts an invalid Date, because a proxy does not use Date.
         TortureMessage(
             "baddate", .request,
             """

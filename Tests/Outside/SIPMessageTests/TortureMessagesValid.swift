@@ -33,9 +33,9 @@ extension TortureMessage {
                   newvalue ;
               secondparam ; q = 0.33
             """#, body: sdp(origin: "192.0.2.3", connection: "192.0.2.4")),
-        // The RFC's grammar allows BEL, NUL and DEL in quoted pairs. The reader nevertheless refuses control characters
-        // with 400, because other programs often misread them. The message `intmeth-printable` is the same without
-        // control characters.
+        // The RFC's grammar allows BEL, NUL and DEL in quoted pairs. The reader refuses control characters with 400,
+        // because other programs often misread them. The message `intmeth-printable` is the same without control
+        // characters.
         intmeth("intmeth", .answered(400), to: "\"BEL:\\\u{07} NUL:\\\u{00} DEL:\\\u{7F}\""),
         intmeth("intmeth-printable", .request, to: #""BEL:\a NUL:\b DEL:\c""#),
         TortureMessage(

@@ -8,7 +8,7 @@ struct AdmissionTests {
         Instant(nanoseconds: 1_000_000_000 + Int64(milliseconds) * 1_000_000)
     }
 
-    /// Tells the admission every 10 ms that work has waited for `wait`, for a duration of `milliseconds`.
+    /// Reports to the admission control every 10 ms, for `milliseconds`, that work has waited for `wait`.
     private func busy(_ wait: Duration, from start: Int = 0, for milliseconds: Int, _ admission: inout Admission) {
         for time in stride(from: start, through: start + milliseconds, by: 10) {
             admission.looked(after: wait, now: at(time))
@@ -17,7 +17,7 @@ struct AdmissionTests {
 
     private static let most = [100, 100, 80, 90]
 
-    /// The share of each kind of work that the admission refuses, in percent.
+    /// The share of each kind of work that the admission control refuses, in percent.
     private func refused(_ admission: Admission, at time: Int) -> [Int] {
         Admission.Kind.allCases.map { kind in
             (0..<100).count { number in
@@ -61,13 +61,13 @@ struct AdmissionTests {
             seen.append(refused(admission, at: time))
         }
         for shares in seen {
-            // The admission refuses work only if it already refuses all less important kinds of work as far as
+            // The admission control refuses a kind of work only if it refuses all less important kinds as far as
             // possible.
             for (index, share) in shares.enumerated().dropFirst() {
                 #expect(share == 0 || shares[index - 1] == Self.most[index - 1])
             }
         }
-        // Even at the highest load, the admission accepts some REGISTERs and calls.
+        // Even at the highest load, the admission control accepts some REGISTERs and calls.
         #expect(seen.last == Self.most)
         #expect(seen.firstIndex { $0[0] == 100 } ?? 99 <= 25)
         #expect(seen.firstIndex { $0[3] == Self.most[3] } ?? 99 <= 63)

@@ -44,7 +44,6 @@ struct RefusalsTests {
             refusals.asked({ call(name) }, callID: ByteString(name), at: pbx, now: now)
         }
         #expect(asked("a", now: at(0)) == at(3))
-        // The first refused request repeats the known call "a"; the second is a new call from the same source.
         #expect(asked("a", now: at(1)) == nil)
         #expect(asked("b", now: at(1)) == nil)
         refusals.answered(callID: ByteString("b"), at: host(2))

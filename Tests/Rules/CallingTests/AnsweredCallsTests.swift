@@ -51,7 +51,6 @@ struct AnsweredCallsTests {
         #expect(wanted(&calls) == 6)
         #expect(fires(&calls, after: 6))
         #expect(due(&calls, after: 6) != nil)
-        // At 32 s, two timers fire, because the first timer is still set, but only one of them has an effect.
         #expect(wanted(&calls) == 32)
         #expect(fires(&calls, after: 32))
         #expect(!fires(&calls, after: 32))

@@ -60,7 +60,7 @@ struct CallCodeTests {
         var now = Instant(nanoseconds: 0)
         let one = (0..<100).compactMap { lines.admit(to: Self.aor(0), from: Self.caller($0), now: now) }
         #expect(one == Array(repeating: 0, count: 6))
-        // The next log line, which is about another callee, has the number of suppressed lines.
+        // The log line about the next callee has the number of suppressed lines.
         #expect(lines.admit(to: Self.aor(1), from: Self.caller(1000), now: now) == 94)
         now = now + .seconds(10)
         let many = (0..<1000).compactMap {

@@ -55,7 +55,7 @@ struct CallsTests {
         _ = over.fork.cancelReceived()
         calls.finish(over)
         #expect(over.recent == nil && over.isForgotten)
-        // The new call gets the slot of an ended call, and must not be taken for the ended call.
+        // The new call reuses the table slot of an ended call, and must not be taken for the ended call.
         let next = calls.begin(try MachineScene.invite("c2"), nil, branches: [], purpose: .userCall(scene.offer("c2")))
         #expect(next.place == over.place)
         for number in 3..<1025 {
@@ -130,7 +130,7 @@ struct CallsTests {
         // The length of a request is its length as received, even if `Calls` stores the request in packed form.
         #expect(packed.count == (try MachineScene.invite("c1").request.frame.bytes.count))
         #expect(calls.bytes == kept.reduce(0) { $0 + $1.request.count })
-        // `Calls` stores two of the requests as samples, and the others as differences from a sample.
+        // `Calls` keeps two of the first 1,976 requests unpacked, and packs all others as differences from one of the two.
         #expect(kept[0..<1976].count { !$0.request.isPacked } == 2)
     }
 

@@ -52,7 +52,6 @@ struct ForkTests {
             cseq: CSeq(number: 1, method: .invite))
     }
 
-    /// The orders of a fork as text, so that whole lists can be compared.
     private func text(_ orders: [Fork.Order]) -> [String] {
         orders.map { order in
             switch order {
@@ -140,7 +139,7 @@ struct ForkTests {
             }
         #expect(text(orders).contains { $0.hasPrefix("cancel 1 ") }, "\(text(orders))")
         #expect(fork.phase == .ended)
-        // A phone's 2xx that crosses the CANCEL still connects the call.
+        // A phone's 2xx that arrives after the daemon has sent the CANCEL still connects the call.
         #expect(text(fork.successReceived(response(200), on: 0, from: Self.first)) == ["relay 200"])
     }
 

@@ -35,7 +35,7 @@ struct RefreshedBindingsTests {
         #expect(refreshed.agent(of: 2000) == ByteString("Honest/1.0"))
         let taken = refreshed.take(2000)
         #expect(taken.count == 1001)
-        // If the table has no room for a new user agent name, the entry has no name, and the store keeps the former
+        // If the table of User-Agent names is full, the device's entry has no name, and the store keeps the former
         // name.
         #expect(taken.count { $0.agent != nil } == RefreshedBindings.maximumAgents + 1)
         // After `take`, the table has room for new user agent names.

@@ -4,7 +4,7 @@ import Testing
 import TestSupport
 import Timekeeping
 
-/// Tests that the wall clock may be set while the daemon runs, because only dates use it.
+/// Tests that a jump of the wall clock does not disturb the daemon, which uses the wall clock for dates only.
 @Suite("Clock changes")
 struct ClockJumpTests {
     @Test(arguments: [3600, -3600, 86_400, -86_400])

@@ -27,9 +27,9 @@ enum TestDigest {
     ///   - request: the request that was challenged.
     ///   - user: the user whose name is in the answer.
     ///   - password: the password; by default the user's own password.
-    ///   - realm: the challenge that is answered; by default the first.
+    ///   - realm: the realm of the challenge that is answered; by default the realm of the first challenge.
     ///   - count: the number of uses of the nonce.
-    /// - Returns: the bytes of the new request; the old ones if no challenge in it can be answered.
+    /// - Returns: the bytes of the new request, or of `request` if the user can answer none of the challenges.
     static func answer(
         _ challenge: SIPResponse, to request: [UInt8], as user: String, password: String? = nil, realm: String? = nil,
         count: Int = 1
@@ -51,7 +51,7 @@ enum TestDigest {
                 count: count, isRegister: isRegister, to: text))
     }
 
-    /// The request with credentials for this nonce. The parameter `count` is `nil` for a client that knows no qop.
+    /// The request with credentials for the nonce. The parameter `count` is `nil` for a client that knows no qop.
     static func credentials(
         _ user: String, password: String? = nil, realm: String = "example.net", nonce: String,
         _ algorithm: DigestAlgorithm = .sha256, count: Int?, isRegister: Bool = true, to text: String

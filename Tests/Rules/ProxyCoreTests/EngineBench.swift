@@ -167,8 +167,8 @@ extension EngineBench {
         engine.pushHappened(Self.event(transmission, outcome), now: now)
     }
 
-    /// Returns the event by which the dispatcher reports this outcome. The text of an answer in the event fits both
-    /// Google's and the mediator's syntax.
+    /// Returns the event by which the dispatcher reports the outcome. The JSON answer in the event is valid for Google
+    /// and for Acrobits' mediator.
     private static func event(
         _ transmission: PushDispatcher.Transmission, _ outcome: PushOutcome
     ) -> PushDispatcher.Event {
@@ -184,8 +184,8 @@ extension EngineBench {
             text.append(jsonString: token)
             return answer(#""registration_id":\#(String(decoding: text, as: UTF8.self))"#)
         case .tokenDead(nil): return answer(#""error":"NotRegistered""#)
-        // The event has no answer of the provider, because the dispatcher would send a push again if an answer asked
-        // for a retry.
+        // The event has no answer of the provider: an answer that asks for a retry would make the dispatcher send the
+        // push again.
         case .retry: return .unanswered(transmission, .noConnection("no answer"), "no answer")
         case .tokenDead, .renewCredential, .credentialsRefused, .foreignToken, .noConnection, .payloadRefused,
             .noSuitableToken:
@@ -210,7 +210,7 @@ extension EngineBench {
 }
 
 extension [UInt8] {
-    /// A copy of this message in which one text replaces another.
+    /// A copy of the message in which the text `new` replaces the text `old`.
     func replacing(_ old: String, with new: String) -> [UInt8] {
         Array(String(decoding: self, as: UTF8.self).replacing(old, with: new).utf8)
     }

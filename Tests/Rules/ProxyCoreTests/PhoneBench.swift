@@ -28,8 +28,7 @@ final class PhoneBench {
     private var records: [TimelineRecord] = []
 
     init(_ transport: Transport = .udp, _ change: (inout ProxySettings) -> Void = { _ in }) {
-        // The daemon of this bench sends no OPTIONS to phones with open connections, because other tests cover these
-        // OPTIONS.
+        // Other suites test the OPTIONS to phones with open connections, so the daemon of this bench sends none.
         bench = EngineBench {
             $0.call.asksConnections = false
             change(&$0)
@@ -46,7 +45,7 @@ final class PhoneBench {
 
     // MARK: The phone
 
-    /// Registers the phone at the address with this number, or refreshes its registration at its present address.
+    /// Registers the phone at address number `place`, or refreshes its registration at its present address.
     ///
     /// - Returns: the engine's actions without the commit and the 200. All actions are returned if the commit and the
     ///   200 do not come first, or if a commit is missing or unexpected.

@@ -23,16 +23,16 @@ extension PhoneStory {
 // MARK: The phone
 
 extension PhoneStory.Step {
-    /// The phone sends the first REGISTER of a new client. The commit and the 200, which must come first, are not
-    /// listed among the expected actions.
+    /// The phone sends a REGISTER with a Call-ID that no earlier REGISTER had. The commit and the 200, which must come
+    /// first, are not listed among the expected actions.
     static func register(
         at place: Int = 0, token: String? = "tok1", commits: Bool? = nil, _ told: String...
     ) -> Self {
         Self("REGISTER at \(place)", told) { $0.register(at: place, token: token, commits: commits) }
     }
 
-    /// The phone sends the next REGISTER of the client that registered last, from the same address. By default, the
-    /// REGISTER needs no commit.
+    /// The phone sends a REGISTER with the Call-ID of the push token's last REGISTER, from the same address. By
+    /// default, the REGISTER needs no commit.
     static func refresh(
         token: String? = "tok1", expires: Int = 3600, commits: Bool = false, _ told: String...
     ) -> Self {
@@ -55,8 +55,8 @@ extension PhoneStory.Step {
         }
     }
 
-    /// The phone registers, gets a push for a call, and registers again. The phone then has the INVITE, and has
-    /// answered 180 if `rings` is true.
+    /// The phone registers, gets a push for a call, registers again and gets the INVITE; if `rings` is true, it answers
+    /// 180.
     static func called(rings: Bool = true) -> Self {
         Self("called", []) { phone in
             _ = phone.register(at: 0)
@@ -84,7 +84,7 @@ extension PhoneStory.Step {
         Self("CANCEL", told) { $0.cancel(reasons) }
     }
 
-    /// The provider reports the outcome of the last push, or of the push with this number.
+    /// The provider reports the outcome of push number `number`, or of the last push.
     static func push(_ outcome: PushOutcome, number: Int? = nil, _ told: String...) -> Self {
         Self("push \(outcome)", told) { $0.give(outcome, number) }
     }
@@ -113,7 +113,7 @@ extension PhoneStory.Step {
 // MARK: Checks
 
 extension PhoneStory.Step {
-    /// Expects these reasons in the last CANCEL that the phone got.
+    /// Expects the given reasons in the last CANCEL that the phone got.
     static func reasons(_ reasons: String...) -> Self {
         Self("reasons", reasons) { phone in
             phone.cancels.last.map { $0.frame.values(of: .reason).map(\.string) } ?? ["no CANCEL"]
@@ -126,7 +126,7 @@ extension PhoneStory.Step {
         Self("the last INVITE", [callID]) { [$0.invites.last?.callID.string ?? "none"] }
     }
 
-    /// Expects this number of missed calls that are stored for devices that do not know about them yet.
+    /// Expects `count` stored missed calls that devices do not know about yet.
     static func missed(_ count: Int) -> Self {
         Self("missed calls", ["\(count)"]) { ["\($0.bench.engine.buckets.entries(of: EngineBench.bob).count)"] }
     }
@@ -137,6 +137,6 @@ extension PhoneStory.Step {
         Self("held calls", ["\(count)"]) { ["\($0.bench.engine.heldCalls.count)"] }
     }
 
-    /// Expects these timeline records, which were completed since the last check.
+    /// Expects the given timeline records, which were completed since the last check.
     static func records(_ words: String...) -> Self { Self("records", words) { $0.takeRecords() } }
 }

@@ -2,8 +2,7 @@ import SIPGrammar
 import Testing
 import TestSupport
 
-/// The tests of random days run one after the other, because each day uses a thread for seconds while other tests wait
-/// in real time.
+/// The suite is serialized, because each random day uses a thread for seconds while other tests wait in real time.
 @Suite("Whole days in a simulated network", .serialized)
 struct RandomDayTests {
     @Test(arguments: Array(0..<16) + [474, 943, 994])

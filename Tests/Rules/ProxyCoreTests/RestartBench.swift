@@ -32,8 +32,8 @@ final class RestartBench {
         bench = EngineBench(hasTLS: hasTLS, change)
     }
 
-    /// Returns the entries that the journal writes while `body` runs. A journal entry must be in the same batch of
-    /// actions as the actions that depend on it. ``told(_:)`` checks this.
+    /// Returns the entries that the journal writes while `body` runs. A journal entry must be in the same batch as the
+    /// actions that depend on it, which ``told(_:)`` checks.
     func journalled(_ body: () -> Void) -> [String] {
         written = []
         body()
@@ -153,7 +153,7 @@ final class RestartBench {
 }
 
 extension ProxyAction {
-    /// The Call-ID of the call, if this action makes the journal write the start of a call.
+    /// The Call-ID of the call whose start this action writes to the journal; `nil` for other actions.
     fileprivate var begunCall: ByteString? {
         guard case .journal(.begun(let call)) = self else { return nil }
         return call.userCall?.callID

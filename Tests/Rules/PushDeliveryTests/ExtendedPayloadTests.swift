@@ -34,7 +34,7 @@ struct ExtendedPayloadTests {
         #expect(old.contains(#""data":{"type":"invite","date":1623753691},"time_to_live""#))
     }
 
-    /// Each attempt to send a push names its own time, and an expiry that covers the rest of the waiting time.
+    /// Each attempt to send a push has its own time of sending, and a `ttl` of the rest of the ring time.
     @Test func `each try has its own time`() throws {
         let late = try data(incomingCall(), now: sampleDate + .seconds(9))
         #expect(late["date"]?.string == "1623753691")
@@ -53,8 +53,7 @@ struct ExtendedPayloadTests {
         }
     }
 
-    /// A payload contains a Call-ID as a whole or not at all: a shortened Call-ID would match no INVITE, and a very
-    /// long Call-ID leaves no room for the other members.
+    /// A payload contains a Call-ID as a whole or not at all, because a shortened Call-ID would match no INVITE.
     @Test func `a Call-ID comes whole or not at all`() throws {
         for name in ["ecss10.extended", "10d"] {
             let settings = PushSettings.sample(try #require(PayloadProfile(rawValue: name)))

@@ -5,7 +5,7 @@ import Settings
 import Testing
 import Timekeeping
 
-/// Makes settings with one app, called `gateway`, that has these keys.
+/// Makes settings with one app, called `gateway`, that has the YAML keys `keys`.
 func gatewaySettings(_ keys: String) throws -> PushSettings {
     let yaml =
         "http:\n  enabled: true\n  apps:\n    gateway:\n"

@@ -135,8 +135,7 @@ struct HostileTextTests {
             #expect(holds(body["from-uri"]?.string, text))
             #expect(holds(body["call-id"]?.string, text))
             #expect(request.headers.allSatisfy { $0.value.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7f } })
-            // None of the hostile texts is a valid key for Web Push, so a push with such a key in its token cannot be
-            // sent.
+            // None of the hostile texts is a valid Web Push key, so a push with such a key cannot be sent.
             let keyed = PushToken(provider: .webPush, param: ByteString(text + [0x2e] + text), prid: device.prid)
             #expect(settings.rendered(push(to: keyed, call(text)))?.protection == ProviderRequest.Protection.none)
         }

@@ -43,7 +43,7 @@ private func entry(
         devices: devices, told: told, isOver: isOver, isStored: isStored)
 }
 
-/// The caller of the call with this reference. By default, each call has another caller.
+/// The caller of the call `ref`. By default, each call has another caller.
 private func owner(_ ref: CallRef) -> Caller { Caller(hash: ref.rawValue, isTrusted: true) }
 
 @Suite("Missed-call bucket (R19 to R27, A20 to A25)")
@@ -261,8 +261,7 @@ struct MissedCallBucketTests {
         bucket.miss(first, to: [phone, tablet])
         bucket.miss(second, after: 1)
         let entries = bucket.entries
-        // The device registers again after the store has deleted its rows, and before the bucket gets the report of
-        // this deletion.
+        // The device registers after the store has deleted its rows, and before the bucket knows about the deletion.
         _ = bucket.returned(phone)
         _ = bucket.reportAccepted([first], by: tablet)
         #expect(bucket.callsForgotten(entries) == [.delete(first)])

@@ -15,8 +15,8 @@ private final class Desk {
     private(set) var told: [PushID: [PushStep]] = [:]
     private var actions: [PushDispatcher.Action] = []
 
-    /// Creates a dispatcher. The settings need three kinds of credentials: a signed token for Apple, a fetched token
-    /// for Google, and a signed token for each Web Push server. Pushes to Apple's sandbox need no credential.
+    /// Creates a dispatcher. The settings need a signed token for Apple, a fetched token for Google, and a signed token
+    /// for each Web Push server. Pushes to Apple's sandbox need no credential.
     init(_ settings: PushSettings = .sample) {
         let directory = PushDirectory(settings)
         let sources = directory.apps.map { app -> PushCredentials.Source in

@@ -38,7 +38,7 @@ struct PushServersTests {
         #expect(servers.server(of: app, at: "https://b.example") !== first)
         #expect(servers.all.count == 3 && servers.limit == 180)
         // When one server of an app has accepted a push, the daemon knows that the credentials are valid for all
-        // servers of this app.
+        // servers of the app.
         #expect(servers.server(of: app, at: "https://b.example").standing === first.standing)
     }
 

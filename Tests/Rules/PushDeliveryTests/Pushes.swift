@@ -85,7 +85,7 @@ extension PushSettings {
         return app.render(push, now: now)
     }
 
-    /// The outcome of a push to which the provider gives this answer; `nil` if the provider is disabled.
+    /// The outcome of a push to which the provider gives `answer`; `nil` if the provider is disabled.
     func outcome(
         of answer: ProviderAnswer, from provider: PushProvider, isProven: Bool, now: UnixTime
     ) -> PushOutcome? {

@@ -117,12 +117,12 @@ struct ReportedTokensTests {
             (("C", "a"), (nil, nil), "", nil, "acrobits a C:calls"),
             ((nil, nil), ("O", "b"), "", nil, "acrobits b O"),
             (("C", "a"), ("O", "b"), "S:1", nil, "acrobits a&b:S:1 C:calls&O:other"),
-            // The daemon keeps stored values that the report does not contain, together with their app.
+            // A stored token that the report lacks stays stored, together with its app.
             (("C2", nil), (nil, nil), "", "a&b:S:1 C:calls&O:other", "acrobits a&b:S:1 C2:calls&O:other"),
             (("C2", "x"), (nil, "y"), "", "a&b:S:1 C:calls&O:other", "acrobits x&b:S:1 C2:calls&O:other"),
             ((nil, nil), ("O2", nil), "S:2", "a&b:S:1 C:calls&O:other", "acrobits a&b:S:2 C:calls&O2:other"),
             ((nil, nil), ("O", "b"), "S:1", "a:S:1 C:calls", "acrobits a&b:S:1 C:calls&O:other"),
-            // If the app reports the second token later, the daemon uses the first token for both services until then.
+            // Until the app reports its second token, the daemon uses the first token for both services.
             (("C", "a"), (nil, nil), "S:1", "b:S:1 O", "acrobits a&b:S:1 C:calls&O:other"),
             ((nil, nil), ("O2", nil), "S:1", "b:S:1 O", "acrobits b:S:1 O2"),
             // A reported value that equals the stored one in another notation leaves the stored notation unchanged.

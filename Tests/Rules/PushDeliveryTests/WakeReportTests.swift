@@ -15,7 +15,7 @@ struct WakeReportTests {
         ("LinphoneAndroid/5.2.5 (Pixel 7) LinphoneSDK/5.3.48", .android),
         ("baresip v3.9.0 (arm64-v8a/Android)", .android),
         ("3CX ANDROID 20.1", .android),
-        // The name of the device is the owner's choice, so the first word decides.
+        // The first word of the User-Agent names the system, because the owner chooses the name of the device.
         ("LinphoneAndroid/5.2.5 (my next iPhone) LinphoneSDK/5.3", .android),
         ("LinphoneiOS/5.2.2 (Android hater) LinphoneSDK/5.3", .iOS),
         ("Cisco-SIPGateway/IOS-15.4", .other), ("kiosk 1.0", .other), ("Helios/2 BIOS", .other), ("iosphone", .other),

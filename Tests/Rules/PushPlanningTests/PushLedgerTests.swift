@@ -74,7 +74,7 @@ struct PushLedgerTests {
         }
     }
 
-    /// Passes the provider's answer to the first push to the ledger.
+    /// Tells the ledger how the provider answered the first push.
     private func answer(_ ledger: inout PushLedger, _ status: Int, _ actions: inout SeenOrders) throws {
         let transmission = try #require(actions.transmissions.first)
         let answer = ProviderAnswer(status: status)
@@ -108,7 +108,8 @@ struct PushLedgerTests {
             {
                 later.pass(next - later.now.instant)
                 ledger.timePassed(now: later.now, into: &actions)
-                // The first deadline belongs to the start of the call, and not to the next attempt to send the push.
+                // The ledger's first deadline belongs to the start of the call, and not to the next attempt to send the
+                // push.
                 _ = ledger.due(now: later.now, into: &actions)
             }
             #expect(actions.transmissions.map(\.push.id) == [call.fork.branches[0].push, call.fork.branches[0].push])
@@ -155,7 +156,7 @@ struct PushLedgerTests {
             ledger.drop(0, of: call, now: scene.now, into: &actions)
             ledger.ended(0, of: call, .callerGaveUp, now: scene.now, into: &actions)
             #expect(ledger.unread.count == 1 && actions.records.isEmpty)
-            // The ledger does not retry the push after this outcome.
+            // The ledger does not retry a dropped push, whether the provider answers 200 or 503.
             try answer(&ledger, isTaken ? 200 : 503, &actions)
             let outcome = ledger.nextOutcome()
             #expect(outcome?.push.isDropped == true && ledger.pushes.isEmpty)

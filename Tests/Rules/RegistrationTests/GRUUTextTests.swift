@@ -10,7 +10,7 @@ struct GRUUTextTests {
         return String(decoding: written(aor, instance: Array(instance.utf8)), as: UTF8.self)
     }
 
-    /// Returns the text that is appended after a contact with this instance.
+    /// Returns the text that is appended after a contact with the given instance.
     private func written(_ aor: AddressOfRecord, instance: [UInt8]) -> [UInt8] {
         let bytes = [UInt8](capacity: 16) { out in
             out.append("<")

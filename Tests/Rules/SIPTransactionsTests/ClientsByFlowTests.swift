@@ -8,7 +8,7 @@ import TestSupport
 struct ClientsByFlowTests {
     private func flow(_ connection: UInt64) -> Flow { tcp.on(connection: connection) }
 
-    /// Creates one record for each array slot, on the flow with the connection in this slot.
+    /// Creates a record for each connection, on the flow of the connection.
     private func records(on connections: [UInt64]) -> [ClientRecord] {
         connections.map { connection in
             var record = ClientRecord()
@@ -38,7 +38,7 @@ struct ClientsByFlowTests {
         #expect(Set(clients.slots(on: flow(7), in: records)) == [0, 1, 2])
     }
 
-    /// The test has several flows in most of the 4,096 chains, which flows share.
+    /// Most of the index's 4,096 hash chains contain several flows.
     @Test func `flows in one chain stay apart`() {
         var clients = ClientsByFlow()
         var generator = SeededGenerator()

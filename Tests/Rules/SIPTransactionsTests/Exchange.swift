@@ -51,14 +51,14 @@ extension Exchange.Step {
         }
     }
 
-    /// Answers the last new request with this status code.
+    /// Answers the last new request with the given status.
     static func respond(_ status: Status, _ expected: String...) -> Self {
         doing("respond \(status)", expected) { if let id = $0.server { $0.respond(id, status) } }
     }
 
     // MARK: Clients and servers
 
-    /// Advances the clock to this time, in seconds after the start.
+    /// Advances the clock to `seconds` after the start.
     static func until(_ seconds: Double, _ expected: String...) -> Self {
         doing("until \(seconds) s", expected) { $0.advance(to: .milliseconds(Int64(seconds * 1000))) }
     }

@@ -94,7 +94,7 @@ final class TableFixture {
 
     func transportFailed(_ id: ClientTransactionID) { table.transportFailed(id, now: now, into: &out) }
 
-    /// Advances the clock from deadline to deadline, up to this time after ``start``.
+    /// Advances the clock from deadline to deadline, up to `offset` after ``start``.
     func advance(to offset: Duration) {
         while let next = table.nextDeadline, next <= start + offset {
             now = max(now, next)

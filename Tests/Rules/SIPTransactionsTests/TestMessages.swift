@@ -8,7 +8,6 @@ import Timekeeping
 let start = Instant(nanoseconds: 1_000_000_000_000)
 let timers = TransactionTimers()
 
-/// Returns the instant that is this many seconds after the start.
 func at(_ seconds: Double) -> Instant { start + .milliseconds(Int64(seconds * 1000)) }
 
 let udp = Flow(transport: .udp, listener: 0, connection: 0, remote: Endpoint(IPAddress(v4: 0x0a00_0001), 5060))
@@ -18,7 +17,7 @@ extension String {
     var bytes: [UInt8] { Array(utf8) }
 }
 
-/// A message in the format of these tests: each header field once, on a line of its own.
+/// A SIP message with each header field once, on a line of its own.
 struct TestMessage {
     var startLine: String
     var via = "SIP/2.0/UDP client.example:5060;branch=z9hG4bKabc"

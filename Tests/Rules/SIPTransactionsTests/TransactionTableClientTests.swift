@@ -254,7 +254,7 @@ struct TransactionTableClientTests {
         #expect(next != id)
         fixture.table.discard(next)
         fixture.receive(180, branch, "INVITE")
-        fixture.cancel(next)  // the table's limit leaves no room for the CANCEL
+        fixture.cancel(next)  // The table's limit leaves no room for the CANCEL.
         #expect(fixture.outputs() == ["send INVITE", "told 180", "send CANCEL"])
     }
 

@@ -210,7 +210,7 @@ struct TransactionTableServerTests {
             }
             _ = fixture.outputs()
             fixture.advance(to: .seconds(second))
-            let due = max(second - 31, 0) / 4  // the answer comes at the end of the second before
+            let due = max(second - 31, 0) / 4  // Timer J lasts 32 s, and requests are answered at `second - 1`.
             #expect(fixture.outputs() == Array(repeating: "server ended", count: due))
         }
     }

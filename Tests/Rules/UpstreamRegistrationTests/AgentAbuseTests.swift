@@ -89,7 +89,7 @@ struct AgentAbuseTests {
         let registered = (0..<500).count { world.state("u\($0)") == .registered }
         #expect(registered > 400)
         #expect(registered + (0..<500).count { world.state("u\($0)") == .refused } == 500)
-        // An operator's order makes the agent register users again whom the PBX has refused.
+        // An operator's order makes the agent register users whom the PBX has refused.
         world.perform { $0.retryOrdered(AgentWorld.upstream, user: nil, now: $1, into: &$2) }
         world.advance(by: .seconds(60))
         #expect((0..<500).allSatisfy { world.state("u\($0)") == .registered })
@@ -153,8 +153,8 @@ struct AgentAbuseTests {
         world.pbx.behaviour.listedToo = ["<sip:desk@10.0.0.9>;expires=100"]
         world.pbx.behaviour.listsOurs = false
         world.advance(by: days(1))
-        // In each five minutes of the day, the agent may send four REGISTERs for each user: two for this user alone,
-        // and two when all users register again.
+        // In five minutes, the agent may send four REGISTERs for each user: two for the user alone, and two when all
+        // users register again.
         #expect(world.pbx.received - before < 20 * 288 * 2 * 2)
         #expect(world.events.contains(.notListed(world.user("u0"))))
         world.pbx.behaviour.listsOurs = true
@@ -215,7 +215,7 @@ struct AgentAbuseTests {
         world.pbx.behaviour.isSilent = false
         world.advance(by: .seconds(320))
         #expect(world.state("u0") == .registered)
-        // A late answer for a record's former user must not change the record's present user.
+        // A late answer for a removed user must not change the user who now has the removed user's record.
         let last = world.sent.map(\.number)
         world.end("u0")
         world.end("u1")

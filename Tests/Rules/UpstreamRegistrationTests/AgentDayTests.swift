@@ -92,7 +92,7 @@ struct AgentDayTests {
 }
 
 extension SeededGenerator {
-    /// Makes the seed for the simulated world with this number. The seed differs in each run of the tests.
+    /// The seed of simulated world `number`, which differs in each run of the tests.
     func seeded(_ number: UInt64) -> UInt64 {
         var copy = self
         return copy.next() &+ number

@@ -9,9 +9,9 @@ import Timekeeping
 
 @Suite("Upstream agent: memory")
 struct AgentMemoryTests {
-    /// The memory for a user consists of a record, a deadline, an entry in each of two indices, a name of 16 bytes, and
-    /// 64 bytes for a nonce and its opaque value. When 100,000 users were registered, the measured resident memory was
-    /// 284 bytes for each, with the spare room of the arrays.
+    /// A user takes a record, a deadline, two index entries, a name of 16 bytes, and 64 bytes for nonce and opaque.
+    /// With 100,000 registered users, the measured resident memory was 284 bytes for each user, with the unused ends of
+    /// arrays.
     @Test func `the parts of a user add up to at most 260 bytes`() {
         let deadline = 32 + MemoryLayout<UInt32?>.stride
         let sum = MemoryLayout<UserRecord>.stride + deadline + 2 * 16 + 16 + 64

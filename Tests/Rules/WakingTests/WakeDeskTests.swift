@@ -8,7 +8,7 @@ import TestSupport
 import Testing
 import Timekeeping
 
-/// Creates a proxied request for each of these calls.
+/// Creates a proxied request for each of the given calls.
 private func makeCalls(_ names: String...) throws -> [ProxiedRequest] {
     var calls = Calls(packing: .forTests, limits: HeldShares.Limits(ProxySettings()))
     let scene = MachineScene()
@@ -242,8 +242,7 @@ struct WakeDeskTests {
         desk.noLongerWaits(call, for: first)
         desk.noLongerWaits(call, for: second)
         #expect(desk.watched(on: MachineScene.phone) == [first])
-        // ``WakeDesk`` also waits for a sign of life of the second device on the flow, because an ended call still
-        // waits for the second device.
+        // ``WakeDesk`` still waits for a sign of life of the second device on the flow, for which an ended call waits.
         desk.watch(MachineScene.phone, of: second)
         #expect(desk.watched(on: MachineScene.phone) == [first, second])
     }

@@ -46,7 +46,7 @@ private struct Station {
     static let pbx = Endpoint(.loopbackV4, 5070)
     static let phone = Endpoint(.loopbackV4, 40_000)
 
-    /// Passes the bytes to the engine as a request from this address.
+    /// Passes the bytes to the engine as a request from `source`.
     func receive(_ bytes: [UInt8], from source: Endpoint) async {
         await kept.door.ask(.everything) { engine, now in
             let flow = Flow(transport: .udp, listener: 0, connection: 0, remote: source)
@@ -219,7 +219,7 @@ struct ExplainerTests {
                 settings.url = "http://127.0.0.1:4318"
                 station.kept.taps.spans = try CallSpans(settings, on: loop, log: .silent)
             }
-            // printf %s c1 | sha256sum | cut -c1-32
+            // Command for the expected trace id: printf %s c1 | sha256sum | cut -c1-32
             #expect(try await station.explain("c1").records.map(\.traceID) == ["d0f631ca1ddba8db3bcfcb9e057cdc98"])
         }
     }

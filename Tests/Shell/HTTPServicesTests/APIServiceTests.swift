@@ -68,7 +68,7 @@ struct APIServiceTests {
                     call throws(ServiceProblem) in
                     struct Thing: Codable { let size: Int }
                     let thing = try call.body(as: Thing.self, expected: "size")
-                    // The handler of this HTTP route answers later, and from another thread.
+                    // The handler answers later, and from another thread.
                     Task { call.answer(thing, status: 201) }
                 }
                 service.router.add("GET", "/v1/forgetful/{}", scope: .tokensRead, domains: .byDomain) {
@@ -121,7 +121,7 @@ struct APIServiceTests {
         }
     }
 
-    /// Sends a raw request, because HTTP clients normalize paths before they send them.
+    /// Sends a raw request, because HTTP clients normalize paths before they send a request.
     ///
     /// - Returns: the status of the response.
     private func status(of target: String, _ fixture: Fixture) async throws -> String {
@@ -142,8 +142,7 @@ struct APIServiceTests {
             }
             let changes = api.logSink.lines.filter { $0.contains("an API request made a change") }
             #expect(changes.count == 1 && changes[0].contains("api-key=branch") && changes[0].contains("status=403"))
-            // The code of this HTTP route never asks for the key's domains, so only keys for the whole daemon get its
-            // answer.
+            // Only keys for the whole daemon get the answer of a route whose code never asks for the key's domains.
             let forgotten = try await api.response("GET", "/v1/forgetful/7", key: branch)
             #expect(forgotten.status == 403 && !String(decoding: forgotten.body, as: UTF8.self).contains("secret"))
             #expect(try await api.response("GET", "/v1/forgetful/unknown", key: branch).status == 404)

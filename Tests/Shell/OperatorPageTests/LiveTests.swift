@@ -61,7 +61,7 @@ struct LiveTests {
         #expect(off.state == "disabled" && off.advice == "sippushd provider enable apns")
         let paused = provider { $0.isPaused = true }
         #expect(paused.state == "paused" && paused.advice == "sippushd provider resume apns")
-        // The last attempt failed, although the daemon still tries each push.
+        // The last push failed, but the breaker of the provider is closed.
         let away = provider { $0.apps[0].problem = "no route to host" }
         #expect(away.state == "failing" && away.says == "apns cannot be reached: no route to host.")
         let broken = provider { $0.apps[0].isReachable = false }

@@ -46,7 +46,8 @@ import Timekeeping
             final: ByteString(final), branches: branches)
     }
 
-    /// Returns the calls that the next run finds if this run writes the changes in `turns` turns of the loop.
+    /// Returns the calls that the next run finds if the present run writes the changes in `turns` turns of the event
+    /// loop.
     private static func kept(_ changes: [CallChange], turns: Int = 1) throws -> [StoredCall] {
         let folder = try TemporaryFolder()
         let journal = CallJournal(folder: folder.path, log: .silent)
@@ -433,7 +434,7 @@ import Timekeeping
         }
     }
 
-    /// The journal reads no values behind an invalid authentication code, so this test computes the code of the damaged
+    /// The journal reads no values behind an invalid authentication code, so the test computes the code of the damaged
     /// values.
     @Test func `behind a valid seal, only values that can be written again are accepted`() {
         var random = SeededGenerator(seed: 7)

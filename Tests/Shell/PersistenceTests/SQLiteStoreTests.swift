@@ -54,8 +54,7 @@ struct SQLiteStoreTests {
                 store.commit([mark]) { service.put($0) }
                 store.commit([.binding(.upsert(.sample(2)))], CommitTicket(2))
             }
-            // A ticket of the engine and a ticket of a service are never mistaken for each other, even with equal
-            // numbers.
+            // The store never mistakes a ticket of the engine for a ticket of a service, even with equal numbers.
             #expect(try await engine.next() == "\(1 << 63 as UInt64) true")
             #expect(try await engine.next() == "2 true")
             #expect(try await service.next() == WriteResult(isStored: true, isFound: true))

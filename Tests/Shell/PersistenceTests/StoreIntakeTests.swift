@@ -15,7 +15,7 @@ struct StoreIntakeTests {
         StoreIntake.Entry(ticket: isAwaited ? .service(ticket) : nil, changes: changes)
     }
 
-    /// Makes this many changes that do not belong to a binding.
+    /// Makes `count` changes that do not belong to a binding.
     private func notes(_ count: Int) -> [RowChange] { (0..<count).map { .service(.note(key: "k\($0)", value: "v")) } }
 
     private func row(_ id: UInt64, _ cseq: UInt32) -> RowChange { .engine(.binding(.upsert(.sample(id, cseq: cseq)))) }
@@ -39,7 +39,7 @@ struct StoreIntakeTests {
         }
         #expect(intake.count == 6)
         let first = intake.take(limit: 4, withLazyRows: false)
-        // The third entry does not fit into the batch any more. The fourth entry would fit, but must not overtake the
+        // The third entry does not fit into the batch, and the fourth entry, which would fit, must not overtake the
         // third.
         #expect(tickets(first) == [1, 2])
         #expect(first.changeCount == 3)
@@ -84,8 +84,8 @@ struct StoreIntakeTests {
         // The batch does not contain all entries, so the writer later takes the remaining entries without a new notice.
         _ = intake.take(limit: 3, withLazyRows: false)
         #expect(intake.add(entry(6, notes(1)), limit: 100) == StoreIntake.Notice.none)
-        // The intake gives the writer no second notice, because the writer takes more entries when the gathering time
-        // of the first notice is over.
+        // The intake gives no second notice, because the writer takes more entries when the gathering time of the first
+        // notice is over.
         _ = intake.take(limit: 100, withLazyRows: false)
         #expect(intake.add(entry(7, notes(1), isAwaited: false), limit: 100) == StoreIntake.Notice.none)
         let hasMore = intake.gatheringEnded()

@@ -218,8 +218,7 @@ struct TimelineStoreTests {
             await store.write(dates.enumerated().map { .timeline(.record(record(UInt64($0), at: $1))) }) == true)
         let before = UnixTime(milliseconds: 5000)
         #expect(await store.write([.pruneTimeline(before: before, keeping: 99, limit: 99)]) == true)
-        // The store removes an old record that was stored after a newer record only when it also removes the newer
-        // record.
+        // The store removes an old record that was stored after a newer record only together with the newer record.
         #expect(try numbers() == [3, 4, 5])
         #expect(
             await store.write([.pruneTimeline(before: UnixTime(milliseconds: 9001), keeping: 99, limit: 99)]) == true)

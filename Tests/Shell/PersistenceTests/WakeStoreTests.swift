@@ -107,7 +107,7 @@ struct WakeStoreTests {
         #expect(counts.times.within(milliseconds: 5000) == 1)
         #expect(counts.times.within(milliseconds: 10_000) == 2)
         #expect(counts.times.within(milliseconds: 30_000) == 3)
-        // The same records count once, however often they are counted.
+        // A second count does not count the same records again.
         #expect(await store.write([count, count]) == true)
         #expect(await store.write([count]) == true)
         #expect(try rows()["fcm"] == counts)
@@ -157,7 +157,8 @@ struct WakeStoreTests {
         let store = try ObservedWriter(folder.path)
         #expect(await store.write([record(1), record(2)]) == true)
         store.writer.stop()
-        // A transaction that is rolled back, as after `kill -9`, leaves neither counts nor the mark.
+        // A transaction that is rolled back, as after `kill -9`, leaves neither counts nor the number of the last
+        // counted record.
         do {
             let connection = try Connection.openStore(folder.path, mayCreate: false)
             try connection.execute("BEGIN IMMEDIATE")
@@ -184,7 +185,7 @@ struct WakeStoreTests {
         #expect(await store.write((6...8).map { record($0) }) == true)
         #expect(await store.write([count, prune, record(9), count]) == true)
         #expect(try rows()["fcm"]?.pushes == 9)
-        // Only the deleted records are counted with the deletion.
+        // The deletion counts only the records that it deletes.
         #expect(await store.write([prune] + (10...14).map { record($0) }) == true)
         #expect(await store.write([.pruneTimeline(before: UnixTime(seconds: 0), keeping: 2, limit: 99)]) == true)
         #expect(try rows()["fcm"]?.pushes == 12)

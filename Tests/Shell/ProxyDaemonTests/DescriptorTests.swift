@@ -15,7 +15,7 @@ struct DescriptorTests {
         #expect(settings.flowLimits(descriptors: 10_000).connections == 10_000 - 256)
         settings.api.listen = [Endpoint(.loopbackV4, 0)]
         #expect(settings.flowLimits(descriptors: 10_000).connections == 10_000 - 1256)
-        // Even if the process may open only few descriptors, each use gets some of them.
+        // Connections get half of a small number of file descriptors.
         #expect(settings.flowLimits(descriptors: 1024).connections == 512)
     }
 }

@@ -25,7 +25,7 @@ struct DialogKeysTests {
         try await body(store)
     }
 
-    /// Starts a run of the program, this long after `start`, and returns its dialog keys.
+    /// Starts a run of the program at `duration` after `start`, and returns its dialog keys.
     private static func keys(_ store: SQLiteStore, after duration: Duration) async throws -> DialogKeys {
         try await DialogKeys(store: store, log: .silent, now: start + duration)
     }

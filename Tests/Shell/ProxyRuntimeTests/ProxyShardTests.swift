@@ -88,8 +88,8 @@ struct ProxyShardTests {
             ]
             await scene.places.sendTogether(noise + [scene.options(1)], from: "phone", to: scene.udp)
             #expect(callID(try await scene.places.message("", at: "phone")) == "o1")
-            // The daemon would answer any earlier packet before it answers this request, because both arrive at the
-            // same port.
+            // The daemon answers the packets of a port in their order, so an answer to an earlier packet would come
+            // first.
             await scene.places.send(scene.options(2), from: "phone", to: scene.udp)
             #expect(callID(try await scene.places.message("", at: "phone")) == "o2")
         }
@@ -117,8 +117,8 @@ struct ProxyShardTests {
             await scene.register("phone")
             _ = try await scene.places.message("SIP/2.0 200", at: "phone")
             #expect(try scene.folder.rowCounts()["binding"] == 1)
-            // The test removes the database file, so that changes that are still written to it would be lost at the
-            // next start.
+            // The test removes the database file, so that a change that is still written would be lost at the next
+            // start.
             try FileManager.default.removeItem(atPath: scene.folder.path)
             await scene.register("phone", 2, contact: "<sip:bob@127.0.0.1:10>")
             let refusal = try await scene.places.message("SIP/2.0 ", at: "phone")

@@ -35,8 +35,8 @@ struct ShardScene: Sendable {
 
     static let bob = AddressOfRecord(user: ByteString("bob"), host: ByteString("example.net"))
 
-    /// Runs a test with a new shard. In this scene, phones need no password, and requests for other users go to
-    /// `gateway.test`.
+    /// Runs a test with a new shard. Phones of the scene need no password, and requests for users of other domains go
+    /// to `gateway.test`.
     static func with(limits: FlowLimits = FlowLimits(), _ body: (ShardScene) async throws -> Void) async throws {
         try await withLoop { loop in
             let folder = try StoreFolder()
@@ -118,7 +118,7 @@ final class HeldLookUps: @unchecked Sendable {
         if let known { done(known) }
     }
 
-    /// Answers the look-up with this number, counted from 0, perhaps several times.
+    /// Answers look-up `number`, counted from 0, perhaps several times.
     func answer(_ number: Int, with hops: [ResolvedHop]) { waiting[number](hops) }
 }
 

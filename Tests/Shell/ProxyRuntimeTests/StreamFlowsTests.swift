@@ -13,12 +13,12 @@ struct StreamFlowsTests {
         await scene.bench.run { _ in scene.streams.figures[counter] }
     }
 
-    /// Sends the text on this flow, and returns whether the bytes were accepted.
+    /// Sends the text on the flow, and returns whether the bytes were accepted.
     private func send(_ text: String, on flow: Flow, _ scene: ShardScene) async -> Bool {
         await scene.bench.run { _ in scene.streams.send(Array(text.utf8), on: flow) }
     }
 
-    /// Makes a flow that stands for any connection to this address.
+    /// Makes a flow that stands for any connection to `target`.
     private func flow(to target: Endpoint) -> Flow {
         Flow(transport: .tcp, listener: 1, connection: 0, remote: target)
     }

@@ -103,8 +103,8 @@ struct FeedbackServiceTests {
         ByteString(String(repeating: byte < 16 ? "0\(String(byte, radix: 16))" : String(byte, radix: 16), count: 32))
     }
 
-    /// Owns the feedback service until the test releases this value. The type is `@unchecked Sendable`, because only
-    /// the loop's thread uses the service.
+    /// Owns the feedback service until the test releases the value. The type is `@unchecked Sendable`, because only the
+    /// loop's thread uses the service.
     private struct Kept: @unchecked Sendable {
         let service: FeedbackService
     }

@@ -19,7 +19,7 @@ struct NotificationDeliveryTests {
                 let url = try await provider.listen()
                 let bench = PushBench(loop)
                 var settings = try folder.settings(url)
-                // The time limit is longer than any of these tests takes, even on a busy machine.
+                // The time limit is longer than a test takes, even on a busy machine.
                 settings.requestTimeout = .seconds(60)
                 try await bench.start(settings)
                 try await body(bench, provider)

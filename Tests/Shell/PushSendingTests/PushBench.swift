@@ -111,7 +111,7 @@ actor PushBench {
 
     var notificationRoom: Int { dispatcher?.notificationRoom ?? 0 }
 
-    /// Sends a notification for each of these numbers, all in one turn of the loop.
+    /// Sends a notification for each of the given numbers, all in one turn of the event loop.
     func notify(_ numbers: ClosedRange<UInt64>, at token: PushToken) {
         for number in numbers { send(number, to: token, .notification, life: .seconds(60)) }
     }

@@ -157,7 +157,7 @@ struct PushFaultTests {
                 try await bench.start(settings)
                 await bench.send(1, to: apple(1), life: .seconds(1))
                 let outcome = try await bench.outcomes.next().1
-                // The sandbox requires an authorization token from every client, so this complaint shows that the TLS
+                // The sandbox asks every client for an authorization token, so its complaint shows that the TLS
                 // handshake succeeded.
                 #expect((outcome == .credentialsRefused("MissingProviderToken")) == showsIt)
                 #expect(await providers.records.count == (showsIt ? 1 : 0))

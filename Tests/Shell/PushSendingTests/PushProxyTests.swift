@@ -90,7 +90,7 @@ struct PushProxyTests {
             let report = await bench.report("apns")
             #expect(report.refusal == words)
             #expect(report.credentialsRefused == 0)
-            // A push fails in the same way if the proxy blocks Google's token service.
+            // A push also fails if the proxy blocks Google's token service.
             await bench.send(2, to: token(.fcm, "t:APA91b"))
             guard case .noConnection(let google) = try await bench.outcomes.next().1 else {
                 return #expect(Bool(false), "no access token is no wrong key")

@@ -114,7 +114,7 @@ struct PushReloadTests {
                 ]
                 try write(Array(try JSONSerialization.data(withJSONObject: account)), "account.json", in: folder)
             }
-            /// Sends a push, and returns the id of the key in its request to the token service; `nil` without such a
+            /// Sends a push, and returns the id of the key in its request to the token service; `nil` if there was no
             /// request.
             func key(_ number: UInt64) async throws -> String? {
                 await bench.send(number, to: token(.fcm, "t:APA91b"))
@@ -223,7 +223,8 @@ struct PushReloadTests {
                         $0.contains("the certificate was not reloaded, so the old certificate stays in use")
                             && $0.contains("ca.pem")
                     }, "\(sink.lines)")
-                // New connections, which are needed because the proxy is removed, still use the old authority.
+                // New connections still use the old authority; the removal of the proxy makes new connections
+                // necessary.
                 settings.apns.proxy = PushProxy.none
                 await bench.reload(settings)
                 await bench.send(3, to: token(.apns, phone))

@@ -98,7 +98,7 @@ struct PushServiceTests {
 
     @Test func `Google's access token is ready before the first push, and is renewed before its end`() async throws {
         try await withService(reply: { request, before in
-            // The first token is valid for a second, of which half is over.
+            // Half of the first token's lifetime of one second is over.
             isToken(request)
                 ? .answer(200, before == 0 ? #"{"access_token":"ya29.a","expires_in":1}"# : grant) : .answer(200)
         }) { (bench, provider) async throws in

@@ -117,7 +117,7 @@ struct WebPushServiceTests {
     }
 
     /// The phones decide how many push services are contacted. Even very many push services must not use much memory,
-    /// or delay the pushes to other services.
+    /// or delay the pushes to one another.
     @Test func `more push services than connections are all served`() async throws {
         try await withAllProviders(
             changing: { settings, url in

@@ -22,7 +22,7 @@ struct Provider {
     }
 
     /// Sends a push to APNs with the daemon's header fields, changed as given. If the changed value of a header field
-    /// is empty, the request has no such header field.
+    /// is empty, the request lacks the header field.
     func apns(
         _ changes: [String: String] = [:], token: String = Provider.token, method: String = "POST",
         repeated: Set<String> = [], body: String = Provider.call

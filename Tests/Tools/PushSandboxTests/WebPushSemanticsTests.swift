@@ -36,7 +36,7 @@ private struct Sender {
         return "vapid t=\(String(decoding: token, as: UTF8.self)), k=\(point)"
     }
 
-    /// Sends a push. If the changed value of a header field is empty, the request has no such header field.
+    /// Sends a push. If the changed value of a header field is empty, the request lacks the header field.
     func push(
         _ id: String, _ changes: [String: String] = [:], method: String = "POST", repeated: Set<String> = [],
         body: [UInt8] = []

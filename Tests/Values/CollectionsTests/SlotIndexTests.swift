@@ -15,7 +15,7 @@ struct SlotIndexTests {
             let slot = UInt32.random(in: 0..<300, using: &generator)
             switch model[slot] {
             case let hash? where step % 5 == 0:
-                // The test gives the entry another slot number, and then its old number again.
+                // The test gives the entry another slot number, and later its old number again.
                 index.replace(hash: hash, slot: slot, with: 1000 + slot)
                 #expect(index.find(hash: hash) { $0 == slot } == nil)
                 index.replace(hash: hash, slot: 1000 + slot, with: slot)

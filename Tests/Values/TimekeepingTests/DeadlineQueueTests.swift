@@ -67,7 +67,7 @@ struct DeadlineQueueTests {
         let first = queue.schedule(1, at: start)
         queue.cancel(first)
         queue.cancel(first)
-        let second = queue.schedule(2, at: start)  // the new entry gets the slot of the first
+        let second = queue.schedule(2, at: start)  // The new entry gets the slot of the first entry.
         queue.cancel(first)
         queue.cancel(.none)
         #expect(queue.count == 1)

@@ -15,7 +15,7 @@ struct TransactionLayerTests {
 
     private func client(_ number: UInt64) -> ClientTransactionID { ClientTransactionID(rawValue: number) }
 
-    /// Takes all unsettled results of the transaction layer, and describes them in words.
+    /// Takes the unsettled results of the transaction layer, and returns them as text.
     private func settle(_ layer: inout TransactionLayer) -> [String] {
         var words: [String] = []
         while let output = layer.unsettled.takeOutput() {

@@ -4,8 +4,7 @@ import Testing
 
 @Suite("Notes about transactions")
 struct TransactionNotesTests {
-    /// Three transactions. The first transaction has ended, and the third transaction uses the first one's slot in the
-    /// table.
+    /// The ids of three transactions: the third transaction uses the table slot of the first, which has ended.
     private let ids = [1 << 24 | 2, 2 << 24, 3 << 24 | 2].map { ClientTransactionID(rawValue: $0) }
 
     @Test func `a note belongs to its transaction, and not to the slot`() {

@@ -39,7 +39,7 @@ struct AccountLimitTests {
         }
         #expect(call(bench, to: "bob", number: 3) == ["486 invite > pbx"])
         #expect(call(bench, to: "carol", number: 4) == ["100 invite > pbx", "push invite token-carol"])
-        // After 40 s the held calls have ended, so that there is room for new calls.
+        // After 40 s the held calls have ended, so later calls have room.
         _ = bench.pass(.seconds(40))
         #expect(call(bench, to: "bob", number: 5) == ["100 invite > pbx", "push invite token-bob"])
     }
@@ -136,7 +136,7 @@ struct AccountLimitTests {
         for number in 1_001..<1_004 {
             #expect(call(bench, to: "dave", number: number, caller: "\(number)").first == "100 invite > pbx")
         }
-        // After 40 s the held calls have ended, so that there is room for new calls.
+        // After 40 s the held calls have ended, so later calls have room.
         _ = bench.pass(.seconds(40))
         #expect(calls(to: "dave") == 9)
     }
@@ -226,8 +226,8 @@ struct AccountLimitTests {
         return bench
     }
 
-    /// Makes a call from a user who authenticates with the right password. The source address and the From field of
-    /// this call may belong to different users.
+    /// Makes a call from a user who authenticates with the right password. The source address of the call may belong to
+    /// another user than the From field.
     private func call(
         _ bench: EngineBench, as user: String, to callee: String, number: Int, from place: Int = 0,
         shown: String? = nil, body: Int = 0

@@ -10,7 +10,7 @@ import TestSupport
 import Testing
 import Timekeeping
 
-/// Returns a change of the settings, which decides how the daemon notifies bob's phone of the end of a call.
+/// Returns a change to the setting that decides how the daemon notifies bob's phone of the end of a call.
 private func afterEnd(
     _ wish: AfterEnd, _ payload: PayloadProfile = .ecss10, _ late: AfterLateInvite? = nil
 ) -> @Sendable (inout ProxySettings) -> Void {
@@ -116,8 +116,8 @@ struct AfterEndTests {
     ])
     func `the outcome in its push`(story: PhoneStory) { #expect(story.faults == []) }
 
-    /// A story in which another phone of bob answers the call. The argument `delivered` has the outcomes of the first
-    /// phone's pushes before the answer.
+    /// A story in which another phone of bob answers the call. The function `delivered` reports the outcomes of the
+    /// pushes before the other phone answers.
     private func takenByAnother(
         _ wish: AfterEnd, _ delivered: (EngineBench, PushRequest) -> Void
     ) throws -> (bench: EngineBench, pushes: [PushRequest]) {
@@ -269,7 +269,7 @@ struct AfterEndTests {
         }
         #expect(notification.endedCall?.outcome == .missed && end.token == push.token)
         #expect(notification.endedCall?.call.callID.string == "call1")
-        // The next call's badge counts the push that the provider accepted after the end of its call.
+        // The badge of the next call counts the push that the provider accepted only after the end of its call.
         let next = try #require(bench.invite(callID: "call2", branch: "i2").pushes.first)
         #expect(push.badge == 1 && next.badge == 2)
     }

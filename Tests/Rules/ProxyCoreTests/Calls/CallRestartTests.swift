@@ -171,7 +171,7 @@ import Timekeeping
         bench.answer(invite, 180)
         bench.crash()
         bench.answer(ringing, 180, from: other)
-        // The phone does not answer the repeated INVITE until its transaction times out, and the user's second phone
+        // The phone sends no response to the repeated INVITE, so its transaction times out; the user's second phone
         // still rings.
         _ = bench.pass(.seconds(31))
         #expect(bench.answer(invite, 200).contains("200 invite > pbx"))
@@ -318,8 +318,8 @@ import Timekeeping
         return bench
     }
 
-    /// A bench with a call from the PBX over TLS, whose phone rings over UDP. After the crash, the engine looks up the
-    /// PBX's address with the returned ticket.
+    /// A bench with a call from the PBX over TLS, whose phone rings over UDP. The returned ticket belongs to the
+    /// look-up of the PBX's address, which the engine starts after the crash.
     private static func calledOverTLS() throws -> (bench: RestartBench, invite: SIPRequest, ticket: ResolutionTicket) {
         let bench = offeredOverTLS()
         bench.accepted()

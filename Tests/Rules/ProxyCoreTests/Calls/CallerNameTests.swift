@@ -7,7 +7,7 @@ import Testing
 
 @Suite("Callers' names in pushes (T10.4)")
 struct CallerNameTests {
-    /// Makes a call with this From field, and returns the caller in its push.
+    /// Makes a call with the given From field, and returns the call as its push describes it.
     private func called(from field: String) throws -> IncomingCall {
         let bench = EngineBench.registered()
         let text = String(

@@ -151,7 +151,7 @@ struct MovingPhoneTests {
             "the same when the phone was there before the push had left", over: .tcp,
             where: EngineBench.wantsCredential,
             .register(), .call("100 invite > pbx"), .register("invite > 0"), .credential, .closed("push invite tok1"),
-            // The call counts as missed, because the phone never got it.
+            // The call counts as missed, because the phone never got the INVITE.
             .pass(31).including("480 invite > pbx"), .register(at: 1).including("push missed 103 tok1")),
         PhoneStory(
             "what was read from a connection before it ended does no harm", over: .tcp, .register(), .pass(60),
@@ -171,8 +171,8 @@ struct MovingPhoneTests {
             // connections.
             .closed("invite > contact"), .register(at: 1, token: nil).including("invite > 1"),
             .answer(482, "ack > 1"),
-            // The phone accepts the call by the first of three INVITEs. The daemon cancels the first INVITE as soon as
-            // the phone has sent a provisional response to it, and then sends the phone a new INVITE.
+            // The daemon cancels the first INVITE after the phone's provisional response, and then sends the phone a
+            // new INVITE.
             .answer(180, to: .first, "cancel > 1"), .answer(487, to: .first, "ack > 1", "invite > 1"),
             .answer(200, "200 invite > pbx")),
         PhoneStory(
@@ -209,7 +209,7 @@ struct MovingPhoneTests {
         PhoneStory(
             "it ends nothing: what the phone met first is taken back, and the INVITE comes again", .called(),
             .register(at: 1, "cancel > 0", "invite > 1"),
-            // The CANCEL to the phone's old address was lost, so the daemon sends it to the new address.
+            // The CANCEL to the phone's old address was lost, so the daemon sends a CANCEL to the new address.
             .answer(482, "ack > 1", "cancel > 1"), .answer(487, to: .first, "ack > 1", "invite > 1"),
             .answer(200, "200 invite > pbx")),
         PhoneStory(

@@ -234,7 +234,6 @@ struct OutboundTests {
             SIPText.dialogRequest(
                 "INFO", cseq: number, invite: sent, answer: answer, at: EngineBench.pbx, branch: "b\(number)")
         }
-        // After the REGISTER on flow 1, flow 1 is the phone's flow that registered last.
         phone.register(1)
         #expect(phone.said(phone.bench.receive(bye(2), from: EngineBench.pbx)) == ["info > 2"])
         _ = phone.closed(2)

@@ -28,8 +28,8 @@ struct PackedRequestTests {
             throw MachineScene.Unreadable()
         }
         let fresh = try delivered(after: 0)
-        // The first request that waits for a long time becomes a sample; the engine stores later requests as
-        // differences from a sample.
+        // The engine keeps the first request that waits for a long time whole, and packs later requests as differences
+        // from an earlier request.
         #expect(try delivered(after: 1024) == fresh)
         #expect(try delivered(before: 1, after: 1024) == fresh)
         #expect(try delivered(before: 300, after: 1500) == fresh)

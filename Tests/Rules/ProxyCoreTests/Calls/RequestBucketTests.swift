@@ -8,7 +8,7 @@ import SIPGrammar
 import TestSupport
 import Testing
 
-/// Tests the requirements of RFC 8599 for requests that wait for a push, as far as no other suite does.
+/// Tests the requirements of RFC 8599 for waiting requests that no other suite tests.
 @Suite("Requests that wait (RFC 8599 sections 5.2 to 5.6.2)")
 struct RequestBucketTests {
     private static let desk = Endpoint(IPAddress(v4: 0xc000_0209), 40_000)

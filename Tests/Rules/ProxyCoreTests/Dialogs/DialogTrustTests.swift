@@ -280,8 +280,8 @@ struct DialogTrustTests {
         #expect(story(bench.receive(fromPhone(22), on: EngineBench.stranger)).first?.hasPrefix("403") == true)
     }
 
-    /// In a spiral, one phone calls another through a PBX that is a proxy. The dialog of the spiral passes this proxy
-    /// twice, with two tokens.
+    /// In a spiral, one phone calls another through a PBX that is a proxy. The dialog of the spiral passes the daemon
+    /// twice, with a dialog token for each pass.
     @Test func `in a spiral each token leads one half of the way, and neither past the PBX`() throws {
         let bench = EngineBench { $0.upstream = NextHop("sip:10.0.0.2:5060") }
         let caller = EngineBench.udp(Endpoint(IPAddress(v4: 0xc000_0206), 40_000))

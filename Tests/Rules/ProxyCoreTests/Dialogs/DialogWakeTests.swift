@@ -122,7 +122,7 @@ struct DialogWakeTests {
         #expect(talk.register(at: 2) == ["\(method.lowercased()) > 2"])
         #expect(talk.answers(200, at: 2) == ["200 \(method.lowercased()) > pbx"])
         #expect(talk.received.last?.frame.contains(.route) == false)
-        // After this REGISTER, the daemon sends nothing, because no request waits for the phone any more.
+        // The REGISTER causes no message of the daemon, because no request waits for the phone any more.
         #expect(talk.register(at: 3) == [])
         #expect(talk.pass(.seconds(60)).isEmpty)
     }
@@ -238,7 +238,7 @@ struct DialogWakeTests {
         for number in 2...17 { #expect(talk.send("INFO", number) == (number == 2 ? ["silent push call1"] : [])) }
         #expect(talk.send("INFO", 18) == ["503 info > pbx"])
         _ = talk.pass(.seconds(21))
-        // The BYE waits, and the phone gets no push, because the device has used up its pushes of this minute.
+        // The BYE waits, and the phone gets no push, because the device has used up its pushes for the present minute.
         #expect(talk.send("BYE", 19) == [])
     }
 

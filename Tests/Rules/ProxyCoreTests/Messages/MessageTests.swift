@@ -90,8 +90,8 @@ private final class MessageBench {
         return tell(bench.take())
     }
 
-    /// Describes the actions, without commits, as text. Commits succeed immediately, unless ``commits`` is `false` in
-    /// this test.
+    /// Describes the actions, without commits, as text. Commits succeed immediately, unless a test sets ``commits`` to
+    /// `false`.
     private func tell(_ actions: [ProxyAction]) -> [String] {
         var told: [String] = []
         var rest = actions

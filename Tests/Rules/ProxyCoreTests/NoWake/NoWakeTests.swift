@@ -460,7 +460,7 @@ struct NoWakeTests {
         #expect(forwarding.bench.engine.heldCalls.first?.waiting.count == 1)
     }
 
-    /// A bench with a phone that was called ten times, and each time gave this sign of life but sent no REGISTER.
+    /// A bench with a phone that was called ten times, and each time gave the sign of life `sign` but sent no REGISTER.
     private func returning(by sign: (NoWakeBench, _ asked: SIPRequest?) -> Void, asks: Bool) -> NoWakeBench {
         let bench = NoWakeBench(.answer) {
             $0.call.noWake.usesRecord = true
@@ -479,8 +479,7 @@ struct NoWakeTests {
         return bench
     }
 
-    /// Makes one more call, and returns the ends in its timeline records, to show whether the daemon still waits for
-    /// the phone.
+    /// Makes one more call, and returns the ends in its timeline records.
     private func waits(_ bench: NoWakeBench) -> String {
         let ends = bench.call(callID: "x").records + bench.bench.pass(.seconds(31)).records
         return ends.compactMap(\.end?.rawValue).joined(separator: " ")
@@ -511,8 +510,8 @@ struct NoWakeTests {
             ),
         ]
         for (name, send) in spoofed {
-            // After ten wakes that took six seconds each, calls would wait for less time, but spoofed packets do not
-            // count as wakes.
+            // Ten wakes of six seconds each would shorten the wait of later calls, but spoofed packets do not count as
+            // wakes.
             let quick = returning(by: { bench, _ in send(bench) }, asks: false)
             #expect(waits(quick) != "bound-reached", "\(name)")
             // Calls do not wait after ten pushes that woke nobody. If the phone woke once, calls would wait for the

@@ -210,7 +210,7 @@ extension PhoneStory.Step {
             bench.report("tok2", label: "two", number: 2)
             let pushes = bench.invite()
             bench.accept([pushes.pushIDs[index]])
-            // The push provider has not accepted the push to bob's second device yet, so this push is still needed.
+            // The call still waits for bob's second device, whose push the provider has not accepted yet.
             #expect(story(bench.register(token: nil)) == ["commit", "200 register > phone", "invite > phone"])
         }
     }

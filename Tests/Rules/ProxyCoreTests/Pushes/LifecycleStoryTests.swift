@@ -31,7 +31,7 @@ struct LifecycleStoryTests {
         return bench.receive(SIPText.response(status, to: request, tag: "p", contact: "sip:bob@192.0.2.5"))
     }
 
-    /// Makes calls with these numbers, which nobody answers.
+    /// Makes calls with the given numbers, which nobody answers.
     private func missed(_ numbers: ClosedRange<Int>, _ bench: EngineBench) throws -> [PushRequest] {
         var pushes: [PushRequest] = []
         for number in numbers {
@@ -138,7 +138,7 @@ struct LifecycleStoryTests {
         let accepted = finish(list, bench)
         #expect(Set(accepted.readCodes) == Set(calls.map(\.code)))
         #expect(bench.engine.unread.count == 1)
-        // The badge of the third call's push counts the list of missed calls and this push itself.
+        // The badge of the third call's push counts the list of missed calls and the push itself.
         let third = try missed(3...3, bench)
         #expect(third.map(\.badge) == [2])
         let next = try #require(bench.register(cseq: 3).pushes.first)

@@ -40,8 +40,7 @@ struct ProviderOutageTests {
         world.pass(.seconds(12))
         #expect(world.woken == [60])
         world.pass(.seconds(30))
-        // Phones that registered during the outage get their lists of missed calls without a new REGISTER; all other phones get their
-        // lists when they register.
+        // Phones that did not register during the outage get their lists of missed calls when they register.
         for user in 5..<10 { world.register(user) }
         world.pass(.seconds(1200))
         let here = (0..<60).filter { $0 % 10 >= 5 || $0 < 30 }
@@ -67,9 +66,9 @@ private enum Provider: String, CustomTestStringConvertible {
 /// An engine, with a provider that the test controls.
 private final class Outage {
     var provider = Provider.serves
-    /// The final status that the caller of each call received, and the time until then.
+    /// For each call, the final status that the caller received, and the time from the INVITE to this status.
     private(set) var finals: [Int: (status: Status, after: Duration)] = [:]
-    /// How often the provider accepted a list of missed calls with this call, for each call.
+    /// For each call, how often the provider accepted a list of missed calls with the call.
     private(set) var told: [Int: Int] = [:]
     /// The calls whose pushes the provider accepted.
     private(set) var woken: [Int] = []

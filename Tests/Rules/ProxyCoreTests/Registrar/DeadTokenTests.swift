@@ -43,7 +43,6 @@ import Timekeeping
         }
         let contact = try #require(contacts.first)
         #expect(contact.string == "<sip:bob@\(EngineBench.phone);pn-provider=fcm;pn-param=p;pn-prid=new%3Btok%0D%0A>")
-        // The call still waits for the phone.
         #expect(story(actions).isEmpty)
         #expect(bench.targets.first?.pushToken?.prid.string == "new;tok\r\n")
     }

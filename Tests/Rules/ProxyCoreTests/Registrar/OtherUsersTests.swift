@@ -12,7 +12,7 @@ import Timekeeping
 
 /// Tests phones whose users are in a source outside the store.
 @Suite struct `Users from elsewhere` {
-    /// A bench with the user alice in the store, and with the source pbx, for which the tests answer.
+    /// A bench with the user alice in the store, and a source of users `pbx` whose answers come from the test.
     private static func bench(_ change: (inout ProxySettings) -> Void = { _ in }) -> EngineBench {
         .authenticating(users: TestDigest.users("alice")) {
             $0.users.sources = [UserRules.Source(name: "pbx")]
@@ -35,8 +35,7 @@ import Timekeeping
         return TestDigest.answer(challenge, to: request, as: user, password: password)
     }
 
-    /// Answers the engine's queries to the source of users (they are among the given actions), and returns the engine's
-    /// new actions.
+    /// Answers the engine's queries to the source of users in the given actions, and returns the actions that follow.
     private func answer(_ bench: EngineBench, _ actions: [ProxyAction], _ answer: UserAnswer) -> [ProxyAction] {
         var all: [ProxyAction] = []
         for case .askUser(let question) in actions {
@@ -388,6 +387,6 @@ import Timekeeping
 }
 
 extension String {
-    /// The password that `TestDigest` uses for the user with this name.
+    /// The password of the user with this name in `TestDigest`: the name spelled backwards.
     fileprivate var reversed: String { String(reversed()) }
 }

@@ -68,7 +68,7 @@ struct ReusedNonceTests {
         #expect(scene.flow == scene.first)
         scene.nonce = scene.firstNonce
         #expect(scene.register(on: EngineBench.udp(Endpoint(NonceScene.home, 5)), count: 3) == "200")
-        // A trusted edge may use the nonce too, because it forwards requests of phones at any address.
+        // A trusted edge may use the phone's nonce, because the edge forwards requests of phones at any address.
         #expect(scene.register(on: EngineBench.udp(EngineBench.pbx), count: 4) == "200")
     }
 
@@ -182,7 +182,6 @@ struct ReusedNonceTests {
         #expect(scene.register(count: 2, token: "tok2", callID: "second") == "401 stale")
         #expect(scene.register(count: 1, token: "tok2", callID: "second") == "200")
         _ = scene.bench.pass(.seconds(100))
-        // Each of the two phones now uses its own nonce.
         let second = scene.nonce
         scene.nonce = scene.firstNonce
         #expect(scene.register(count: 2) == "200")
@@ -202,7 +201,7 @@ struct ReusedNonceTests {
         let seen = try #require(scene.last)
         #expect(scene.bench.targets.count == 2)
         _ = scene.bench.pass(.seconds(120))
-        // An attacker sends the credentials of the second REGISTER to change the first contact.
+        // An attacker sends the credentials of the second contact's REGISTER to change the first contact.
         let stolen = seen.replacing("branch=z9hG4bK", with: "branch=z9hG4bKx").replacing("tok2", with: "tok1")
             .replacing("\(second.remote);pn", with: "\(scene.first.remote);pn").replacing("second", with: "other")
         #expect(scene.send(stolen, on: scene.stream(9, Self.london)) == "401 stale")
@@ -312,7 +311,7 @@ private final class NonceScene {
     private var number = 0
     private let change: (inout ProxySettings) -> Void
 
-    /// Makes a scene in which the phone has registered, and the time `pause` has passed since.
+    /// Makes a scene in which the phone registered `pause` ago.
     init(
         transport: Transport = .tcp, pause: Duration = .seconds(120), count: Int? = 1,
         _ change: @escaping (inout ProxySettings) -> Void = { _ in }
@@ -353,7 +352,7 @@ private final class NonceScene {
 
     func crash() throws { bench = restarted() }
 
-    /// Returns a copy of this scene in which the daemon has started again with the rows of the store.
+    /// Returns a copy of the scene in which the daemon has started again with the rows of the store.
     func copyAfterCrash() throws -> NonceScene { NonceScene(after: self) }
 
     private func restarted() -> EngineBench {

@@ -30,8 +30,8 @@ struct ConnectionReuseTests {
     @Test func `requests to a trusted peer that sent alias use the peer's connection`() {
         #expect(reused("10.0.0.2:5070;alias") == [Endpoint(EngineBench.pbx.address, 5070)])
         #expect(reused("10.0.0.2;rport;ALIAS") == [Endpoint(EngineBench.pbx.address, 5060)])
-        // The address for a reused connection is always the peer's own; only the port comes from the Via. The daemon
-        // ignores a name or another address in the Via, because it would redirect calls.
+        // The daemon reuses a connection only for the peer's own address; the port comes from the Via. The daemon
+        // ignores a name or another address in the Via, because a peer could redirect calls by such a Via.
         #expect(reused("203.0.113.9:5060;alias") == [Endpoint(EngineBench.pbx.address, 5060)])
     }
 

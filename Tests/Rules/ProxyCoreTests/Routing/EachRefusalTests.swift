@@ -22,7 +22,7 @@ private struct Refused: Sendable, CustomTestStringConvertible {
     var settings: @Sendable (inout ProxySettings) -> Void = { _ in }
     var edits: [(String, String)] = []
     var prepare: @Sendable (EngineBench) -> Void = { _ in }
-    /// The password by which the user of the row answers a challenge; `nil` for bob's password.
+    /// The password with which the sender answers a challenge; `nil` for bob's password.
     var password: String?
     var from = "sip:bob@example.net"
     var target = "sip:200@example.net"

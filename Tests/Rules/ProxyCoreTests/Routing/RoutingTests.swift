@@ -57,7 +57,7 @@ struct RoutingTests {
 
     @Test func `a phone is not called at a trusted address that it shares`() {
         let told = storyAfterBreak(of: "<sip:bob@x:5060;transport=tcp>", trusted: ["10.0.0.2", "192.0.2.5:5060"])
-        // The call waits after a failure, because the phone may register again.
+        // After the failed connection, the call waits, because the phone may register again.
         #expect(told == ["100 invite > pbx", "invite > phone"])
     }
 

@@ -31,7 +31,7 @@ struct SecureHopTests {
         return bench
     }
 
-    /// The text of the INVITE that the actions send, and the flow of this INVITE.
+    /// The text and the flow of the INVITE that the actions send.
     private func invite(in actions: [ProxyAction]) -> (text: String, flow: Flow)? {
         for case .send(let bytes, let flow) in actions {
             let text = String(decoding: bytes, as: UTF8.self)

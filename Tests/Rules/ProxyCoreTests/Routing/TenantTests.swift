@@ -421,7 +421,8 @@ struct TenantTests {
             _ = scene.bench.commitAll(in: scene.bench.receive(text, from: Tenancy.phoneA))
         }
         #expect(scene.invite(at: "a.example", from: Tenancy.pbxA, callID: "1").pushes.count == 2)
-        // The call takes the last push of the tenant's limit, and the daemon also sends the push to its second device.
+        // The call takes the last push of the tenant's limit, and the daemon also sends the push to the user's second
+        // device.
         #expect(scene.invite(at: "a.example", from: Tenancy.pbxA, callID: "2").pushes.count == 2)
         #expect(scene.invite(at: "a.example", from: Tenancy.pbxA, callID: "3").pushes.isEmpty)
     }

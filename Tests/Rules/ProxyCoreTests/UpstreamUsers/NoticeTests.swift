@@ -85,7 +85,7 @@ struct NoticeTests {
         let received = pbx.bench.receive(notice(pbx, 2), from: EngineBench.pbx)
         let commit = received.contains { if case .commit = $0 { true } else { false } }
         #expect(commit && !deletes(received))
-        // The store fails, so the old NOTIFY stays, and the PBX sends the new one again.
+        // The store fails, so the old NOTIFY stays in the store, and the PBX repeats the new NOTIFY.
         let failed = pbx.bench.commitAll(in: received, succeeded: false)
         #expect(!deletes(failed) && failed.texts.contains { $0.hasPrefix("SIP/2.0 503") })
         #expect(pbx.engine.waitingMessages(of: EngineBench.bob).map(\.id) == [old])

@@ -66,8 +66,8 @@ struct PBXCallTests {
 
     @Test func `only the phone that has registered on this flow is passed on, and only as its user`() {
         let pbx = bench()
-        // The PBX must get no call that comes from another address or port, that names another user, or that comes
-        // after the registration has expired.
+        // The PBX must get no call from another address or port, in another user's name, or after the end of the
+        // registration.
         #expect(call(pbx, at: Self.stranger, callID: "s1").texts.last?.hasPrefix("SIP/2.0 407") == true)
         let port = Endpoint(EngineBench.phone.address, EngineBench.phone.port + 1)
         #expect(call(pbx, at: port, callID: "s2").texts.last?.hasPrefix("SIP/2.0 407") == true)

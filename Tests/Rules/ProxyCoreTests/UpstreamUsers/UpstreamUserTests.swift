@@ -302,7 +302,8 @@ struct UpstreamUserTests {
         var pbx = PBXBench()
         pbx.refuses = nil
         var actions = pbx.bench.register()
-        // The store confirms the limit of CSeq, so that the first REGISTER is sent, but the PBX does not answer.
+        // The store confirms the upper limit of CSeq, so the agent sends the first REGISTER, but the PBX does not
+        // answer.
         for case .storeRegisterCeiling(let ceiling) in actions + pbx.bench.pass(.milliseconds(50)) {
             pbx.engine.registerCeilingStored(ceiling, now: pbx.bench.now)
         }

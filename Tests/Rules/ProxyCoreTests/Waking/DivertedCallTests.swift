@@ -11,8 +11,7 @@ import Timekeeping
 
 @testable import ProxyCore
 
-/// Tests calls to a device that the daemon knows only from a report: such a call rings at a registered contact of the
-/// same user.
+/// Tests calls to a device that is known only from a report: such a call rings at a registered contact of its user.
 @Suite("Calls that were sent to a contact instead of their device")
 struct DivertedCallTests {
     private static let place = Endpoint(IPAddress(v4: 0xc000_0206), 40_001)
@@ -34,7 +33,7 @@ struct DivertedCallTests {
         return try register(bench, at: number)
     }
 
-    /// Registers a contact over a connection. The contact then gets the INVITE and rings.
+    /// Registers a contact over a connection, on which the contact gets the INVITE and rings.
     ///
     /// - Returns: the device id of the contact that registered.
     private func register(_ bench: EngineBench, at number: UInt64) throws -> DeviceID {

@@ -210,7 +210,7 @@ actor DeviceAPI {
         return try #require(response.registrationID)
     }
 
-    /// Registers one device. The outcome of the registration is sent to this callback URL.
+    /// Registers one device. The outcome of the registration is sent to the callback URL.
     nonisolated func register(
         fcm: String, apiToken: String = apiToken, callback: String, at place: SourceLocation = #_sourceLocation
     ) async throws {
@@ -240,7 +240,7 @@ actor DeviceAPI {
 
     // MARK: Expectations
 
-    /// Sends a request, and expects this status in the answer.
+    /// Sends a request, and expects `status` in the answer.
     nonisolated func expect(
         _ status: Int, _ path: String, _ body: String, org: String = "org-1",
         at place: SourceLocation = #_sourceLocation
@@ -258,7 +258,7 @@ actor DeviceAPI {
         #expect(told == "[\(outcomes.map(\.text).joined(separator: ","))]", sourceLocation: place)
     }
 
-    /// Registers a device, and expects this outcome.
+    /// Registers a device, and expects the given outcome.
     nonisolated func expect(
         _ outcome: Outcome, for body: String, at place: SourceLocation = #_sourceLocation
     ) async throws {

@@ -448,7 +448,8 @@ struct DeviceRegistrationTests {
             try await api.idle()
             try await api.expect(.success, of: [id])
             await api.prune()
-            // The store writes changes in the order of submission, so this registration is written after the removal.
+            // The store writes changes in the order of submission, so the second registration is written after the
+            // removal.
             _ = try await api.post("/devices", DeviceAPI.body(fcm: "f2"))
             try await api.expect(.pending, of: [id])
         }

@@ -182,7 +182,7 @@ struct DeviceWebhookTests {
             }
             try await register("told", at: first)
             _ = try await first.pushes.next()
-            // The daemon has already written the outcome of this request to the disk.
+            // When the daemon looks up the webhook's receiver, it has already written the outcome to the disk.
             _ = try await asked.next()
             await first.hold()
             try await register("open", at: first)
@@ -336,7 +336,7 @@ struct CallbackURLTests {
 }
 
 extension FakeProvider {
-    /// Expects that the next request has this path.
+    /// Expects that the next request has the path `path`.
     fileprivate nonisolated func expect(_ path: String, at place: SourceLocation = #_sourceLocation) async throws {
         let asked = try await requests.next().path
         #expect(asked == path, sourceLocation: place)

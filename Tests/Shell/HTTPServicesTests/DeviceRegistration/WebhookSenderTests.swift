@@ -14,7 +14,7 @@ import Timekeeping
 
 @testable import HTTPServices
 
-/// The sender of webhooks without the rest of the API. Every host name has the address 127.0.0.1 here.
+/// The sender of webhooks without the rest of the API. In these tests, every host name has the address 127.0.0.1.
 private actor WebhookBench {
     let loop: EventLoop
     nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }

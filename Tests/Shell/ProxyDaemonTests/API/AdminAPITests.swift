@@ -80,7 +80,7 @@ struct AdminAPITests {
 
     @Test func `the API for application servers has none of these routes`() async throws {
         try await withAdmin { daemon async throws in
-            // Both listeners have the report of wakes.
+            // The API and the admin API both have the route of the report of wakes.
             for (method, path) in try await routes(of: daemon) where path != "/v1/reports/wakes" {
                 let answer = try await daemon.answer(
                     "\(method) \(path) HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer \(RunningDaemon.adminKey)\r\n"

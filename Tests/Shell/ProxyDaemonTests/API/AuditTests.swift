@@ -46,7 +46,7 @@ extension RunningDaemonSuites {
                 actor: "app:\(Self.appID)")
         }
 
-        /// Makes a request that changes something on this HTTP route; `nil` if this test does not know the HTTP route.
+        /// Makes a request that changes something on the HTTP route `route`; `nil` if the test does not know the route.
         private func request(_ route: RunningDaemon.Route, _ daemon: RunningDaemon) -> Request? {
             let hash = String(repeating: "0", count: 64)
             func admin(_ target: String, _ body: String = "", _ object: String) -> Request {

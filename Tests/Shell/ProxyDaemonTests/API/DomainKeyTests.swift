@@ -34,8 +34,8 @@ private struct Scene {
     static let storedAppID = "0a1b2c3d-4e5f-6071-8293-00000000000a"
     static let hash = String(repeating: "0", count: 64)
 
-    /// Texts that tell something about example.net. An answer to the attacker contains none of them, unless the attacker's
-    /// request contained the text.
+    /// Texts about example.net, which no answer to the attacker may contain unless the attacker's request contained the
+    /// text.
     var secrets: [String] {
         [
             "example.net", "100@", "call1", "103@", Self.token, Self.deadToken, device, push, "net-admin", "net-shop",
@@ -164,7 +164,7 @@ private struct Scene {
 }
 
 /// An attack on one HTTP route: a request for an object of example.net, and the same request for an object that does
-/// not exist. The attacker must get equal answers to both requests.
+/// not exist. The attacker must get equal answers to the two requests.
 private struct Attack {
     let target: String
     let other: String
@@ -322,7 +322,7 @@ extension RunningDaemonSuites {
                 #expect(answer.status == 200)
                 state.append(answer.body)
             }
-            // The figures of pushes in these lists change, because the owner sends pushes too.
+            // The figures of pushes in the two lists change, because the owner sends pushes.
             for (target, name) in [("/v1/users/100@example.net/devices", "id"), ("/v1/providers", "name")] {
                 let answer = try await scene.order("GET", target, key: RunningDaemon.adminKey)
                 let items = try JSONValue(Array(answer.body.utf8)).array ?? []

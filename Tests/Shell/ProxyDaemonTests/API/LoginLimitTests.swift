@@ -22,7 +22,7 @@ extension RunningDaemonSuites {
             return try await daemon.answer("GET \(target) HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
         }
 
-        /// Sends a report of a device with this password, and expects this status.
+        /// Sends a report of a device with the given password, and expects the given status.
         ///
         /// - Returns: the answer.
         @discardableResult

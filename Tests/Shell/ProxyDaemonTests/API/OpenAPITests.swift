@@ -127,7 +127,7 @@ struct OpenAPITests {
                 "size": ["type": "integer", "minimum": .number(1), "maximum": .number(9)],
                 "names": ["type": "array", "items": ["type": "string"]], "age": ["type": "integer"],
             ])
-        // `/openapi.json` must not describe this HTTP route.
+        // `/openapi.json` must not describe the HTTP route `/v1/secret`.
         #expect(document["paths"]?["/v1/secret"] == nil)
     }
 }

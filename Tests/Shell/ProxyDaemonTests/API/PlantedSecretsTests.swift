@@ -96,8 +96,8 @@ extension RunningDaemonSuites {
                         try await calls(daemon, outside)
                         try await reading(daemon)
                         for line in daemon.log.lines { Self.expectNone(in: line, "the log") }
-                        // The log must have these lines, which prove that events with the secrets have occurred and
-                        // were reported.
+                        // The log must have a line about each kind of event with a secret, which proves that the events
+                        // have happened.
                         for word in [
                             "an API request made a change", "an API request was refused",
                             "the push provider rejects the content of a push",

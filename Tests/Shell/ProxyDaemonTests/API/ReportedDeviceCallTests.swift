@@ -46,7 +46,7 @@ actor Outside {
 
     func send(_ bytes: [UInt8], to target: Endpoint) { socket?.queue(bytes, to: target) }
 
-    /// Returns the next message that begins with this text, and skips all others.
+    /// Returns the next message that begins with `start`, and skips all others.
     nonisolated func message(_ start: String, of callID: String = "") async throws -> String {
         while true {
             let message = try await messages.next()
@@ -86,8 +86,8 @@ extension RunningDaemonSuites {
                 type: "application/json")
         }
 
-        /// Waits until the mediator has received this many pushes. If the event does not come, the time limit of the
-        /// test ends the waiting.
+        /// Waits until the mediator has received `count` pushes. If the event does not come, the time limit of the test
+        /// ends the waiting.
         private func pushes(_ outside: Outside, _ count: Int) async throws -> [PushRecord] {
             var pushes: [PushRecord] = []
             while pushes.count < count {

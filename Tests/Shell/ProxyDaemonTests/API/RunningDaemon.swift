@@ -211,7 +211,7 @@ struct RunningDaemon: Sendable {
 
     // MARK: Expectations
 
-    /// Sends a request to the API, and expects this status.
+    /// Sends a request to the API, and expects the given status.
     func expect(
         _ status: Int, get target: String, key: String? = nil, method: String = "GET",
         at place: SourceLocation = #_sourceLocation
@@ -220,7 +220,7 @@ struct RunningDaemon: Sendable {
         #expect(answered == status, "\(method) \(target.prefix(200))", sourceLocation: place)
     }
 
-    /// Sends a request to the API, and expects this status.
+    /// Sends a request to the API, and expects the given status.
     func expect(
         _ status: Int, post target: String, _ body: String, type: String? = nil, key: String? = nil,
         at place: SourceLocation = #_sourceLocation

@@ -16,8 +16,9 @@ extension RunningDaemonSuites {
     /// Tests each HTTP route of the API and the admin API with keys of each scope.
     @Suite("Scopes", .timeLimit(.minutes(10)))
     struct ScopeTests {
-        /// The scope that a key needs for the routes with this prefix. If several prefixes match, the longest one
-        /// decides. Where this scope is ``APIScope/admin``, a GET needs only ``APIScope/adminRead``.
+        /// The scope that a key needs for the routes whose paths begin with `prefix`. If several prefixes match, the
+        /// longest one decides. If the scope of a prefix is ``APIScope/admin``, a GET needs only
+        /// ``APIScope/adminRead``.
         private static let scopes: [(prefix: String, scope: APIScope?)] = [
             ("/healthz", nil), ("/readyz", nil), ("/version", nil), ("/openapi.json", nil),
             ("/api/v1.0/orgs/", nil),

@@ -239,8 +239,8 @@ struct CommandLineTests {
         try await expect(["app", "remove", app], 0, "removed")
     }
 
-    /// Lists show names of devices, and record ids, call references and Call-IDs of held calls; later commands accept
-    /// all of them.
+    /// Later commands accept the names of devices that lists show, and the record ids, call references and Call-IDs of
+    /// held calls.
     @Test func `names from the output of one command are accepted by the next`() async throws {
         try await withLoop { loop in
             let (phone, pbx) = (Outside(loop), Outside(loop))

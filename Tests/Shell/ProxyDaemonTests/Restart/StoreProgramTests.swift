@@ -281,8 +281,8 @@ struct StoreProgramTests {
         #expect(unsafe statvfs(disk, &room) == 0 && room.f_bavail == 0, "the disk is not full")
     }
 
-    /// Frees the room. The files are truncated before they are removed, because a program that another test just starts
-    /// may keep them open until its `exec`.
+    /// Frees the room on the disk that ``fill(_:)`` has filled. A program that another test just starts may keep
+    /// removed files open until its `exec`, so the files are truncated first.
     private func empty(_ disk: String) throws {
         for name in try FileManager.default.contentsOfDirectory(atPath: disk) where name.hasPrefix("filler") {
             #expect(unsafe truncate("\(disk)/\(name)", 0) == 0, "\(disk)/\(name) cannot be cut")

@@ -153,7 +153,7 @@ extension RunningDaemonSuites {
                 if transport == .tcp { try await scene.hangUp("phone") }
                 await scene.ask("MESSAGE")
                 if transport == .udp {
-                    // For each contact, one MESSAGE arrives at the source address of the REGISTER. None is answered.
+                    // For each contact, one MESSAGE arrives at the source address of the REGISTER, and gets no answer.
                     for _ in 1...6 { _ = try await scene.places.message("MESSAGE ", at: "phone") }
                 } else {
                     let end = try await scene.places.message("SIP/2.0 4", at: "pbx")

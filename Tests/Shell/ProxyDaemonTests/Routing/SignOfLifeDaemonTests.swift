@@ -59,7 +59,7 @@ extension RunningDaemonSuites {
                         settings.listen.append(ListenAddress(transport: .tcp, endpoint: tcp))
                         settings.trusted = [.endpoint(pbx)]
                         settings.push = push
-                        // Only the phone's own packets count here, because the daemon sends no OPTIONS to it.
+                        // Only the phone's own packets count, because the daemon of this test sends no OPTIONS.
                         settings.call.asksConnections = false
                     } _: { daemon in
                         let scene = Scene(
@@ -94,12 +94,12 @@ extension RunningDaemonSuites {
             try await withScene(transport) { scene in
                 try await scene.call()
                 await scene.send(sign, from: "neighbour")
-                // When the daemon has answered the next request, it has handled the neighbour's sign of life, too.
+                // When the daemon has answered the neighbour's OPTIONS, it has handled the neighbour's sign of life.
                 await scene.send(Self.options("neighbour"), from: "neighbour")
                 _ = try await scene.places.text(until: "\r\nCall-ID: oneighbour\r\n", at: "neighbour", never: ["phone"])
                 await scene.send(sign)
-                // The test sends its OPTIONS only after the INVITE has arrived, because the daemon would send the held
-                // INVITE after any request of the phone.
+                // The test sends OPTIONS only after the INVITE, because any request of the phone makes the daemon send
+                // a held INVITE.
                 let first = try await scene.places.text(until: "\r\nCall-ID: call\r\n", at: "phone")
                 await scene.send(sign)
                 await scene.send(Self.options("phone"))

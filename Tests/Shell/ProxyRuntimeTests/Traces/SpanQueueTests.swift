@@ -59,7 +59,7 @@ struct SpanSamplingTests {
             from: 1, to: 2)
     }
 
-    /// The first call from `number` on that is in the sample, or is not.
+    /// The first number from `number` on whose call is in the sample (`isIn` is true) or outside the sample.
     private func call(from number: Int = 0, _ sampling: SpanSampling, isIn: Bool) -> Int {
         (number...).first { sampling.has(TraceID(ofCall: ByteString("\($0)"))) == isIn } ?? -1
     }

@@ -64,7 +64,7 @@ private actor SpanBench {
 
     private var figures: [UInt64] { sender.map { [$0.figures[.spanSent], $0.figures[.spanDropped]] } ?? [] }
 
-    /// Waits until the sender has counted these spans.
+    /// Waits until the sender has counted `sent` and `dropped` spans.
     nonisolated func expect(sent: UInt64, dropped: UInt64) async throws {
         while await figures != [sent, dropped] {
             try Task.checkCancellation()
@@ -162,7 +162,7 @@ struct SpanSenderTests {
             await bench.send(5)
             try await bench.expect(sent: 2, dropped: 3)
             #expect(bench.log.lines.first?.contains("too old") == true)
-            // More rejected spans than were sent count as all.
+            // If the collector rejects more spans than were sent, all sent spans count as rejected.
             await bench.send(1)
             try await bench.expect(sent: 2, dropped: 4)
             #expect(await collector.requestCount() == 2)
@@ -201,9 +201,8 @@ struct SpanSenderTests {
             await bench.send(1600)
             try await bench.expect(sent: 0, dropped: 600)
             #expect(try await collector.requests.next().names == Array(1...512))
-            // On a busy machine, another line tells that the collector does not answer.
+            // On a busy machine, the log can also have a line that the collector does not answer.
             #expect(bench.log.lines.count { $0.contains("setting=otlp.queue") } == 1)
-            // The batch that is being sent was kept, and the oldest of the others were dropped.
             await bench.finish(within: .zero)
             try await bench.expect(sent: 0, dropped: 1600)
         }
@@ -220,7 +219,7 @@ struct SpanSenderTests {
             #expect(try await old.requests.next().names == [3])
             await bench.send(1)
             await bench.change(to: try await new.listen())
-            // The answer to the active batch is still awaited, so the batch is not sent to the new collector.
+            // The sender still waits for the answer to the active batch, so the new collector does not get the batch.
             #expect(await new.requestCount() == 0)
             await old.close()
             #expect(try await new.requests.next().names == [3])
@@ -252,7 +251,7 @@ struct SpanSenderTests {
             await collector.close()
             try await bench.start(url, batch: .seconds(1000))
             await bench.send(3)
-            // The refused connection ends the wait.
+            // The refused connection ends the wait for the collector.
             await bench.finish(within: .seconds(100_000))
             try await bench.expect(sent: 0, dropped: 3)
             await bench.send(1)

@@ -11,7 +11,7 @@ extension RunningDaemonSuites {
     /// (threat T12).
     @Suite("Callback URLs that lead inside", .timeLimit(.minutes(10)))
     struct InsideURLTests {
-        /// In these URLs, `{port}` means the port of a server on 127.0.0.1, and `{own}` the port of the API.
+        /// In the URLs, `{port}` means the port of a server on 127.0.0.1, and `{own}` the port of the API.
         private static let urls = [
             // Callback URLs with plain internal addresses, or with other notations of these addresses.
             "http://127.0.0.1:{port}/", "https://127.0.0.1:{port}/", "http://127.1:{port}/", "http://127.0.1:{port}/",
@@ -46,8 +46,7 @@ extension RunningDaemonSuites {
             "http://127.0.0.1:{port}/\u{9}x",
         ]
 
-        /// URLs with bytes that no header field can contain. If a request has one of these broken URLs, the API refuses
-        /// the whole request.
+        /// URLs with bytes that no header field can contain. URLs for which the API refuses the whole request.
         private static let broken = [
             "http://a/\nX-Injected: y", "http://a/\rX-Injected: y", "http://a/\r", "http://a/\0",
         ]

@@ -12,7 +12,7 @@ extension RunningDaemonSuites {
         private struct Row: Sendable {
             let name: String
             let limit: Int
-            /// A function that makes a request of this size.
+            /// A function that makes a request of the given size.
             let request: @Sendable (Int) -> [UInt8]
             /// The expected statuses for a request at the limit, and above the limit.
             let statuses: (Int, Int)

@@ -23,8 +23,8 @@ extension RunningDaemonSuites {
             var statuses = [400]
         }
 
-        /// The requests to send. In these requests, `{}` means the inner request, `{n}` its length, and `{x}` its
-        /// length in hexadecimal digits.
+        /// The requests to send. In the requests, `{}` means the inner request, `{n}` its length, and `{x}` its length
+        /// in hexadecimal digits.
         private static let shapes = [
             Shape(
                 name: "CL.TE", fields: "Content-Length: 4\r\nTransfer-Encoding: chunked\r\n", body: "0\r\n\r\n{}"),

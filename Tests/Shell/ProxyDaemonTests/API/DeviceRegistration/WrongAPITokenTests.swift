@@ -14,8 +14,8 @@ import Testing
 @testable import HTTPServices
 
 extension RunningDaemonSuites {
-    /// Tests that the daemon answers a wrong ApiToken in a request body like a right one, but counts it as a wrong
-    /// login (threat T8).
+    /// Tests that a wrong ApiToken in a body gets the same answer as a right one, but counts as a wrong login (threat
+    /// T8).
     @Suite("Wrong API tokens", .timeLimit(.minutes(10)))
     struct WrongAPITokenTests {
         private static let paths = ["", "/batch", "/status", "/status/", "/cleanup", "/cleanup/batch"]
@@ -33,7 +33,7 @@ extension RunningDaemonSuites {
                 ["x-ms-track-registration: true"])
         }
 
-        /// Makes a valid body for a request to this path.
+        /// Makes a valid body for a request to `path`.
         private static func body(_ path: String, _ item: String) -> String {
             path.hasSuffix("/batch") ? "[\(item)]" : item
         }

@@ -113,7 +113,7 @@ struct NotificationDaemon {
         return answer.body?["code"]?.integer
     }
 
-    /// Waits until the provider has received this many pushes. If no push comes, the time limit of the test ends the
+    /// Waits until the provider has received `count` pushes. If no push comes, the time limit of the test ends the
     /// waiting.
     func pushes(_ count: Int) async throws -> [PushRecord] {
         while true {

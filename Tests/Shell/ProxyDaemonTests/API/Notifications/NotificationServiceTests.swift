@@ -301,8 +301,7 @@ extension RunningDaemonSuites {
                         + #""Message":"hi","Badge":3,"Sound":"default","UserName":"103","UserDisplayName":"Anna","#
                         + #""ContentType":"text/plain","Id":"i1","ThreadId":"t1"}"#)
                 #expect(push.isAccepted)
-                // The test sends two requests that name no account: the daemon finds the device, and remembers it for
-                // the second one.
+                // The test sends two requests that name no account: the daemon finds the device once, and remembers it.
                 for _ in 1...2 {
                     #expect(try await bench.mediate(message("NotifyGenericTextMessage", selector: nil)) == 200)
                 }

@@ -88,7 +88,7 @@ private struct Story {
         return data
     }
 
-    /// Waits for the push with this index, and returns its data. If no push comes, the time limit of the test ends the
+    /// Waits for push number `index`, and returns its data. If no push comes, the time limit of the test ends the
     /// waiting.
     func push(_ index: Int) async throws -> JSONValue {
         while await outside.pushes.count <= index { await Task.yield() }
