@@ -1,11 +1,10 @@
 import CEvent
 import Glibc
 
-/// Calls a handler on the loop for each Unix signal of one kind. Only one loop of the process may have signal watches,
-/// because of libevent.
+/// Calls a handler on the loop for each Unix signal of one kind. Because of libevent, only one loop of the process may
+/// have signal watches.
 ///
-/// The signal watch also works if the parent process had blocked the signal, because the loop's thread unblocks the
-/// signal when the loop starts.
+/// The watch also works if the parent process had blocked the signal.
 ///
 /// - The type is `@unchecked Sendable`, because every use is checked to be on the loop's thread.
 package final class SignalWatch: @unchecked Sendable {
@@ -29,7 +28,7 @@ package final class SignalWatch: @unchecked Sendable {
         self.handler = handler
         event.setTarget(self)
         try event.add()
-        // Unblocking a signal cannot fail, because all signals of the enum are valid.
+        // Unblocking cannot fail, because all signals of the enum are valid.
         loop.post { try? System.unblock(signal.number) }
     }
 }
