@@ -3,8 +3,7 @@ import Bytes
 import SIPGrammar
 import SIPMessage
 
-/// Checks that no input crashes the message reader, and that each accepted message keeps its content when it is written
-/// and read again.
+/// Checks that no input crashes the message reader, and that each accepted message survives writing and reading.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzzSIP(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
     let bytes = unsafe Array(UnsafeBufferPointer(start: start, count: count))
@@ -20,7 +19,7 @@ public func fuzzSIP(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
 
 private let source = Endpoint(IPAddress(v4: 0x0a00_0009), 40_000)
 
-/// Reads a written message again, which must succeed unless the additions made the message too large.
+/// Reads a written message again, which must succeed unless the additions made it too large.
 private func reread(_ bytes: [UInt8]) -> ReadMessage? {
     let message = MessageReader().read(bytes.span, isStream: true)
     guard case .unusable(let unusable) = message else { return message }

@@ -1,7 +1,7 @@
 package import Storage
 
 extension Connection {
-    /// Finds the problems that `PRAGMA integrity_check` reports; none if the database is intact.
+    /// The problems that `PRAGMA integrity_check` reports; empty for an intact database.
     package func integrityProblems() throws(SQLError) -> [String] {
         var problems: [String] = []
         do {

@@ -8,7 +8,7 @@ import Timekeeping
 struct SimulatedTimeline {
     /// The pushes that the engine has requested since the last crash, with their times.
     private var asked: [Receipt: Instant] = [:]
-    /// The pushes that earlier engines, before the last crash, have requested.
+    /// The pushes that engines before the last crash have requested.
     private var askedBefore = Set<Receipt>()
     private var answered = Set<Receipt>()
     private var recorded = Set<RecordID>()
@@ -24,8 +24,7 @@ struct SimulatedTimeline {
         asked[Receipt(code: request.code, device: request.device)] = now
     }
 
-    /// Handles a crash of the daemon, which loses the open records. After a crash, the next engine numbers its records
-    /// from the start.
+    /// Handles a crash of the daemon, which loses the open records. The next engine numbers its records from the start.
     mutating func crashed() {
         askedBefore.formUnion(asked.keys)
         asked = [:]
@@ -33,7 +32,7 @@ struct SimulatedTimeline {
         recorded = []
     }
 
-    /// Checks a timeline record.
+    /// Checks a timeline record of a call.
     ///
     /// - Returns: the errors in the record.
     mutating func complaints(about record: TimelineRecord, ringsLiveFlows: Bool) -> [String] {
@@ -78,8 +77,8 @@ struct SimulatedTimeline {
         return complaints.map { "the record of \(record.callID) and device \(record.device): \($0)" }
     }
 
-    /// Whether the phone was already invited by an earlier record. A phone that was lost while it rang gets a second
-    /// record, and may answer the INVITE of the first one.
+    /// Whether an earlier record already has an INVITE to the phone. A phone that was lost while it rang gets a second
+    /// record, and may answer the first record's INVITE.
     private func wasInvitedEarlier(_ record: TimelineRecord) -> Bool {
         records.contains {
             $0.callID == record.callID && $0.device == record.device && $0.end == .unreachable
