@@ -10,7 +10,7 @@ import Timekeeping
 ///
 /// - The type is `@unchecked Sendable`, because only the loop's thread uses it.
 final class HTTP2Origin: @unchecked Sendable {
-    /// What two requests must have in common to use the same connection.
+    /// The values that two requests must share to use the same connection.
     struct Key: Hashable {
         let target: RequestTarget
         let address: IPAddress?

@@ -8,7 +8,7 @@ import SIPGrammar
 /// reader agree where a message ends.
 package struct StreamFramer: Sendable {
     package enum Frame: Hashable, Sendable {
-        /// The message is incomplete; next time, the framer must get the same bytes with those that follow.
+        /// The message is incomplete; next time, the framer must get the same bytes and the following bytes.
         case incomplete
         /// A keep-alive of the given number of bytes (RFC 5626 section 4.4.1). A single CRLF (2 bytes) needs no answer.
         /// A double CRLF (4 bytes) must be answered by a single CRLF.

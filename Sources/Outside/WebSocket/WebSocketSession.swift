@@ -105,7 +105,7 @@ package final class WebSocketSession: @unchecked Sendable {
             unsafe message.append(contentsOf: bytes)
         }
 
-        /// Handles the end of a frame, of which only messages are kept.
+        /// Handles the end of a message, ping or close, of which the session keeps only messages.
         func end(_ opcode: UInt8) {
             guard isPart, opcode < UInt8(WSLAY_CONNECTION_CLOSE.rawValue) else { return }
             messages.append(message)

@@ -7,7 +7,7 @@
 package struct ByteSink: ~Copyable {
     @usableFromInline let base: UnsafeMutablePointer<UInt8>
     @usableFromInline let capacity: Int
-    /// The number of appended bytes, including those that did not fit.
+    /// The number of appended bytes, including bytes that did not fit.
     @usableFromInline package private(set) var count = 0
 
     /// Creates a sink that writes into the memory at `base`.

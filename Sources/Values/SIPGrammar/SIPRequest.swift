@@ -1,7 +1,7 @@
 package import Bytes
 package import Collections
 
-/// What requests and responses have in common: the received bytes and the positions of the header fields.
+/// The common part of requests and responses: the received bytes and the positions of the header fields.
 ///
 /// The proxy copies parts that it does not understand unchanged (RFC 3261 section 16.6 item 1).
 package struct MessageFrame: Sendable {

@@ -112,7 +112,7 @@ private struct URIParts {
         return colon
     }
 
-    /// Reads a URI other than `sip:` and `sips:`, of which only a `tel:` URI is split into number and parameters.
+    /// Reads a URI other than `sip:` and `sips:`, and splits a `tel:` URI into number and parameters.
     private mutating func readOther(_ bytes: Span<UInt8>, from start: Int, isTel: Bool) {
         addressEnd = bytes.count
         user = start..<start

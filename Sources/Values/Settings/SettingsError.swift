@@ -3,7 +3,7 @@ package struct SettingsProblem: Hashable, Sendable, CustomStringConvertible {
     package let file: String
     /// The position of the error; `nil` if it concerns the whole file.
     package let position: YAMLPosition?
-    /// What was expected and what the file contains, as a sentence without a full stop.
+    /// A sentence without a full stop, with the expected value and the contents of the file.
     package let message: String
 
     /// The error in the form of compiler output: `file:line:column: message`.

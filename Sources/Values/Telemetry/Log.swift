@@ -55,7 +55,7 @@ package struct Log: Sendable {
     }
 }
 
-/// What all copies of a ``Log`` share.
+/// The state that all copies of a ``Log`` share.
 private final class LogCore: Sendable {
     static let silent = LogCore(level: nil, format: .text, sink: NoSink()) { UnixTime(milliseconds: 0) }
 

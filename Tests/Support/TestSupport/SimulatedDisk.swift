@@ -7,7 +7,8 @@ import PushDelivery
 import PushPlanning
 package import Registration
 
-/// What survives a simulated crash: the committed changes and the journal. Changes in the queue are lost in a crash.
+/// The data that survives a simulated crash: the committed changes and the journal. Changes in the
+/// queue are lost in a crash.
 package struct SimulatedDisk {
     private var queued: [(changes: [EngineChange], ticket: CommitTicket?)] = []
     package private(set) var bindings: [DeviceID: StoredBinding] = [:]

@@ -13,12 +13,12 @@ struct SimulatedOutgoing {
     let flow: Flow
     let registrations: Int
     let invite: SIPRequest
-    // What the phone saw.
+    // The events that the phone saw.
     var sawProvisional = false
     var cancelAnswered = false
     /// The final responses that the phone got, each once.
     var finals: [Status] = []
-    // What the PBX saw.
+    // The events that the PBX saw.
     var branches = Set<ByteString>()
     var answer: Status?
     var isAcknowledged = false
