@@ -1,8 +1,9 @@
-"""Prints what the operators' web page shows: the state of the providers and the store, and the explanation of a name.
+"""Prints what the operators' web page shows: the state of the providers and the database, and the explanation of a name.
 
   page.py ADDRESS:PORT KEY NAME
 
-It logs in as a browser does, and reads the same routes. etc/first-hour runs it in the network of the daemon's machine.
+The program logs in as a browser does, and reads the same routes. etc/first-hour runs it in the network of the daemon's
+machine.
 """
 
 import http.client

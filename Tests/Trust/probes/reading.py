@@ -1,4 +1,4 @@
-"""Probes of the threats T1 to T3: SIP messages that cannot be parsed."""
+"""T1 to T3: SIP messages that cannot be parsed."""
 
 import os
 import random
@@ -70,7 +70,7 @@ def doubled(t):
 
 @probe("T1", "bare-line-ends", "digest")
 def bare_ends(t):
-    """Line ends that some SIP parsers take for the end of a header field, and some do not."""
+    """Line ends that only some SIP parsers take for the end of a header field."""
     for end in (b"\n", b"\r", b"\0", b"\r\r\n", b"\x0b", b"\xe2\x80\xa8"):
         phone, callee = t.phone(), t.daemon.pbx
         name, password = t.registered(phone)
@@ -95,8 +95,8 @@ def bare_ends(t):
 
 @probe("T1", "quoted-control-bytes", "digest")
 def quoted_control(t):
-    """The grammar allows a control byte after a backslash in a quoted name. The sender of the message gets an answer, and nobody
-    else gets the message."""
+    """The grammar allows a control byte after a backslash in a quoted name. The sender of such a message gets an answer,
+    and nobody else gets the message."""
     for byte in (b"\x07", b"\x01", b"\x7f", b"\0", b"\x1b"):
         agent = t.phone()
         for field in ("From", "To"):
@@ -177,7 +177,7 @@ def stream_lengths(t):
 
 @probe("T2", "datagrams", "digest")
 def datagrams(t):
-    """One datagram is one message, and the daemon ignores the bytes after the message's length."""
+    """One datagram is one message, and bytes after the message's length are ignored."""
     phone = t.phone()
     mark = fresh("second")
     first, second = complete(phone), complete(phone).set("Call-ID", mark)
