@@ -2,7 +2,7 @@
 // The benchmarks, which etc/benchmarks builds and runs.
 //
 // The benchmarks are a separate package, so that builds of the daemon do not compile them. `Main` is a link to the main
-// package's sources, and `TestSupport` to its simulated network for tests. This package compiles the modules of the
+// package's sources, and `TestSupport` to its simulated network for tests. The benchmarks compile the modules of the
 // main package again, because `package` declarations are visible only within one package.
 import PackageDescription
 

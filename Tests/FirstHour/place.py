@@ -1,5 +1,5 @@
 """The machines of the first hour: the daemon's machine is a Debian root with a network of its own. The PBX, phones and
-providers are outside of this root."""
+providers are outside of the daemon's root."""
 
 import json
 import os
@@ -47,8 +47,8 @@ class NameServer:
         records = b""
         if address and kind == 1:
             records = b"\xc0\x0c" + struct.pack(">HHIH", 1, 1, 1, 4) + socket.inet_aton(address)
-        # A name without a record of the requested kind exists without such a record. DNS names below this name do not exist
-        # in the test's network.
+        # For a name without a record of the requested kind, the answer has no record and no error. DNS names below this name
+        # do not exist in the test's network.
         status = 0 if address else 3
         return question[:2] + struct.pack(">HHHHH", 0x8580 | status, 1, 1 if records else 0, 0, 0) \
             + question[12:place + 5] + records

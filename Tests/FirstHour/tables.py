@@ -1,5 +1,5 @@
-"""Tests the import of users from Kamailio and Asterisk: runs the queries of docs/Operations.md on tables of these PBXs,
-and imports the results."""
+"""Tests the import of users from Kamailio and Asterisk: runs the queries of docs/Operations.md on their tables, and
+imports the results."""
 
 import glob
 import hashlib

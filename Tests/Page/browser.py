@@ -18,7 +18,7 @@ from machine import patience
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 
-# The page adds each violation of its Content-Security-Policy to this list, which no navigation empties.
+# The page adds each violation of its Content-Security-Policy to a list that no navigation empties.
 WATCH_POLICY = """
 document.addEventListener("securitypolicyviolation", (event) =>
     console.error("policy: " + event.effectiveDirective + " " + event.blockedURI));

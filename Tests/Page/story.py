@@ -169,7 +169,7 @@ class Story:
         return self.daemon.http(method, path, None, {name.replace("_", "-"): value for name, value in fields.items()})
 
     def allow(self, status, part):
-        """A load with this status is part of the step, so its line in the console is no error."""
+        """A step expects a load with the given status, whose line in the console is then no error."""
         self.expected.append((str(status), part))
 
     def errors(self, tab):

@@ -1,8 +1,8 @@
 """Random faults from outside: callers, phones and a provider on loopback, and a daemon that is killed again and again.
 
-All simulated phones and callers run in one thread with one event loop. They record all that the daemon acknowledged: a
-200 to a REGISTER, a push that the provider accepted, a final response. At the end, they check that no acknowledged fact
-was lost or doubled."""
+All simulated phones and callers run in one thread with one event loop. Phones, callers and the provider record all that
+the daemon acknowledged: a 200 to a REGISTER, an accepted push, a final response. At the end, they check that no
+acknowledged fact was lost or doubled."""
 
 import collections
 import contextlib
@@ -742,7 +742,7 @@ class World:
         limit = RING_TIMEOUT + 40
         self.loop.run(limit, lambda: all(c.over or not (c.pushes or c.invited) for c in self.calls.values())
                       and not any(c.cancelled and not c.over for c in self.calls.values()))
-        # The second copy of a message that the daemon sent twice would arrive in this time.
+        # A second copy of a message that the daemon sent twice would arrive within three seconds.
         self.loop.run(3)
 
     def has_no_way(self, call):
@@ -757,7 +757,7 @@ class World:
         return False
 
     def was_heard(self, instant):
-        """Whether the daemon has certainly handled all input that had arrived before this time."""
+        """Whether the daemon has certainly handled all input that had arrived before the given time."""
         return any(run.heard(instant) for run in self.runs)
 
     def judge(self):

@@ -190,8 +190,8 @@ class Daemon:
             "auth": "digest",
             "trusted": "[127.2.0.0/16]",
             "call": {"ring-timeout": "8s"},
-            # With this limit, the daemon serves waiting requests even on a busy machine. The probe of T30.1 sets another
-            # limit.
+            # With limits.queueing 0s, the daemon serves waiting requests even on a busy machine. The probe of T30.1
+            # sets another limit.
             "limits": {"queueing": "0s"},
             "log": {"level": "debug"},
             "push": {"try-credentials": False, "fcm": {"enabled": True, "body-format": "legacy", "server-key": PUSHES,

@@ -1,4 +1,5 @@
-"""TLS and WebSocket for the probes: certificates, streams and frames. This module is independent of the daemon."""
+"""TLS and WebSocket for the probes: certificates, streams and frames. The module for TLS and WebSocket is independent of
+the daemon."""
 
 import base64
 import hashlib
@@ -58,7 +59,7 @@ class Authority:
 
 
 def context(authority=None, pair=None, protocols=("sip/2",), server=False):
-    """A TLS context with this authority and a certificate."""
+    """A TLS context with the authority and a certificate."""
     made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER if server else ssl.PROTOCOL_TLS_CLIENT)
     if pair:
         made.load_cert_chain(*pair)

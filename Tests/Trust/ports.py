@@ -1,4 +1,4 @@
-"""Ports for programs that stop and start again. This process reserves each port until its end.
+"""Ports for programs that stop and start again. This process reserves each port until the process ends.
 
 The ports are below the range from which the kernel chooses free ports. Two sockets reserve a port. The UDP socket is
 bound at an address without another use, so that only one process can reserve the port. The TCP socket is bound to all
@@ -7,7 +7,7 @@ port in between."""
 
 import socket
 
-# Only this program and `ScenarioReplay/ReservedPort.swift` bind sockets to this address.
+# Only ports.py and `ScenarioReplay/ReservedPort.swift` bind sockets to the address of KEEPER.
 KEEPER = "127.255.255.254"
 RANGE = range(20000, 32000)
 

@@ -2,8 +2,8 @@ import Reactor
 import Timekeeping
 
 /// Measures how many requests the daemon still serves under ten times the usual load. The requests are REGISTERs that
-/// refresh contacts, or calls to phones that are awake. Each kind is measured at the usual rate, at ten times this
-/// rate, and at the usual rate again.
+/// refresh contacts, or calls to phones that are awake. REGISTERs and calls are measured at the usual rate, at ten
+/// times the usual rate, and at the usual rate again.
 enum OverloadBenchmark {
     private static let users = 20_000
     private static let phones = 500

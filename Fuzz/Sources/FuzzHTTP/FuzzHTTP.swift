@@ -1,7 +1,7 @@
 import HTTPSemantics
 
 /// Checks that no input crashes the HTTP reader, that requests do not depend on the pieces of the stream, and that each
-/// request matches its head. The reader's files are links in this folder, because they are no module of their own.
+/// request matches its head. The HTTP reader's files are links in this folder, because they are no module of their own.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzzHTTP(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
     let input = unsafe Array(UnsafeBufferPointer(start: start, count: count))

@@ -32,8 +32,7 @@ struct CertificateNames {
     }
 
     private mutating func note(_ bytes: UnsafeBufferPointer<UInt8>, isURI: Bool) {
-        // Names with invalid characters such as NUL are left out, because some programs stop comparing names at such a
-        // character.
+        // Names with characters such as NUL are left out, because some programs compare names only up to NUL.
         let text = unsafe String(decoding: bytes, as: UTF8.self).lowercased()
         guard text.utf8.allSatisfy({ $0 > 32 && $0 < 127 }) else { return }
         guard isURI else { return hosts.append(text) }

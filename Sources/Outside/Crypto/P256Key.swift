@@ -30,8 +30,8 @@ package final class P256PublicKey: @unchecked Sendable {
 
     deinit { unsafe EVP_PKEY_free(raw) }
 
-    /// Whether the private key of this public key made the ES256 signature of the message. An ES256 signature consists
-    /// of the numbers r and s, 32 bytes each.
+    /// Whether an ES256 signature of a message was made with the private key of this public key. An ES256 signature
+    /// consists of the numbers r and s, 32 bytes each.
     package func isValid(_ signature: [UInt8], for message: [UInt8]) -> Bool {
         guard let encoded = ECDSASignature.encoded(signature) else { return false }
         return unsafe isSHA256Signature(encoded, for: message, by: raw)

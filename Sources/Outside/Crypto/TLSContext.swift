@@ -62,8 +62,8 @@ package final class TLSContext: @unchecked Sendable {
 
     /// Creates a TLS context for accepted connections. The argument `certificate` is the server's certificate, followed
     /// by its chain. The argument `protocols` lists ALPN names in the server's order of preference. A client that
-    /// supports none of these ALPN names is served without ALPN. If `clientAuthority` is set, clients must present a
-    /// certificate that this authority issued.
+    /// supports none of the listed ALPN names is served without ALPN. If `clientAuthority` is set, clients must present
+    /// a certificate that the authority issued.
     package static func server(
         certificate: PEM, key: PEM, protocols: [String] = [], clientAuthority: PEM? = nil
     ) throws(TLSError) -> TLSContext {
@@ -73,8 +73,8 @@ package final class TLSContext: @unchecked Sendable {
     }
 
     /// Creates a context for accepted connections, with one certificate for each of several host names. A client that
-    /// names a host in the handshake gets the first identity whose certificate covers the host. Without such an
-    /// identity, the client gets the first certificate of the list (RFC 6066 section 3).
+    /// names a host in the handshake gets the first identity whose certificate covers the host. A client that names
+    /// another host gets the first certificate of the list (RFC 6066 section 3).
     package static func server(
         identities: [TLSIdentity], protocols: [String] = [], clients: ClientCertificates = .unknown,
         tickets: TicketKeys? = nil

@@ -1,7 +1,7 @@
 package import Bytes
 
-/// Encrypts short texts for use in URIs, and decrypts them. Without the key, nobody can read, change or create such a
-/// text.
+/// Encrypts short texts for use in URIs, and decrypts them. Without the key, nobody can read, change or create an
+/// encrypted text.
 ///
 /// The result is the base64url form of the key's number and the AES-SIV ciphertext. Each text is bound to two other
 /// texts, without which the sealer does not decrypt it. The newest key encrypts, and older keys only decrypt. After its

@@ -178,8 +178,8 @@ package struct SecretMask: Sendable {
         for index in colon + 1..<range.upperBound {
             switch message[index] {
             case UInt8(ascii: "@"): return second.map { $0 + 1..<index }
-            // A third colon after "sip" begins another URI. Without this end of the search, many URIs without "@" would
-            // take quadratic time.
+            // A third colon after "sip" begins another URI. If the search went on, many URIs without "@" would take
+            // quadratic time.
             case UInt8(ascii: ":") where second != nil && isScheme(message, before: index, range): return nil
             case UInt8(ascii: ":"): second = second ?? index
             case UInt8(ascii: ">"), UInt8(ascii: "<"), UInt8(ascii: "\""), UInt8(ascii: " "): return nil

@@ -295,8 +295,8 @@ final class EasyHandle {
 
     private func errorCode(_ code: CURLcode, wasSent: Bool) -> HTTPClientError.Code {
         switch code {
-        // If no byte was sent, libcurl does not support the URL's scheme. Otherwise, the server answered without a
-        // status line ("HTTP/0.9").
+        // If no byte was sent, libcurl does not support the URL's scheme. If bytes were sent, the server answered
+        // without a status line ("HTTP/0.9").
         case CURLE_UNSUPPORTED_PROTOCOL: wasSent ? .badResponse : .invalidRequest
         case CURLE_URL_MALFORMAT, CURLE_SSL_CERTPROBLEM, CURLE_SSL_CACERT_BADFILE,
             CURLE_BAD_FUNCTION_ARGUMENT:

@@ -1,7 +1,7 @@
 import CNGHTTP2
 
-/// The client's side of one HTTP/2 connection. It gets requests and received bytes, and returns outcomes and bytes to
-/// send.
+/// The client's side of one HTTP/2 connection. The client gets requests and received bytes, and returns outcomes and
+/// bytes to send.
 ///
 /// The client uses neither a socket nor a clock. After each input or request, the owner fetches the bytes to send by
 /// ``takeOutput(_:)``, and the finished requests by ``takeFinished(into:)``. ``HTTP2Client`` is the sole owner of the
@@ -84,7 +84,7 @@ package final class HTTP2Client {
     /// ignored.
     var headStream: Int?
 
-    /// The number of output bytes produced, including those not fetched yet.
+    /// The number of output bytes produced, including bytes not fetched yet.
     private(set) package var producedCount = 0
     /// The number of unfinished requests on the connection. A cancelled request counts until the server knows about the
     /// end of its stream.

@@ -1,7 +1,7 @@
 import CNGHTTP2
 
-/// The server's side of one HTTP/2 connection. It gets received bytes and answers, and returns requests and bytes to
-/// send.
+/// The server's side of one HTTP/2 connection. The server gets received bytes and answers, and returns requests and
+/// bytes to send.
 ///
 /// The server uses no socket. After each use, the owner fetches the bytes to send by ``takeOutput()``. ``HTTP2Server``
 /// is the sole owner of the nghttp2 session.

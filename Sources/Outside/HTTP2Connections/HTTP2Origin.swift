@@ -199,8 +199,8 @@ final class HTTP2Origin: @unchecked Sendable {
         _ = connection.close()
     }
 
-    /// Removes a connection that has ended. Its active requests fail if they were already written; if not, they are
-    /// sent again.
+    /// Removes a connection that has ended. Active requests of a lost connection fail if they were already written; if
+    /// not, they are sent again.
     func lost(
         _ connection: HTTP2Connection, _ error: HTTPClientError, written: [HTTPExchange], unwritten: [HTTPExchange]
     ) {

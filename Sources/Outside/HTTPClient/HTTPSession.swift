@@ -78,8 +78,8 @@ package final class HTTPSession: @unchecked Sendable {
         }
     }
 
-    /// Sends a request. Its completion runs once, on the loop, and never before `send` or ``HTTPExchange/cancel()`` has
-    /// returned.
+    /// Sends a request. The request's completion runs once, on the loop, and never before `send` or
+    /// ``HTTPExchange/cancel()`` has returned.
     @discardableResult
     package func send(_ request: HTTPClientRequest, completion: @escaping Completion) -> HTTPExchange {
         loop.checkThread()

@@ -2,7 +2,8 @@ import Reactor
 
 /// The body of an answer that any thread sends in pieces, so that the whole body is never in memory.
 ///
-/// Its release before ``end()`` closes the connection, so that the client notices the incomplete body.
+/// The release of an ``HTTPBody`` before ``end()`` closes the connection, so that the client notices the incomplete
+/// body.
 package final class HTTPBody: Sendable {
     private let number: UInt64
     private let loop: EventLoop

@@ -236,7 +236,7 @@ package final class HTTPListener: @unchecked Sendable {
 
     var date: UnixTime { loop.moment.date + clockLead }
 
-    /// The number of connections, including those in their TLS handshake.
+    /// The number of connections, including connections in their TLS handshake.
     package var connectionCount: Int { connections.count }
 
     /// The number of requests so far, including incomplete requests that were refused.

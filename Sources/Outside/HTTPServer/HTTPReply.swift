@@ -3,7 +3,8 @@ package import Reactor
 
 /// Answers one request, once, at any time and on any thread.
 ///
-/// Its release without an answer gives the client a 500. If the client has disconnected, the answer is dropped.
+/// The release of an ``HTTPReply`` without an answer gives the client a 500. If the client has disconnected, the answer
+/// is dropped.
 package final class HTTPReply: Sendable {
     private let loop: EventLoop
     private let number: UInt64

@@ -145,7 +145,8 @@ package struct HTTPRequestReader {
             lines.append(line)
             state = .head(lineStart: head.count)
         } else if lines.isEmpty {
-            // Some old clients send an empty line after a body (RFC 9112 section 2.2).
+            // An empty line before the request line is skipped, because some old clients send one after a body (RFC
+            // 9112 section 2.2).
             state = .head(lineStart: head.count)
         } else {
             try headEnded()

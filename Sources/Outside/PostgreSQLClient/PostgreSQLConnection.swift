@@ -18,7 +18,7 @@ import Glibc
     ///
     /// - Parameters:
     ///   - url: a connection URI, such as `postgresql://user@host/database?sslmode=require`.
-    ///   - parameters: further parameters of libpq, which override those of the URI.
+    ///   - parameters: further parameters of libpq, which override the URI's parameters.
     ///   - time: the time limit of the whole attempt.
     /// - Throws: why no connection is possible.
     package init(_ url: String, _ parameters: [(name: String, value: String)], within time: Duration)
@@ -66,7 +66,7 @@ import Glibc
             unsafe PQsendQueryParams(raw, sql, Int32(clamping: texts.count), nil, values, nil, nil, 0)
         }
         guard isSent == 1 else { throw error(.connection) }
-        // Otherwise, libpq would collect all rows of a large table in memory.
+        // Without single-row mode, libpq would collect all rows of a large table in memory.
         unsafe PQsetSingleRowMode(raw)
         try flush(until: end)
         var found = Rows()

@@ -91,7 +91,8 @@ package final class EventLoop: @unchecked Sendable {
         while !state.withLock({ $0.isStopping }) {
             unsafe event_base_loop(base, EVLOOP_NO_EXIT_ON_EMPTY)
         }
-        // Runs the jobs that were posted before ``stop()``. Later jobs wait until the event loop runs again.
+        // Runs the jobs that were posted before ``stop()``. Jobs that are posted after ``stop()`` wait until the event
+        // loop runs again.
         runJobs()
         runningThread.store(0, ordering: .releasing)
         state.withLock { state in

@@ -4,7 +4,8 @@ import Timekeeping
 /// The sockets of closed connections, kept open until the peer closes its side.
 ///
 /// If a socket is closed while input is unread, the kernel resets the connection, and the peer loses the last output.
-/// Therefore the daemon first ends only its own side (`shutdown`), and drops input until the peer ends its side.
+/// To keep the last output, the daemon first ends only its own side (`shutdown`), and drops input until the peer ends
+/// its side.
 final class LingeringSockets {
     private struct LingeringSocket {
         let watch: FileWatch

@@ -201,8 +201,8 @@ final class PlainStream {
 }
 
 extension [UInt8] {
-    /// Appends the bytes; the array grows by an eighth of its size at a time. Little memory is reserved, because every
-    /// connection can have such an array, and most output is short.
+    /// Appends the bytes; the array grows by an eighth of its size at a time. Little spare memory is reserved, because
+    /// every connection can have a waiting output, which is usually short.
     mutating func appendSparingly(_ bytes: Span<UInt8>) {
         let needed = count + bytes.count
         if capacity < needed { reserveCapacity(needed + Swift.max(needed / 8, 64)) }

@@ -62,7 +62,7 @@ package final class DNSResolver: @unchecked Sendable {
     }
 
     /// Searches for the SIP servers of a query. The completion is called once, on the loop, with the servers or an
-    /// error. If all answers are cached, this happens before ``resolve(_:completion:)`` returns.
+    /// error. If all DNS answers are cached, the completion is called before ``resolve(_:completion:)`` returns.
     package func resolve(_ query: ServerQuery, completion: @escaping Completion) {
         loop.checkThread()
         guard channel != nil else { return completion(.failure(.closed)) }

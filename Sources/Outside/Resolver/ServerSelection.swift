@@ -96,7 +96,8 @@ package struct ServerSelection {
         transport.servicePrefix.map { [Service(transport: transport, name: "\($0).\(query.host)")] } ?? []
     }
 
-    /// The SIP services of the NAPTR records, in their order; without NAPTR records, those of RFC 3263 section 4.1.
+    /// The SIP services of the NAPTR records, in their order; without NAPTR records, the services of RFC 3263 section
+    /// 4.1.
     private mutating func discoveredServices() -> [Service] {
         let question = DNSQuestion(.naptr, query.host)
         switch known[question] {

@@ -5,8 +5,8 @@ package import SIPGrammar
 /// Parses bytes into SIP messages. The reader keeps no state between messages, so any thread may use it.
 ///
 /// ``HeadIndex`` finds the start line and the header fields. The reader parses plain values itself, and libosip2 checks
-/// each other value alone (``ValueReader``), but never the body. All values of a message, also those of libosip2, share
-/// one block of memory.
+/// each other value alone (``ValueReader``), but never the body. All values of a message, also the values from
+/// libosip2, share one block of memory.
 package struct MessageReader: Sendable {
     let limits: ReaderLimits
 

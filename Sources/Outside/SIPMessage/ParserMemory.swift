@@ -61,7 +61,7 @@ struct ParserMemory {
         var isNeeded: Bool { hidesEscapes || spacesBlanks }
     }
 
-    /// The byte that replaces `%`. No message contains this control byte, because the reader refuses it.
+    /// The byte that replaces `%`. The reader refuses the byte 1 in messages, so the byte can replace `%`.
     private static let hiddenEscape: UInt8 = 1
 
     /// Calls `body` with the text in the range as a C string.

@@ -5,8 +5,8 @@ import SIPGrammar
 /// Reads single values of header fields. The result for a malformed value is `nil`.
 ///
 /// The module `SIPGrammar` finds the parts of a value. A plain value is accepted immediately, and libosip2 checks any
-/// other value. ``ValueReader`` checks parameters itself (``areWellFormed(_:_:_:)``), because libosip2 is slow for long
-/// lists, and stops without an error at a wrong parameter.
+/// other value. ``ValueReader`` checks parameters itself (``areWellFormed(_:_:_:)``): libosip2 is slow for long lists,
+/// and stops without an error at a wrong parameter.
 struct ValueReader {
     let memory: ParserMemory
 

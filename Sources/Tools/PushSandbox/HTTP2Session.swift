@@ -8,8 +8,8 @@ final class HTTP2Session {
     private let received: (SandboxRequest, Int32) -> Void
     /// The maximum number of streams after the first accepted push; `nil` if it applies already.
     private var laterLimit: Int?
-    /// The id of the first HTTP/2 stream that a GOAWAY refused. Requests on this stream and later streams are not
-    /// processed.
+    /// The id of the first HTTP/2 stream that a GOAWAY refused. Requests on the refused stream and later streams are
+    /// not processed.
     private var firstRefused = Int32.max
     /// Whether the sandbox has sent a GOAWAY. The client closes the connection when it has read all answers, so that no
     /// answer is lost.

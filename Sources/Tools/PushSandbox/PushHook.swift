@@ -55,8 +55,8 @@ package final class PushHook {
         startWaiting()
     }
 
-    /// Starts the command (`--on-push`) for a push. Its standard output goes to standard error, because the record of
-    /// pushes may go to standard output.
+    /// Starts the command (`--on-push`) for a push. The command's standard output goes to standard error, because the
+    /// record of pushes may go to standard output.
     private func spawn(_ record: PushRecord) -> pid_t? {
         var environment = ProcessInfo.processInfo.environment
         environment["PUSH_SERVICE"] = record.service

@@ -15,7 +15,7 @@ final class Child {
     ///   - arguments: the arguments of the program.
     ///   - log: the file for standard output and standard error.
     ///   - input: the whole standard input.
-    ///   - environment: variables that are added to those of this process.
+    ///   - environment: variables that are added to this process's own variables.
     /// - Throws: ``ReplayError`` if the program cannot be started.
     init(
         _ name: String, _ program: String, _ arguments: [String], log: URL, input: String = "",

@@ -20,7 +20,7 @@ package struct PushRecord: Hashable, Sendable {
         guard let record = JSONValue(text: line), let token = record.text(at: "token") else { return nil }
         self.record = record
         let body = record["body"] ?? ""
-        // Some records have the body as a string that contains JSON.
+        // The body is a string that contains JSON in some records of pushes.
         self.body = body.string.flatMap { JSONValue(text: $0) } ?? body
         self.token = token
         service = record.text(at: "service") ?? ""
@@ -68,7 +68,7 @@ extension JSONValue {
     func text(at path: String) -> String? {
         var value = self
         for key in path.split(separator: ".") {
-            // Some payloads contain a list as a string, so the string is parsed too.
+            // A list is a string in some payloads, so the string is parsed too.
             if let inner = value.string, let parsed = JSONValue(text: inner) { value = parsed }
             if key == "#" { return value.array.map { String($0.count) } }
             let list = value.array ?? []

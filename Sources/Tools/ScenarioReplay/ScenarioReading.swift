@@ -163,7 +163,7 @@ private struct ScenarioReader {
         for (step, position) in steps where !names.insert(step.name).inserted {
             problems.report("two steps are called \(quoted(step.name))", at: position)
         }
-        // The steps that `answered` can name: those receiving a 200, and those running a PBX.
+        // The steps that `answered` can name: steps that receive a 200, and steps that run a PBX.
         let told = Set(
             steps.filter { step, _ in
                 step.actor != nil || step.program?.says != nil || step.program?.role == .pbx

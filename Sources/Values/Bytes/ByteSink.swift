@@ -1,8 +1,8 @@
 /// A buffer of fixed size into which a message is written, piece after piece.
 ///
 /// If a message does not fit, the sink counts the missing bytes, and the message must be written again into a larger
-/// sink. An array would check at each append whether its memory is shared and must grow. These checks would take four
-/// times as long as copying a header field.
+/// sink. An array would check at each append whether its memory is shared and must grow. The checks of an array would
+/// take four times as long as copying a header field.
 @safe @usableFromInline
 package struct ByteSink: ~Copyable {
     @usableFromInline let base: UnsafeMutablePointer<UInt8>

@@ -7,7 +7,7 @@
 package struct Queue<Element> {
     /// The elements that are taken next, in reverse order.
     @usableFromInline var leaving: [Element] = []
-    /// The elements that are taken after those of `leaving`, in the order of their arrival.
+    /// The elements that are taken after the elements of `leaving`, in the order of their arrival.
     @usableFromInline var arrived: [Element] = []
 
     /// The number of elements for which an empty queue keeps memory.

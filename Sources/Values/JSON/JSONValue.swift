@@ -47,7 +47,7 @@ package enum JSONValue: Hashable, Sendable {
 
     // MARK: Parts
 
-    /// The value of the member with the given name; `nil` without such a member, or for another kind of value.
+    /// The value of the member with the given name; `nil` if no member has the name, or if the value is no object.
     package subscript(key: String) -> JSONValue? {
         guard case .object(let members) = self else { return nil }
         return members.first { $0.key == key }?.value

@@ -5,7 +5,7 @@ import Bytes
 extension SIPRequest {
     /// Creates the request for the next hop.
     ///
-    /// The proxy's own Via comes first. Then follow new Record-Route and Route fields, the received fields in their
+    /// The proxy's own Via comes first. New Record-Route and Route fields follow, then the received fields in their
     /// order, added fields, and Content-Length.
     package func forwarded(_ edits: RequestEdits) -> OutgoingRequest {
         var places = CopiedPlaces()

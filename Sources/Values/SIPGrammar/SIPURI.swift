@@ -81,7 +81,7 @@ private struct URIParts {
     var headersStart: Int?
 
     init?(_ bytes: Span<UInt8>) {
-        // The scheme `sip` is tried first, because nearly all URIs have this scheme.
+        // The scheme `sip` is tried first, because nearly all URIs have it.
         var colon = 3
         if bytes.count > 4, bytes.equalsIgnoringCase(0..<4, "sip:") {
             scheme = .sip

@@ -23,8 +23,8 @@ package struct ViaAddition: Hashable, Sendable {
 
 extension SIPRequest {
     /// The parameters that the request's topmost Via needs. If the client asked for `rport` (RFC 3581), both `received`
-    /// and `rport` are added. Otherwise only `received` is added, and only if the sent-by host differs from the source
-    /// address.
+    /// and `rport` are added. If the client did not ask for `rport`, only `received` is added, and only if the sent-by
+    /// host differs from the source address.
     package func viaAddition(source: Endpoint) -> ViaAddition {
         let asksForPort = via.wantsResponsePort
         if !asksForPort, via.host.withSpan({ IPAddress(ascii: $0) }) == source.address { return .none }

@@ -10,7 +10,7 @@ extension Setting where Group: SettingsGroup & Equatable {
     ///   - path: the property for the variants; empty by default.
     ///   - limit: the maximum number of variants.
     ///   - exampleName: the variant's name in the sample file.
-    ///   - exampleKeys: the keys under this name in the sample file.
+    ///   - exampleKeys: the keys under `exampleName` in the sample file.
     ///   - help: the purpose of the variants.
     /// - Returns: the setting.
     package static func variants(

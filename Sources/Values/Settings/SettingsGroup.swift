@@ -104,7 +104,7 @@ extension Setting {
     ///   - path: the property for the groups; its initial value is the default.
     ///   - limit: the maximum number of groups.
     ///   - exampleName: the group's name in the sample file, if no groups exist by default.
-    ///   - example: the group under this name in the sample file.
+    ///   - example: the group under `exampleName` in the sample file.
     ///   - help: the purpose of the groups.
     /// - Returns: the setting.
     package static func named<Inner: SettingsGroup & Equatable>(

@@ -78,7 +78,7 @@ package struct Histogram: Hashable, Sendable {
         return nil
     }
 
-    /// The upper bound of each slot, with the number of durations up to this bound.
+    /// The upper bound of each slot, with the number of durations that do not exceed it.
     var cumulative: [(Duration, UInt64)] {
         var sum: UInt64 = 0
         var bound = Self.firstBound

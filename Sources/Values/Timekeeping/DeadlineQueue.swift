@@ -19,9 +19,9 @@ package struct DeadlineID: Hashable, Sendable {
 ///
 /// The queue is a hierarchical timer wheel (Varghese and Lauck) with seven levels of 64 slots. A slot covers as much
 /// time as all slots of the next lower level. A deadline is rounded up to the next tick of 10 ms, so that it never
-/// fires early. All deadlines in one level are earlier than those in higher levels. Bit sets mark the used slots, so
-/// that advancing by hours is as fast as by one tick. Deadlines of the same tick are returned in the order of their
-/// scheduling.
+/// fires early. All deadlines in one level are earlier than the deadlines in higher levels. Bit sets mark the used
+/// slots, so that advancing by hours is as fast as by one tick. Deadlines of the same tick are returned in the order of
+/// their scheduling.
 ///
 /// A deadline at `Instant.distantFuture` never fires. A deadline needs 24 bytes besides its payload. The owner limits
 /// the number of deadlines.
@@ -146,7 +146,7 @@ package struct DeadlineQueue<Payload> {
             }
             slots[slot] = Slot()
             occupied[place.level] &= ~(1 << UInt64(place.index))
-            // All deadlines of the first used slot are earlier than those in other slots, so they move to lower levels.
+            // The first used slot has the earliest deadlines of its level, so its deadlines move to lower levels.
             soonest = .max
             var index = head
             while index >= 0 {

@@ -1,8 +1,8 @@
 /// Limits how many events each key may have in a span of time. The events of a span may happen at the same moment
 /// (generic cell rate algorithm).
 ///
-/// One instant is stored for each key with events within the last span. If there are too many keys, only those with the
-/// most events are kept.
+/// One instant is stored for each key with events within the last span. If there are too many keys, only the keys with
+/// the most events are kept.
 @usableFromInline
 package struct RateLimit<Key: Hashable & Sendable>: Sendable {
     /// The maximum number of events of each key in a span; 0 for no limit.

@@ -1,7 +1,7 @@
 /// Limits how many expensive requests a source address can send per second (T17.6, T17.7).
 ///
 /// Unauthenticated requests have a limit of their own, a quarter of the limit for authenticated ones. A peer that
-/// forges the address or has no password cannot use up the limit of authenticated peers at this address.
+/// forges a source address, or has no password, cannot use up the limit of authenticated peers at this address.
 package struct SourceRate: Sendable {
     private var proved: RateLimit<Int>
     private var unproved: RateLimit<Int>

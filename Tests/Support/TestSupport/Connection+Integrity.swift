@@ -8,7 +8,7 @@ extension Connection {
             let check = try statement("PRAGMA integrity_check")
             while try check.step() { problems.append(check.text(0)) }
         } catch {
-            // Some kinds of damage make the integrity check itself fail.
+            // For some kinds of damage, the integrity check itself fails.
             guard case .corrupt = error.code else { throw error }
             problems.append(error.message)
         }

@@ -79,7 +79,7 @@ extension SimulatedWorld {
     }
 
     /// Interrupts the network of half of the phones, and sometimes of the PBX, for a while. Some phones change to a new
-    /// network meanwhile.
+    /// network during the interruption.
     func networkBreaks() {
         let pause = random.milliseconds(500...15_000)
         for place in phoneAt.keys.sorted(by: { "\($0)" < "\($1)" }) where random.chance(0.5) {

@@ -45,7 +45,8 @@ extension SimulatedWorld {
         sendOutgoing(index, attempt: 0)
         let patience = random.chance(0.4) ? random.milliseconds(500...12_000) : .seconds(60)
         at(patience) { $0.phoneGivesUp(index, attempt: 0) }
-        // If the network prevents the caller from cancelling, the daemon ends the call within this time.
+        // If the network prevents the caller from cancelling, the daemon ends the call within the waiting time of the
+        // check.
         at(plan.partitions > 0 ? .seconds(260) : .seconds(150)) { $0.checkEnd(index) }
     }
 

@@ -299,7 +299,7 @@ package final class SimulatedWorld {
         }
     }
 
-    /// Makes the disk refuse changes for a while, except those of the call journal, which is on another disk.
+    /// Makes the disk refuse changes for a while, except changes of the call journal, which is on another disk.
     private func diskFills() {
         let pause = random.milliseconds(1_000...20_000)
         tell("the disk is full for \(pause)")

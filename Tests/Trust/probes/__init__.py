@@ -45,7 +45,7 @@ STAGES = {
     "fading": {"pbx": "127.2.0.2", "settings": {"call": {"dialog-lifetime": "4s"}}},
 }
 
-# These modules run first, in this order; the remaining probes follow, sorted by name.
+# The imported modules run first, in their order; the remaining probes follow, sorted by name.
 from . import restarts, reading, flood, identity, routing, dialog, wake, standards, streams, flows, edge, web, store  # noqa: E402,F401
 for _, chapter, _ in pkgutil.iter_modules(__path__):
     importlib.import_module(f".{chapter}", __name__)

@@ -10,7 +10,7 @@ from .wake import call, pushed, sleeper
 
 
 def questions(phone, seconds):
-    """The number of OPTIONS that arrive within this time."""
+    """The number of OPTIONS that arrive within the given seconds."""
     count, until = 0, time.monotonic() + patience(seconds)
     while (left := until - time.monotonic()) > 0:
         count += phone.take(lambda m: m.method == "OPTIONS", left) is not None

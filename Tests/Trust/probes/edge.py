@@ -590,7 +590,7 @@ def handshake(t):
 
 @probe("T24.7", "websocket-beside-the-api", "edge")
 def beside_api(t):
-    """With websocket.api-path, the API's address accepts WebSockets on this path, and serves the API on all others."""
+    """With websocket.api-path, the API's address accepts WebSockets on the given path, and serves the API on all others."""
     target = (t.daemon.host, t.daemon.api_port)
     phone = t.own(WebSocket(t.address(), target, path="/sip"))
     check(phone.status == 101 and phone.accepted, phone.head)
@@ -768,8 +768,8 @@ def silent(t):
 
 @probe("T24.8", "websocket-many-messages", "edge")
 def many(t):
-    """Many small messages arrive from a client that reads answers slowly. Meanwhile, the daemon serves other clients, and
-    it answers all messages."""
+    """Many small messages arrive from a client that reads answers slowly. While a client reads slowly, the daemon serves
+    other clients, and in the end it answers all messages."""
     flood, other = browser(t), browser(t)
     requests = [flood.make("OPTIONS", "sip:example.net") for _ in range(600)]
     for request in requests:

@@ -215,8 +215,8 @@ def counted(t, limits):
 
 @probe("T7", "users-are-not-told-by-work", alone=True)
 def work(t):
-    """A wrong password costs as many instructions for an unknown user as for a known one, over SIP, and over HTTP also in
-    a foreign domain."""
+    """A wrong password costs as many instructions for an unknown user as for a known one, also in a foreign domain over
+    HTTP."""
     count = 8
     # Without limits for wrong passwords, the daemon checks each password.
     daemon = counted(t, {"wrong-logins-per-source": 0, "wrong-logins-per-user": 0})
@@ -358,7 +358,7 @@ def leaks(message, allowed=()):
 
 
 def calls_with(t, lines, toward):
-    """Sends an INVITE with these lines from a phone that has authenticated by its password. The result is the message
+    """Sends an INVITE with the given lines from a phone that has authenticated by its password. The result is the message
     that arrives, if any."""
     caller = t.phone()
     name, password = t.registered(caller)

@@ -65,7 +65,7 @@ def folder_of(daemon):
 
 
 def finals(caller, request, seconds=1.0):
-    """The final responses that arrive within this time, each with its To tag."""
+    """The final responses that arrive within the given seconds, each with its To tag."""
     limit, found = time.monotonic() + seconds, []
     while time.monotonic() < limit:
         answer = caller.response(request.call_id, "INVITE", max(0.01, limit - time.monotonic()))
@@ -159,7 +159,7 @@ def ends(t):
     answer = caller.response(request.call_id, "INVITE", 40)
     end = time.monotonic()
     check(answer and answer.status == 480, f"the call ended with {answer}")
-    # If the waiting time had started again, the call would end this long after the kill.
+    # If the waiting time had started again after the kill, the call would end later.
     check(start + 11.5 < end < killed + 12, f"it waited {end - start:.1f} s in two runs, call.ring-timeout is 12 s")
     caller.send(caller.ack_failure(request, answer))
     return f"a hold of 12 s over kill -9 took {end - start:.1f} s"
@@ -218,8 +218,8 @@ def strange_files(t):
 
 @probe("T28.8", "folder-that-others-write")
 def written_by_others(t):
-    """A user who may write into the folder could forge calls of the PBX. The daemon refuses such a folder, and says how
-    to correct it."""
+    """A user who may write into the folder could forge calls of the PBX. The daemon refuses a folder into which another
+    user may write, and says how to correct it."""
     daemon, waiting, place = killed_with_a_call(t, "folder-of-others")
     for mode in (0o770, 0o707):
         os.chmod(place, mode)

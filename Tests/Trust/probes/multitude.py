@@ -83,8 +83,8 @@ class Multitude:
         return (call_id, "REGISTER"), lambda: self.phones.send(raw, host, self.target)
 
     def invitation(self, user):
-        """Makes INVITEs that all differ. Some have lines in common with others, and some have none; some are short, and
-        some have several kilobytes."""
+        """Makes INVITEs that all differ. Some INVITEs have lines in common with others, and some have none; some are
+        short, and some have several kilobytes."""
         call_id = fresh("crowd")
         kind = self.random.randrange(4)
         if kind == 0:
@@ -180,8 +180,8 @@ class Multitude:
 
 @probe("T28.6", "thousands-wait-over-kill", alone=True)
 def thousands(t):
-    """Thousands of calls wait. Some end, some are answered, and the daemon is killed. Then the phones of the remaining
-    calls register."""
+    """Thousands of calls wait. Some of the calls end, some are answered, and the daemon is killed. After the kill, the
+    phones of the remaining calls register."""
     seed = t.random.getrandbits(32)
     daemon = own_daemon(t, "multitude", auth="off", call={"ring-timeout": "90s"}, log={"level": "notice"}).start()
     crowd = Multitude(t, daemon, seed)

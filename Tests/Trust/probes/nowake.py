@@ -23,8 +23,8 @@ def line_of(daemon, call_id, text):
 
 @probe("T36.2", "forward-goes-to-the-upstream")
 def forward_goes_to_the_upstream(t):
-    """No phone wakes up, so the INVITE goes to the voicemail box at the PBX. If the PBX sends this INVITE back, the
-    daemon refuses it."""
+    """No phone wakes up, so the INVITE goes to the voicemail box at the PBX. If the PBX sends the INVITE for the
+    voicemail box back, the daemon refuses it."""
     t.needs("call.no-wake.action")
     daemon = own_daemon(t, "forwarding", "forward", "127.2.0.11")
     pbx = daemon.pbx

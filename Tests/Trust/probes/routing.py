@@ -532,7 +532,7 @@ def responses_from_elsewhere(t):
     check(answer and answer.status == 200 and answer.tag("to") == "b", f"the phone's own answer: {answer}")
     caller.send(Dialog.of_caller(caller, request, answer).make("ACK", cseq=1))
 
-    # Then a call to the PBX, which may answer from another port of its address, or on its own connection.
+    # The second part tests a call to the PBX, which may answer from another port of its address, or on its own connection.
     pbx = t.daemon.pbx
     for what, answering in (("its port", pbx), ("another port", t.phone(pbx.host)), ("a connection", t.stream(pbx.host))):
         request = phone.make("INVITE", "sip:900@example.net", name)

@@ -133,15 +133,15 @@ def each_refusal(t):
 
 @probe("T35.1", "strangers-do-not-fill-the-log")
 def flood_of_refusals(t):
-    """A thousand refused calls from strangers cause only a few log lines and timeline records. Meanwhile, the refusal of
-    a PBX is reported."""
+    """A thousand refused calls from strangers cause only a few log lines and timeline records. During a flood of
+    strangers' calls, the refusal of a PBX is reported."""
     daemon = quiet(t, "scanned").start()
     strangers = [t.phone() for _ in range(20)]
     for round in range(50):
         for stranger in strangers:
             stranger.send(stranger.make("INVITE", f"sip:{9000 + round}@example.net"))
-    # Refusals of strangers are reported after three seconds without a password. These reports use up the strangers' part of
-    # the log lines.
+    # Refusals of strangers are reported after three seconds without a password. The reports about strangers use up the
+    # strangers' part of the log lines.
     check(wait_until(lambda: daemon.log().count("status=407") >= 5), f"control: {daemon.log().count('status=407')} lines")
     pbx = t.phone(trusted=True)
     caller, request = call(t, "nobody", caller=pbx)
@@ -323,7 +323,7 @@ def audit(t):
     check(removed.returncode == 0, f"control: {removed}")
     line = line_with(daemon, "an API request made a change", "method=DELETE", f"object={name}@example.net", f"control socket, uid {os.getuid()}")
     check(line, f"a user who was removed: {daemon.log()[-500:]}")
-    # None of these commands changes a user.
+    # The tested commands change no user.
     copy = os.path.join(daemon.folder, "copy.db")
     for command, route, words in (
         (("backup", copy), "/v1/backup", copy), (("message", "remove", "7"), "/v1/messages", "message 7"),

@@ -315,7 +315,7 @@ def files(t):
     return text
 
 
-# This text would clear the screen of a terminal, set its title, and change the reading direction.
+# The text would clear the screen of a terminal, set its title, and change the reading direction.
 EVIL = "\x1b[2J\x1b]0;owned\x07\u202e\u2066x\x9b31m"
 
 
@@ -341,7 +341,7 @@ def terminals(t):
         check(text, f"control: {command[:2]} prints nothing")
         bad = [hex(ord(mark)) for mark in text if mark != "\n" and (ord(mark) < 32 or ord(mark) in (127, 0x9b, 0x202e, 0x2066))]
         check(not bad, f"{command[:2]} prints {bad}: {text!r}")
-        # This command is the first, because commands may be slow on a busy machine and the call must still wait.
+        # `held list` is the first command, because commands may be slow on a busy machine and the call must still wait.
         if command == ("held", "list"):
             check("\\u{202e}" in text, f"control: the call is not listed, or not escaped: {text!r}")
     caller.send(caller.cancel(request))
@@ -353,7 +353,7 @@ def secrets(t):
     appear in the log."""
     planted = {"a password": r"pw-PLANTED-\w+", "a provider's key": PUSHES, "an API key": r"spd_[A-Za-z0-9_-]{20,}",
                "a digest response": r"response=\"?[0-9a-f]{32}", "a push token": None}
-    # The provider repeats this token in its refusal.
+    # The provider repeats the token in its refusal.
     refused = fresh("refused-token-")
     if "digest" in t.suite.daemons:
         t.daemon = t.suite.daemons["digest"]

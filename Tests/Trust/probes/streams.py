@@ -251,7 +251,7 @@ def busy(t):
         time.sleep(0.05)
     check(len(stream.history) == 2000, f"of 2,000 pipelined requests {len(stream.history)} were answered, "
                                        f"the connection is {'closed' if stream.closed else 'open'}")
-    # This client begins to read only after some seconds.
+    # The slow client begins to read only after some seconds.
     slow = t.stream(trusted=True, read=False)
     raw, calls = pipeline(slow, 2000)
     threading.Thread(target=slow.send, args=(raw,), daemon=True).start()

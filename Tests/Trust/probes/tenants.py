@@ -20,7 +20,7 @@ class Tenancy:
         self.pbx = {domain: t.own(Phone(host, self.daemon.address)) for domain, host in zip((A, B), hosts)}
         groups = {}
         for domain, pbx in self.pbx.items():
-            # These PBXs answer no OPTIONS: see upstream-check in daemon.py.
+            # The tenants' PBXs answer no OPTIONS: see upstream-check in daemon.py.
             groups[domain] = {"realm": "asterisk", "trusted": f"[{pbx.host}]"}
             if upstreams:
                 groups[domain]["upstream"] = f"sip:{pbx.host}:{pbx.port}"

@@ -103,7 +103,7 @@ def tokens(t):
     return "quotes, line ends and braces stay one JSON text; no other device and no caller sees a token; one of 5,000 bytes is none"
 
 
-# Firebase's legacy interface accepts these texts instead of a token.
+# Texts that Firebase's legacy interface accepts instead of a token.
 NO_GOOGLE_TOKENS = ("%2Ftopics%2Fall", "/topics/all", "'a'%20in%20topics", "a%26b", "a.b", "a%00")
 
 
@@ -183,7 +183,7 @@ def foreign(t):
 
 
 def rings(agent, request, seconds):
-    """The different INVITEs of the call that arrive within this time, even on a busy machine."""
+    """The different INVITEs of the call that arrive within the given seconds, even on a busy machine."""
     limit, branches = time.monotonic() + seconds, []
     while time.monotonic() < limit:
         invite = agent.request("INVITE", request.call_id, min(0.9, max(0.01, limit - time.monotonic())))

@@ -187,8 +187,8 @@ def deep(t):
 
 @probe("T15.2", "no-member-twice", "digest")
 def member_twice(t):
-    """If a name occurs twice in a JSON object, two parsers could take different values. The daemon refuses such an
-    object at any depth and with any escapes."""
+    """If a name occurs twice in a JSON object, two parsers could take different values. The daemon refuses JSON with a
+    repeated name, at any depth and with any escapes."""
     twice = {
         "a token report": ("/v1/push-tokens", '{"username":"u","username":"v"}', t.daemon.api_port, None),
         "an escape": ("/v1/push-tokens", '{"username":"u","\\u0075sername":"v"}', t.daemon.api_port, None),

@@ -10,7 +10,7 @@ final class PhoneSockets {
     private let isSlow: (Int) -> Bool
     private let daemon: Endpoint
 
-    /// The number of users whose phones have their own sockets. Their sockets have the users' numbers, and shared
+    /// The number of users whose phones have their own sockets. A phone's own socket has the user's number, and shared
     /// sockets have higher numbers.
     let alone: Int
 

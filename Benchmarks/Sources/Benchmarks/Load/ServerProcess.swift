@@ -8,7 +8,7 @@ import Timekeeping
 final class ServerProcess {
     /// The address at which the program accepts SIP over UDP.
     let endpoint: Endpoint
-    /// The addresses for SIP over TCP and TLS; `nil` without these listeners.
+    /// The addresses for SIP over TCP and TLS; `nil` if the daemon does not listen there.
     let streams: (tcp: Endpoint, tls: Endpoint)?
     /// The address of the HTTP API, and a key that may report tokens; `nil` without the API.
     let api: (endpoint: Endpoint, key: String)?
@@ -81,7 +81,7 @@ final class ServerProcess {
             let words = words
             process.terminationHandler = { _ in loop.post { words.ended() } }
             words.changed = { wait.check() }
-            // Neither the program nor its folder may outlive the benchmark.
+            // A signal to the benchmark also ends the program and removes its folder.
             let folder = folder
             signals = try [SignalWatch.Signal.interrupt, .terminate].map { signal in
                 try SignalWatch(signal, on: loop) {
