@@ -102,7 +102,7 @@ class Hour:
     # --- users and phones
 
     def user(self, name):
-        """Makes a new user without any record."""
+        """Makes a new user, for whom no call was recorded."""
         self.place.do(f"echo a-secret-of-{name} | sippushd user add {name} --password-stdin")
         return f"a-secret-of-{name}"
 

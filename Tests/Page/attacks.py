@@ -198,8 +198,8 @@ def crowded(story):
     viewers = []
     try:
         def full():
-            """Whether twenty viewers have the operators' page open. A stream that a browser has left keeps its place for
-            a second or two."""
+            """Whether twenty viewers have the operators' page open. A stream that a browser has left counts against the
+            limit for a second or two."""
             viewer = Viewer(story.daemon, story.keys["operator"])
             if viewer.status == 200:
                 viewers.append(viewer)

@@ -454,7 +454,7 @@ class Phone:
                 self.decide(message.call_id, message.branch, 487)
         elif message.method == "ACK":
             dialog = self.dialogs.get(message.call_id)
-            # The ACK of a refusal has the branch of its INVITE, but the ACK of a 200 has another branch.
+            # The ACK of a refusal has the Via branch of its INVITE, but the ACK of a 200 has another branch.
             if dialog and message.branch not in dialog["met"]:
                 dialog["acknowledged"] = True
         else:
@@ -470,7 +470,7 @@ class Phone:
                 self.connection.send(dialog["last"])
             return
         if dialog and dialog["final"] is None and self.connection is dialog["way"]:
-            # The phone already rings for the call, whose INVITE comes with another branch (RFC 3261 section 8.2.2.2).
+            # The phone already rings for the call, whose INVITE comes with another Via branch (RFC 3261 section 8.2.2.2).
             self.world.count["482 of a phone"] += 1
             dialog["met"].add(message.branch)
             return self.connection.send(answer(message, 482, "p"))
@@ -534,7 +534,7 @@ class Provider:
 
     def accept(self, _):
         """Accepts connections. A connection belongs to the daemon's current run, because the next run starts only after
-        all of them are accepted."""
+        all its connections are accepted."""
         while True:
             try:
                 one, _ = self.socket.accept()

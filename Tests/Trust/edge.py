@@ -27,8 +27,8 @@ class Authority:
                      "-subj", f"/CN={name}", "-keyout", self.key, "-out", self.file)
 
     def issue(self, name, alternatives, days=30, seconds=None):
-        """Issues a certificate and its key, and returns the paths of both. If given, the certificate is valid for
-        `seconds`."""
+        """Issues a certificate and its key, and returns the paths of certificate and key. If given, the certificate is
+        valid for `seconds`."""
         base = os.path.join(self.folder, name)
         self.openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", "/CN=ignored",
                      "-keyout", base + "-key.pem", "-out", base + ".csr")
@@ -79,7 +79,7 @@ class Sealed:
         plain.settimeout(48)
         self.socket = made.wrap_socket(
             plain, server_hostname=None if server else name, server_side=server, session=session)
-        # The handshake ends before any thread reads, because OpenSSL does not report its end while tickets arrive.
+        # The handshake ends before any thread reads, because OpenSSL does not report its end while TLS tickets arrive.
         self.certificate = self.socket.getpeercert()
         self.protocol = self.socket.selected_alpn_protocol()
         self.is_resumed = self.socket.session_reused

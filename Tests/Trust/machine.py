@@ -51,7 +51,7 @@ class Sample:
                     self.processes[int(entry)] = (head.partition("(")[2], int(words[11]) + int(words[12]))
 
     def since(self, former):
-        """The changes between two samples, as lines of text."""
+        """The changes of the load between two measurements, as lines of text."""
         seconds = max(self.time - former.time, 0.001)
         used = {name: self.machine.get(name, 0) - former.machine.get(name, 0) for name in NAMES}
         whole = max(sum(used.values()), 1)
@@ -75,7 +75,7 @@ def state():
 
 
 class Watch:
-    """Takes samples every few seconds in a thread; `told` returns the recent load."""
+    """Measures the load every few seconds in a thread; `told` returns the recent load."""
 
     def __init__(self, interval=5.0, kept=12):
         self.samples = collections.deque([Sample()], maxlen=kept)

@@ -118,7 +118,7 @@ class Request:
         return Request(self.method, self.uri, self.fields, self.body, self.lines)
 
     def renewed(self):
-        """A copy of the request as a new transaction, with another branch and the next CSeq."""
+        """A copy of the request as a new transaction, with another Via branch and the next CSeq."""
         copy = self.copy()
         number, method = self.get("CSeq").split()
         copy.set("CSeq", f"{int(number) + 1} {method}")
@@ -425,7 +425,7 @@ class Stream(Agent):
 
 
 class Listener(Inbox):
-    """Accepts TCP connections; `take` returns the messages from all of them."""
+    """Accepts TCP connections; `take` returns the messages from all connections."""
 
     def __init__(self, host, port):
         super().__init__()

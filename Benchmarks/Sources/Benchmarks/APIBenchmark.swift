@@ -1,7 +1,7 @@
 /// Measures how many token reports per second the HTTP API accepts and stores, and whether calls become slower
 /// meanwhile.
 ///
-/// Calls are measured in turn without reports, while another daemon receives reports, and while their own daemon
+/// Calls are measured alternately without reports, while another daemon receives reports, and while their own daemon
 /// receives reports. Reports to another daemon delay calls only because both daemons share the machine. The difference
 /// between both delays is caused by the API itself.
 enum APIBenchmark {

@@ -14,7 +14,7 @@ package struct BenchmarkOptions: Sendable {
     package var daemon: String
     package var limits: String?
     /// The number of REGISTERs of each kind (new contacts, refreshes) in a round, and the maximum number of unanswered
-    /// ones.
+    /// REGISTERs.
     package var requests = 30_000
     package var window = 256
     package var rounds = 3

@@ -1,6 +1,6 @@
 /// Measures how much resident memory an idle connection adds to the daemon.
 ///
-/// Many connections are opened, so that memory reserved by the allocator adds only a few bytes to each.
+/// Many connections are opened, so that memory reserved by the allocator adds only a few bytes to each connection.
 enum IdleBenchmark {
     /// The maximum number of connections that are being opened at the same time.
     private static let window = 64

@@ -104,7 +104,7 @@ enum TLSBenchmark {
     /// The thread that plays the phones gets only spare processor time, because real phones use none of this machine's.
     /// The measuring thread plays the PBX and the push gateway, and runs as soon as an event arrives.
     ///
-    /// Calls are measured in turn without a storm, with a storm on another daemon, and with a storm on their own
+    /// Calls are measured alternately without a storm, with a storm on another daemon, and with a storm on their own
     /// daemon. A storm on another daemon delays calls only because both daemons share the machine.
     static func storm(_ options: BenchmarkOptions, into report: inout Report) throws(BenchmarkError) {
         let users = 4 * calls * options.rounds

@@ -2,8 +2,8 @@ import Bytes
 import SIPGrammar
 @testable import SIPMessage
 
-/// Checks the values that `SIPGrammar` calls plain and accepts without libosip2. libosip2 must find the same parts in
-/// the same places.
+/// Checks the values that `SIPGrammar` calls plain and accepts without libosip2. libosip2 must find the same parts at
+/// the same indices.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzzValues(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
     let bytes = unsafe Array(UnsafeBufferPointer(start: start, count: count))

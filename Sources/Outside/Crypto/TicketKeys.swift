@@ -4,8 +4,8 @@ import Synchronization
 /// The keys that encrypt TLS session tickets (RFC 5077 section 4).
 ///
 /// Each key is used for a short time, because a thief of the key can decrypt the sessions of its tickets. A key
-/// encrypts tickets until the next ``rotate()``, and decrypts them until the one after. Keys are never written to disk,
-/// so phones make full handshakes after a restart.
+/// encrypts tickets until the next ``rotate()``, and decrypts them until the second ``rotate()``. Keys are never
+/// written to disk, so phones make full handshakes after a restart.
 package final class TicketKeys: Sendable {
     private struct Key {
         var name: [UInt8]

@@ -1,7 +1,7 @@
 import CNGHTTP2
 
-/// The client's side of one HTTP/2 connection. The client gets requests and received bytes, and returns outcomes and
-/// bytes to send.
+/// The client's side of one HTTP/2 connection. The client gets requests and received bytes, and returns results of
+/// requests and bytes to send.
 ///
 /// The client uses neither a socket nor a clock. After each input or request, the owner fetches the bytes to send by
 /// ``takeOutput(_:)``, and the finished requests by ``takeFinished(into:)``. ``HTTP2Client`` is the sole owner of the
@@ -39,7 +39,7 @@ package final class HTTP2Client {
         case unsendable(String)
     }
 
-    /// The outcome of a finished request, whose stream index can be used again.
+    /// The result of a finished request, whose stream index can be used again.
     package struct Finished: Sendable {
         package let stream: Int
         package let outcome: Outcome
@@ -189,7 +189,7 @@ package final class HTTP2Client {
         return index
     }
 
-    /// Cancels a request without an outcome, and tells the server that the response is not needed.
+    /// Cancels a request without reporting a result, and tells the server that the response is not needed.
     package func cancel(_ stream: Int) {
         guard streams.indices.contains(stream), streams[stream].number != 0, !streams[stream].isAbandoned else {
             return

@@ -14,7 +14,7 @@ package final class HTTP2Server {
         /// The maximum size of a request's header fields in bytes (RFC 9113 section 6.5.2); a longer head ends its
         /// stream.
         package var head = 16 << 10
-        /// The maximum size of a request's body in bytes, after which the rest is dropped.
+        /// The maximum size of a request's body in bytes; the end of a longer body is dropped.
         package var body = 1 << 20
 
         package init() {}

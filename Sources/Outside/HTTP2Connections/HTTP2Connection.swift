@@ -105,7 +105,7 @@ final class HTTP2Connection: @unchecked Sendable {
 
     private static let usualStreams = 100
 
-    /// Whether the connection can be closed, because it has no active requests and accepts no new ones.
+    /// Whether the connection can be closed, because it has no active requests and accepts no new requests.
     var isDone: Bool { state == .open && client.openCount == 0 && (isRetired || !client.acceptsRequests) }
 
     var outputCount: Int { (stream?.outputCount ?? 0) + client.outputCount }
@@ -197,7 +197,7 @@ final class HTTP2Connection: @unchecked Sendable {
 
     var hasFinished: Bool { client.hasFinished }
 
-    /// Reports the outcome of requests that ended while the connection sent its output.
+    /// Reports the results of requests that ended while the connection sent its output.
     func finishRest() {
         guard state == .open, let origin else { return }
         origin.goOn { finish(for: origin, now: loop.now) }

@@ -46,9 +46,9 @@ extension HTTP2Origin {
         if now >= nextWarm { open(now: now) } else { warmTimer?.arm(at: nextWarm) }
     }
 
-    /// Handles the end of a connection, and decides when the next one can be opened. After a connection that lasted
-    /// long enough, the next one can be opened immediately. After a shorter connection, the next one waits for a pause
-    /// or for a request.
+    /// Handles the end of a connection, and decides when the next connection can be opened. After a connection that
+    /// lasted long enough, the next connection can be opened immediately. After a shorter connection, the next
+    /// connection waits for a pause or for a request.
     func noteEnd(of connection: HTTP2Connection) {
         if connection.hasWorked, loop.now >= connection.opened + limits.longestWarmPause {
             warmPause = limits.firstWarmPause
@@ -97,7 +97,7 @@ extension HTTP2Origin {
         }
     }
 
-    /// Tries the server's next address; `error` is the failure of the previous one.
+    /// Tries the server's next address; `error` is the failure of the previous address.
     private func connectNext(_ opening: Opening, _ error: HTTPClientError) {
         let now = loop.now
         let count = opening.candidates.count

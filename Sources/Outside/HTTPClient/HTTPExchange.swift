@@ -49,7 +49,7 @@ package final class HTTPExchange: @unchecked Sendable {
         finishLater(HTTPClientError(.cancelled))
     }
 
-    /// Ends the request, unless it has ended, and calls its completion with the outcome.
+    /// Ends the request, unless it has ended, and calls its completion with the response or the error.
     package func finish(_ outcome: Result<HTTPClientResponse, HTTPClientError>) {
         guard isUnderWay else { return }
         leave()

@@ -302,9 +302,8 @@ package final class StreamConnection: @unchecked Sendable {
         endTurn()
     }
 
-    /// Ends the turn of a handler that has not used all input. The handler gets the unused input again after other
-    /// ready events were handled. After ``endTurn()``, the connection reads no input until the handler gets its next
-    /// turn.
+    /// Pauses a handler that has not used all input. The handler gets the unused input again after other ready events
+    /// were handled. After ``endTurn()``, the connection reads no input until the handler is called again.
     package func endTurn() {
         guard state == .open, !isTurnOver else { return }
         isTurnOver = true

@@ -33,7 +33,7 @@ extension StreamConnection {
         /// does not lead to a call of `closed`.
         package var closed: (StreamConnection, StreamCloseReason) -> Void
         /// Called when the waiting output had exceeded ``StreamConnection/outputMark``, and has fallen to a quarter of
-        /// the mark.
+        /// this number.
         package var drained: (StreamConnection) -> Void
 
         package init(

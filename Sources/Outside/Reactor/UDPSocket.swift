@@ -54,7 +54,7 @@ package final class UDPSocket: @unchecked Sendable {
     /// Binds the socket, which receives nothing until ``receive(_:)``.
     ///
     /// A datagram of more than `datagramLimit` bytes is cut and marked; by default, every UDP datagram fits. At most
-    /// `queueLimit` datagrams wait to be sent; further ones are dropped.
+    /// `queueLimit` datagrams wait to be sent; further datagrams are dropped.
     package init(
         boundTo endpoint: Endpoint, on loop: EventLoop, datagramLimit: Int = 65_535,
         queueLimit: Int = UDPSocket.usualQueueLimit
@@ -120,7 +120,7 @@ package final class UDPSocket: @unchecked Sendable {
 
     package func queue(_ datagram: [UInt8], to target: Endpoint) { queue(datagram.span, to: target) }
 
-    /// Sends queued datagrams until the kernel accepts no more; the rest waits for room in the kernel.
+    /// Sends queued datagrams until the kernel accepts no more; the remaining datagrams wait for room in the kernel.
     package func flush() {
         loop.checkThread()
         guard let watch else { return }

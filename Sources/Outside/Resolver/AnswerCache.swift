@@ -11,8 +11,8 @@ package struct AnswerCache {
     /// not each cause a DNS query.
     package static let negativeLifetime: Duration = .seconds(30)
     package static let failureLifetime: Duration = .seconds(2)
-    /// The minimum and maximum time for which an answer with records is kept. Because of the minimum, a record with a
-    /// time to live of 0 serves further look-ups within a second.
+    /// The minimum and maximum time for which an answer with records is kept. Because of the minimum, a DNS record with
+    /// a time to live of 0 serves further look-ups within a second.
     private static let lifetimes: ClosedRange<Duration> = .seconds(1) ... .seconds(86_400)
 
     private let capacity: Int

@@ -7,7 +7,7 @@ extension Connection {
     /// - Parameters:
     ///   - scripts: the change from each schema version to the next, from version 0 on; a released script must never
     ///     change.
-    ///   - applicationID: the number that marks the file as this program's.
+    ///   - applicationID: the number by which the program recognises its own database files.
     /// - Returns: the version of the schema before the migration.
     /// - Throws: an error if a change fails, or if a newer version or another program created the file, which then
     ///   stays unchanged.

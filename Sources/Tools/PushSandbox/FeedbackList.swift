@@ -1,15 +1,15 @@
 import Bytes
 import JSON
 
-/// The records that the imitated feedback service of Apple will send to its next client. A record has the token of a
-/// device from which the app was removed.
+/// The list of devices that the imitated feedback service of Apple will send to its next client. An entry of the list
+/// has the token of a device from which the app was removed.
 package struct FeedbackList {
     private struct Entry {
         /// When the app was removed, in Unix seconds.
         var time: UInt32
         var token: [UInt8]
 
-        /// The record in Apple's format, big-endian: 4 bytes of time, 2 bytes for the token's length, and the token.
+        /// The entry in Apple's format, big-endian: 4 bytes of time, 2 bytes for the token's length, and the token.
         var bytes: [UInt8] {
             [24, 16, 8, 0].map { UInt8(truncatingIfNeeded: time >> $0) }
                 + [UInt8(truncatingIfNeeded: token.count >> 8), UInt8(truncatingIfNeeded: token.count)] + token

@@ -72,7 +72,7 @@ package final class FeedbackServer {
         sendOn(id)
     }
 
-    /// Sends the next slice when the previous one was sent, and closes the connection after the last.
+    /// Sends the next part of the list when the previous part was sent, and closes the connection after the last part.
     private func sendOn(_ id: UInt64) {
         guard let peer = peers[id] else { return }
         if peer.connection.outputCount == 0 {

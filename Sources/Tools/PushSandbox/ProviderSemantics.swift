@@ -117,8 +117,8 @@ package final class ProviderSemantics {
         }
     }
 
-    /// Decides whether the sandbox accepts a push. An incorrect push is always refused, and uses up no failure plan. A
-    /// correct push is judged by the failure plan of its token.
+    /// Decides whether the sandbox accepts a push. An incorrect push is always refused, and uses up no failure plan.
+    /// The failure plan of its token decides about a correct push.
     func judge(_ token: String, _ refusal: Refusal?, _ effects: inout Effects) -> Verdict {
         judge([token], refusal, &effects)
     }
@@ -135,8 +135,8 @@ package final class ProviderSemantics {
         return .refused(Refusal(status: plan.status ?? 400, reason: plan.reason ?? "", timestamp: plan.timestamp))
     }
 
-    /// Returns the failure plan of the first name that has one, and counts its use. A control request has set the plan,
-    /// or the name itself is one, such as `fail-503-...`.
+    /// Returns the failure plan of the first name that has one, and counts its use. A control request has set the
+    /// failure plan, or the name itself is a failure plan, such as `fail-503-...`.
     private func takePlan(for names: [String]) -> FailurePlan? {
         // APNs tokens may be written in upper or lower case.
         for key in names.flatMap({ [$0, $0.lowercased()] }) {

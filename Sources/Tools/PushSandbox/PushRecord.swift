@@ -1,6 +1,6 @@
 import JSON
 
-/// A push and its answer, as one line of the sandbox's record.
+/// A push and its answer, as one line of the file in which the sandbox records pushes.
 package struct PushRecord: Sendable {
     /// The time at which the push arrived, in Unix milliseconds.
     package var time: Int64
@@ -32,7 +32,7 @@ package struct PushRecord: Sendable {
 
     package var isAccepted: Bool { (200..<300).contains(status) && reason == nil }
 
-    /// The record as one line of JSON, without the line end.
+    /// The push and its answer as one line of JSON, without the line end.
     package var json: [UInt8] { text.bytes }
 
     var text: JSONValue {

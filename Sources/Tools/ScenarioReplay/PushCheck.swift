@@ -2,7 +2,7 @@ package enum PushCheck {
     /// Compares the pushes of a scenario with the expected pushes. For each push token, the order of its pushes counts.
     ///
     /// - Parameters:
-    ///   - pushes: the pushes, in the order of the sandbox's record.
+    ///   - pushes: the pushes, in the order in which the sandbox recorded them.
     ///   - expected: the pushes that the scenario expects.
     /// - Returns: the differences.
     package static func differences(of pushes: [PushRecord], expected: [ExpectedPush]) -> [Difference] {

@@ -1,6 +1,6 @@
 package import JSON
 
-/// A push to the sandbox, read from one line of the sandbox's record.
+/// A push to the sandbox, read from one line of the file in which the sandbox records pushes.
 package struct PushRecord: Hashable, Sendable {
     /// The imitated service and its interface, such as `fcm-v1`, `fcm-legacy` or `apns`.
     package let service: String
@@ -12,15 +12,15 @@ package struct PushRecord: Hashable, Sendable {
     /// The time of the push in milliseconds since 1970.
     package let time: Double
     package let body: JSONValue
-    /// The whole line of the record, as JSON.
+    /// The whole line, as JSON.
     package let record: JSONValue
 
-    /// Reads a push from one line of the record; `nil` if the line has no push.
+    /// Reads a push from one line of the file; `nil` if the line has no push.
     package init?(line: some StringProtocol) {
         guard let record = JSONValue(text: line), let token = record.text(at: "token") else { return nil }
         self.record = record
         let body = record["body"] ?? ""
-        // The body is a string that contains JSON in some records of pushes.
+        // The body is a string that contains JSON in some recorded pushes.
         self.body = body.string.flatMap { JSONValue(text: $0) } ?? body
         self.token = token
         service = record.text(at: "service") ?? ""

@@ -1,7 +1,7 @@
 import Foundation
 import PushSandbox
 
-/// Writes each push to the sandbox's record, as one line of JSON.
+/// Writes each push to the sandbox's file of pushes, as one line of JSON.
 final class Recorder {
     private let output: FileHandle
 

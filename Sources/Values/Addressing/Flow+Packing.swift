@@ -1,4 +1,4 @@
-/// Encodes flows in few bytes, nine for UDP over IPv4, for tables with very many flows.
+/// Encodes SIP flows in few bytes, nine for UDP over IPv4, for tables with very many flows.
 extension Flow {
     private enum Form {
         static let transport: UInt8 = 7

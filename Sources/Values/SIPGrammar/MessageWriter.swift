@@ -30,7 +30,8 @@ package struct RequestEdits: Sendable {
     package var maxForwards: UInt8
     /// The value of Max-Breadth in the forwarded request (RFC 5393); `nil` keeps the received field.
     package var maxBreadth: UInt32?
-    /// The values of the new Record-Route fields, from top to bottom, which are added above the existing ones.
+    /// The values of the new Record-Route fields, from top to bottom, which are added above the existing Record-Route
+    /// fields.
     package var recordRoutes: [ByteString] = []
     /// Route values that replace *all* existing Route fields; `nil` keeps the existing fields.
     package var routes: [ByteString]?

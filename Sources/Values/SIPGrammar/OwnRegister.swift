@@ -80,8 +80,8 @@ package struct OwnRegister: Sendable {
         out.append(domain)
     }
 
-    /// Appends the header fields Contact, Expires and Path. The expiry is written twice, into Contact and Expires,
-    /// because some registrars read only one of them.
+    /// Appends the header fields Contact, Expires and Path. The expiry is written twice, because some registrars read
+    /// only Contact, and others only Expires.
     private func appendBinding(_ contact: ByteString, to out: inout ByteSink) {
         out.append("Contact: <")
         out.append(contact)

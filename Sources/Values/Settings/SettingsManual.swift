@@ -57,7 +57,7 @@ private struct ManualWriter {
 }
 
 extension ChangeMoment {
-    /// The moment's name in the manual and the sample.
+    /// The name of the moment of a change (SIGHUP or restart) in the manual and the sample.
     var name: String {
         switch self {
         case .atOnce: "SIGHUP"

@@ -25,7 +25,7 @@ package struct CounterSet: Hashable, Sendable {
     }
 }
 
-/// A histogram of durations from 0.1 ms to 14 minutes, in 24 slots. Each slot is twice as wide as the previous one.
+/// A histogram of durations from 0.1 ms to 14 minutes, in 24 slots. Each slot is twice as wide as the slot before.
 package struct Histogram: Hashable, Sendable {
     static let slots = 24
     private var counts = [UInt64](repeating: 0, count: Self.slots + 1)
@@ -59,8 +59,8 @@ package struct Histogram: Hashable, Sendable {
         return rest
     }
 
-    /// The duration that the share of all durations does not exceed; `nil` without durations. Inside a slot, durations
-    /// count as evenly spread.
+    /// The duration that the given share of all durations does not exceed; `nil` without durations. Inside a slot,
+    /// durations count as evenly spread.
     package func quantile(_ share: Double) -> Duration? {
         guard total > 0 else { return nil }
         let wanted = max(1, share * Double(total))

@@ -5,10 +5,10 @@ package struct MetricFamily: Hashable, Sendable {
     }
 
     package struct Sample: Hashable, Sendable {
-        /// The end of the sample's name, after the family's name.
+        /// The end of a sample's name, after the metric family's name.
         package let suffix: String
         package let labels: [Label]
-        /// The sample's value, as printed in the metrics.
+        /// A sample's value, as printed in the metrics.
         package let value: String
     }
 
@@ -42,7 +42,7 @@ package struct MetricFamily: Hashable, Sendable {
         add(text: CounterSet.seconds(duration), labels)
     }
 
-    /// Adds all samples of a histogram.
+    /// Adds all samples of a histogram to the metric family.
     package mutating func add(_ histogram: Histogram) {
         for (bound, count) in histogram.cumulative {
             add(text: "\(count)", [.le: CounterSet.seconds(bound)], suffix: "_bucket")
@@ -56,7 +56,7 @@ package struct MetricFamily: Hashable, Sendable {
         samples.append(Sample(suffix: suffix, labels: labels.map { Label(name: $0.key, value: $0.value) }, value: text))
     }
 
-    /// The family in Prometheus text format; empty without samples.
+    /// The metric family in Prometheus text format; empty without samples.
     var prometheusText: String {
         guard !samples.isEmpty else { return "" }
         var out = "# HELP \(name) \(help)\n# TYPE \(name) \(kind.rawValue)\n"

@@ -1,6 +1,6 @@
 /// Limits how many expensive requests a source address can send per second (T17.6, T17.7).
 ///
-/// Unauthenticated requests have a limit of their own, a quarter of the limit for authenticated ones. A peer that
+/// Unauthenticated requests have a limit of their own, a quarter of the limit for authenticated requests. A peer that
 /// forges a source address, or has no password, cannot use up the limit of authenticated peers at this address.
 package struct SourceRate: Sendable {
     private var proved: RateLimit<Int>
@@ -43,8 +43,8 @@ package struct SourceRate: Sendable {
         isProved ? proved.admit(source, now: now) : unproved.admit(source, now: now)
     }
 
-    /// Moves one counted request of the source from the unauthenticated to the authenticated requests. The caller does
-    /// so when a counted request has been authenticated.
+    /// Moves one counted request of the source from the unauthenticated to the authenticated requests.
+    /// ``hasProvedItself(_:now:)`` is called when a counted request has been authenticated.
     package mutating func hasProvedItself(_ source: Int, now: Instant) {
         unproved.giveBack(source, now: now)
         _ = proved.admit(source, now: now)

@@ -93,8 +93,8 @@ package actor Places {
 
     package func hangUp(_ name: String) { phones.removeValue(forKey: name)?.close() }
 
-    /// Waits for the next message at the place that begins with `start`. The test fails if a place in `never` gets a
-    /// message.
+    /// Waits for the next message to the given peer that begins with `start`. The test fails if one of the peers in
+    /// `never` gets a message.
     package nonisolated func message(_ start: String, at place: String, never: Set<String> = []) async throws -> String
     {
         while true {
@@ -104,8 +104,8 @@ package actor Places {
         }
     }
 
-    /// Collects the text that the place receives from now on, until it contains `part`. The test fails if a place in
-    /// `never` gets a message.
+    /// Collects the text that the given peer receives from now on, until it contains `part`. The test fails if one of
+    /// the peers in `never` gets a message.
     package nonisolated func text(until part: String, at place: String, never: Set<String> = []) async throws -> String
     {
         var all = ""

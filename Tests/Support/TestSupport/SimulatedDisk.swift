@@ -32,8 +32,8 @@ package struct SimulatedDisk {
         return batch.compactMap(\.ticket)
     }
 
-    /// Imitates a full disk: refuses all changes with a ticket, and returns their tickets. Changes without a ticket
-    /// stay in the queue.
+    /// Imitates a full disk: refuses all changes with a ticket, and returns their tickets. Changes without a commit
+    /// ticket stay in the queue.
     package mutating func refuse() -> [CommitTicket] {
         let refused = queued.compactMap(\.ticket)
         queued.removeAll { $0.ticket != nil }

@@ -14,7 +14,7 @@ package struct SimulatedPhone {
     package let name: String
     package let isOrdinary: Bool
     package let transport: Transport
-    /// The number of SIP flows that the phone registers one after the other (RFC 5626).
+    /// The number of SIP flows (RFC 5626) that the phone registers one after the other.
     package let flows: Int
     var endpoint: Endpoint
     var connection: UInt64?

@@ -104,7 +104,7 @@ extension SimulatedWorld {
         case .cancel:
             pbxSays(200, to: request)
             guard outgoing[index].answer == nil else { return }
-            // A CANCEL has the branch of its INVITE.
+            // A CANCEL has the same Via branch as its INVITE.
             pbxDecides(.requestTerminated, request, index, attempt: 0)
         case .ack: outgoing[index].isAcknowledged = true
         default: pbxSays(200, to: request)

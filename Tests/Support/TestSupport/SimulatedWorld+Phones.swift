@@ -134,7 +134,7 @@ extension SimulatedWorld {
                 case nil, 200?:
                     phones[phone].metTwice.insert(request.via.branch)
                     return answer(.loopDetected)
-                // After a cancelled call, an INVITE with a new branch lets the phone ring again.
+                // After a cancelled call, an INVITE with a new Via branch lets the phone ring again.
                 case .requestTerminated?: break
                 case let final?: return answer(final)
                 }
@@ -157,8 +157,8 @@ extension SimulatedWorld {
             phones[phone].dialogs[key]?.final = .requestTerminated
             repeatFinal(phone, key, .requestTerminated, dialog.invite, attempt: 0)
         case .ack:
-            // The ACK of a failure response has the branch of the INVITE. A merged request creates no dialog, so the
-            // ACK of its 482 is ignored.
+            // The ACK of a failure response has the Via branch of the INVITE. A merged request creates no dialog, so
+            // the ACK of its 482 is ignored.
             let dialog = phones[phone].dialogs[key]
             if phones[phone].metTwice.contains(request.via.branch) { return }
             if dialog?.final == 200 || dialog?.invite.via.branch == request.via.branch {

@@ -91,7 +91,7 @@ package final class SimulatedWorld {
     /// The number of commits that a full disk refused, and the number of messages that interruptions lost.
     package private(set) var refusedCommits = 0
     package internal(set) var interruptedMessages = 0
-    /// The number of engines so far; events for a crashed engine are not delivered to the next one.
+    /// The number of engines so far; events for a crashed engine are not delivered to the next engine.
     var generation = 0
 
     static let proxy = Endpoint(IPAddress(v4: 0x0a00_0001), 5060)

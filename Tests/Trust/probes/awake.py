@@ -87,7 +87,7 @@ def ten_flows(t):
 
     caller, request = call(t, device.name)
     question = asked(request, agents[9])
-    # Strangers who know the OPTIONS's branch answer it, one of them on his own flow.
+    # Strangers who know the OPTIONS's Via branch answer it, one of them on his own flow.
     for agent in (stranger, eve, t.phone(agents[9].host)):
         agent.respond(question, 200, tag="eve")
     check(invited(request, 0.1) == [], "a stranger's answer let the call out")

@@ -152,8 +152,8 @@ def register_again(device, number, agent):
 
 @probe("T26.4", "flow-timer", "lively")
 def flow_timer(t):
-    """With registrar.flow-timer 3s, a silent connection with a flow is closed after ten more seconds, but one without a
-    flow stays."""
+    """With registrar.flow-timer 3s, a silent connection with a SIP flow is closed after ten more seconds, but a
+    connection without a flow stays."""
     begin = time.monotonic()
     device = Device(t)
     busy, silent = device.registered(1), device.registered(2)
@@ -256,7 +256,7 @@ def gruu(t):
     other = t.phone()
     check(other.register(device.name, device.password).status == 200, "control: the other phone cannot register")
     for kind in ("pub-gruu", "temp-gruu"):
-        # A REGISTER with another Call-ID creates a new temporary GRUU, and makes the earlier ones invalid.
+        # A REGISTER with another Call-ID creates a new temporary GRUU, and makes earlier temporary GRUUs invalid.
         uri = re.search(kind + r'="([^"]*)"', device.answer.get("contact")).group(1)
         caller = t.phone(trusted=True)
         request = caller.make("INVITE", uri, "700")

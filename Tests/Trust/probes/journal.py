@@ -234,11 +234,12 @@ def written_by_others(t):
 
 @probe("T28.9", "calls-that-nobody-has-made")
 def made_calls(t):
-    """The next run accepts no call whose bytes were changed on the disk, or which another store's daemon has written."""
+    """The next run accepts no call whose bytes were changed on the disk, or which a daemon with another database has
+    written."""
     other = own_daemon(t, "foreign-calls").start()
     daemon, waiting, place = killed_with_a_call(t, "changed-calls")
     other.kill()
-    # The journal file of store A goes into the folder of store B, once as a separate file, and once appended to B's file.
+    # The journal file of daemon A goes into the folder of daemon B, once as a separate file, and once appended to B's file.
     elsewhere = folder_of(other)
     os.makedirs(elsewhere, mode=0o700, exist_ok=True)
     names = sorted(os.listdir(place))

@@ -93,9 +93,9 @@ class Flood:
 
 @probe("T30.1", "calls-before-registers", alone=True)
 def calls_first(t):
-    """The probe stops the daemon until enough packets wait, so that all of them have waited for twice limits.queueing (20
-    ms). The result therefore does not depend on the speed of the machine. The waiting packets are REGISTERs of unknown
-    users."""
+    """The probe stops the daemon until enough packets wait, and until each packet has waited for twice limits.queueing
+    (20 ms). The result therefore does not depend on the speed of the machine. The waiting packets are REGISTERs of
+    unknown users."""
     t.needs("limits.queueing")
     daemon = own_daemon(t, "crowded", auth="off", limits={"queueing": "20ms", "registers-per-source": 0}, call={"ring-timeout": "90s"}, log={"level": "info"}).start()
     phone, name, password, token = registered_now(t)
@@ -248,8 +248,8 @@ def memory(t):
 
 @probe("T30.4", "provider-away")
 def provider_away(t):
-    """The push provider's server stops for a while. A call waits as long as usual and becomes a missed call, which is
-    reported later."""
+    """The push provider's server stops for a while. A call waits until its ring timeout and becomes a missed call, which
+    is reported later."""
     port = t.suite.free_port()
     daemon = own_daemon(t, "lonely", call={"ring-timeout": "5s"},
                         push={"fcm": {"endpoint": f"http://127.0.0.1:{port}"}}).start()

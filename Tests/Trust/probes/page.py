@@ -295,7 +295,7 @@ def read_only(t):
 
 @probe("T44.6", "page-many-viewers", "lively")
 def viewers(t):
-    """A thousand viewers come, and one of them never reads."""
+    """A thousand viewers come, and one viewer never reads."""
     browser, watchers, statuses = Browser(t), [], {}
     request = f"GET /v1/live HTTP/1.1\r\nHost: {browser.host}\r\nAuthorization: Bearer {t.daemon.key}\r\n\r\n"
     memory = t.daemon.memory()
@@ -323,7 +323,7 @@ def viewers(t):
         check(status == 200, f"meanwhile a request got {status}")
         name, _ = t.registered(t.phone())
         check(t.daemon.memory() - memory < 30000, f"the memory grew by {t.daemon.memory() - memory} KiB")
-        # When a viewer leaves, there is room for another one.
+        # When a viewer leaves, there is room for a new viewer.
         readers[0].close()
         limit, status = time.monotonic() + patience(8), 0
         while status != 200 and time.monotonic() < limit:

@@ -449,7 +449,7 @@ def sips_upstream(t):
 
 @probe("T22.5", "cancel-from-elsewhere", "digest")
 def cancel_from_elsewhere(t):
-    """A CANCEL with the same branch from another address must not end a call."""
+    """A CANCEL with the INVITE's Via branch, but from another address, must not end a call."""
     token = fresh("token")
     phone, caller = t.phone(), t.phone(trusted=True)
     name, password = t.registered(phone, params=f";pn-provider=fcm;pn-param=p;pn-prid={token}")
@@ -504,7 +504,7 @@ def next_connection(t):
 
 @probe("T9.20", "responses-from-elsewhere", "digest")
 def responses_from_elsewhere(t):
-    """The right branch is not enough: a response is accepted only from the target of its request."""
+    """The right Via branch is not enough: a response is accepted only from the target of its request."""
     # First, a call to a phone.
     token = fresh("token")
     phone, caller = t.phone(), t.phone(trusted=True)

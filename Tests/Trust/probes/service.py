@@ -109,8 +109,8 @@ def kept(t):
 
 
 def thread_of_loop(process):
-    """The thread that runs the daemon's loop. The thread has the program's name, as also the first thread of the process,
-    which is another one."""
+    """The thread that runs the daemon's loop. The thread has the program's name, but is not the first thread of the
+    process, which has the same name."""
     for task in os.listdir(f"/proc/{process}/task"):
         with open(f"/proc/{process}/task/{task}/comm") as file:
             if file.read().strip() == "sippushd" and int(task) != process:

@@ -174,7 +174,7 @@ def records(t):
         request = pbx.make("INVITE", f"sip:{fresh('nobody')}@example.net", "666")
         answer = pbx.exchange(request, 3)
         check(answer and answer.status == 404, f"control: {answer}")
-    # Old records are deleted in batches, or every ten seconds.
+    # Old timeline records are deleted in batches, or every ten seconds.
     time.sleep(12)
     shown = daemon.command("explain", f"{target}@example.net").stdout
     check(first.call_id in daemon.command("explain", first.call_id).stdout or "caller" in shown, f"the call's record is gone: {shown[:300]}")
@@ -274,7 +274,7 @@ def names(t):
         challenge = agent.exchange(request, 9)
         check(challenge and challenge.status == 407, f"control: {challenge}")
         again = request.renewed()
-        # A client that has seen the first MESSAGE also knows its branch.
+        # A client that has seen the first MESSAGE also knows its Via branch.
         again.set("Via", re.sub(r"branch=[^;]+", f"branch={branch}", again.get("Via")))
         again.set("CSeq", "7 MESSAGE").add(*credentials(challenge, name, own, "MESSAGE", request.uri))
         answer = agent.exchange(again, 9)

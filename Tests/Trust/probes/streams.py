@@ -147,7 +147,7 @@ def per_account(t):
 
 
 def burst(agent, count):
-    """Sends OPTIONS requests one after the other, and returns each one's duration in milliseconds."""
+    """Sends OPTIONS requests one after the other, and returns the duration of each OPTIONS in milliseconds."""
     times = []
     for _ in range(count):
         request = agent.make("OPTIONS", "sip:example.net")

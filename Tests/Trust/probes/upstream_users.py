@@ -233,7 +233,7 @@ def token_is_for_its_pbx_alone(t):
 
 @probe("T38.4", "stranger-answers-for-the-pbx")
 def stranger_answers_for_the_pbx(t):
-    """An attacker sends responses to the daemon's REGISTERs, from another source address or with another branch."""
+    """An attacker sends responses to the daemon's REGISTERs, from another source address or with another Via branch."""
     daemon, pbx = own_daemon(t, "stranger", "127.2.0.34")
     pbx.answers = False
     _, name, _, _ = sleeper(t)

@@ -103,7 +103,7 @@ final class ConnectionLoad: @unchecked Sendable {
         }
     }
 
-    /// Sends REGISTERs on the open connections in turn, with at most `window` unanswered REGISTERs.
+    /// Sends REGISTERs on one open connection after the other, with at most `window` unanswered REGISTERs.
     func register(_ count: Int, window: Int) throws(BenchmarkError) -> Result {
         begin(count) { [self] in
             for _ in 0..<min(count, window, kept.count) { sendRegister() }

@@ -2,8 +2,8 @@ import Addressing
 import Reactor
 import Timekeeping
 
-/// Sends the REGISTERs of many users as fast as the daemon answers, with a fixed number of unanswered ones (a closed
-/// loop).
+/// Sends the REGISTERs of many users as fast as the daemon answers, with a fixed number of unanswered REGISTERs (a
+/// closed loop).
 final class RegisterLoad {
     let client: RegisterClient
     private let loop: EventLoop

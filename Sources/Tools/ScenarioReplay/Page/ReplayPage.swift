@@ -4,7 +4,7 @@ import Foundation
 
 /// The ladder diagrams of played scenarios as one HTML page, which loads no other file.
 struct ReplayPage {
-    /// The limits of the page's contents; the page omits the rest, and names the limit in a sentence.
+    /// The limits of the page's contents; the page omits everything above a limit, and names the limit in a sentence.
     struct Limits {
         /// The number of messages and pushes on the page.
         var events = 4000
@@ -63,7 +63,7 @@ struct ReplayPage {
             """
     }
 
-    /// The list of scenarios, failed ones first; empty for one scenario.
+    /// The list of scenarios, failed scenarios first; empty for one scenario.
     private var contents: String {
         guard played.count > 1 else { return "" }
         let failed = played.enumerated().filter { $0.element.result == .failed }
