@@ -116,7 +116,7 @@ private final class UpstreamTrial {
                     "Call-ID: r\(number)", "CSeq: 1 REGISTER", "Contact: \(contact)", "Expires: 604800",
                 ]), from: Self.phone)
         }
-        // By then, the transactions of the phones' REGISTERs have ended.
+        // After 60 seconds, the transactions of the phones' REGISTERs have ended.
         advance(by: .seconds(60))
     }
 

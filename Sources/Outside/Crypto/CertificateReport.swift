@@ -8,8 +8,7 @@ package struct CertificateReport: Hashable, Sendable {
     package let names: [String]
     package let begins: UnixTime
     package let ends: UnixTime
-    /// OpenSSL's reason why a client that trusts the authorities would refuse the certificate or its chain; `nil` if
-    /// none.
+    /// OpenSSL's reason why a client that trusts the authorities would refuse the certificate or its chain, or `nil`.
     package let chainFault: String?
     /// The requested host names that the certificate does not cover.
     package let missingNames: [String]

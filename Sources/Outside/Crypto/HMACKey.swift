@@ -22,7 +22,7 @@ package struct HMACKey: ~Copyable {
 
     /// The HMAC of the bytes: 32 bytes that only an owner of the key can compute.
     package mutating func code(for bytes: Span<UInt8>) -> [UInt8] {
-        // With NULL as the key, OpenSSL keeps the key that is already set.
+        // If OpenSSL gets NULL as the key, it keeps the key that is already set.
         let started = unsafe EVP_MAC_init(raw, nil, 0, nil)
         let updated = unsafe bytes.withUnsafeBufferPointer { unsafe EVP_MAC_update(raw, $0.baseAddress, $0.count) }
         precondition(started == 1 && updated == 1, "a keyed HMAC takes any bytes")

@@ -61,7 +61,7 @@ package enum PEM: Hashable, Sendable {
 
     func withPrivateKey<Result>(_ body: (OpaquePointer) throws(TLSError) -> Result) throws(TLSError) -> Result {
         let source = try PEMReader(self)
-        // The callback returns no pass phrase, so that encrypted keys are refused. Without a callback, OpenSSL would
+        // The callback returns no pass phrase, so that encrypted keys are refused. Without this callback, OpenSSL would
         // ask for the pass phrase at a terminal.
         guard let key = unsafe PEM_read_bio_PrivateKey(source.bio, nil, { _, _, _, _ in 0 }, nil) else {
             ERR_clear_error()

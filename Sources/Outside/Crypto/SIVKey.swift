@@ -156,7 +156,7 @@ private struct BlockCode: ~Copyable {
     func code(of block: Block) -> Block { cipher.encrypted(block ^ whole) }
 
     /// The authentication code of the bytes, after `addend` was added to the last sixteen bytes (`xorend`, RFC 5297
-    /// section 2.1). With an addend, the message must have at least sixteen bytes.
+    /// section 2.1). A message with an addend must have at least sixteen bytes.
     func code(of bytes: Span<UInt8>, addingToEnd addend: Block = 0) -> Block {
         var state: Block = 0
         var rest = bytes

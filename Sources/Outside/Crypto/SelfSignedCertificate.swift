@@ -7,7 +7,7 @@ package struct SelfSignedCertificate: Sendable {
     package let key: [UInt8]
 
     /// Creates a certificate for host names and IP addresses. All hosts become alternative names, and the first host
-    /// also becomes the common name. With 0 `validDays`, the certificate has already expired.
+    /// also becomes the common name. If `validDays` is 0, the certificate has already expired.
     package init(hosts: [String], validDays: Int = 3650) throws(TLSError) {
         ERR_clear_error()
         guard let key = unsafe tls_make_p256_key() else { throw .library(TLSError.pendingReason()) }

@@ -112,7 +112,7 @@ package final class TLSSession: @unchecked Sendable {
     }
 
     /// The names of the peer according to its trusted certificate, in lower case (RFC 5922 section 7.1); empty without
-    /// a trusted certificate. The names are the SIP domains, or without them the DNS names, or without both the common
+    /// a trusted certificate. The names are the certificate's SIP domains, or else its DNS names, or else its common
     /// name.
     package var peerNames: [String] {
         guard verificationFailure == nil else { return [] }

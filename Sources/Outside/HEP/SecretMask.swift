@@ -42,7 +42,7 @@ package struct SecretMask: Sendable {
         }
     }
 
-    /// The fields with challenges or proofs of a server, whose descriptive parameters, such as `realm`, stay readable.
+    /// The header fields with a server's challenges or proofs; descriptive parameters such as `realm` stay readable.
     private static let challenges: [[UInt8]] = [
         "www-authenticate", "proxy-authenticate", "authentication-info", "proxy-authentication-info",
     ].map { Array($0.utf8) }

@@ -58,7 +58,7 @@ final class EasyHandle {
     // MARK: Request
 
     /// The request whose options are set in the handle, without its body; `nil` for a new or partly set handle. Only
-    /// changed options are set, because most requests of a group are nearly equal.
+    /// options that have changed since the last request are set, because most requests of a group are nearly equal.
     private var last: HTTPClientRequest?
     private var hadBody = false
     private var connectMilliseconds = 0
@@ -74,7 +74,7 @@ final class EasyHandle {
         var last = last.take()
         let hasBody = !request.body.isEmpty
         if hadBody == hasBody, last?.method == request.method, last?.hasRoute(of: request) == true {
-            // All other options are already set, because the previous request had the same values.
+            // Options that are not set here are already set, because the previous request had the same values.
         } else {
             last = nil
             unsafe curl_easy_reset(raw)
@@ -189,7 +189,8 @@ final class EasyHandle {
 
     private func connect(to address: IPAddress) -> Bool {
         unsafe curl_slist_free_all(connectList)
-        // With an empty host and port in the rule, libcurl connects to the address for any host, at the URL's port.
+        // With an empty host and port in the list's rule, libcurl connects to the address for any host, at the URL's
+        // port.
         unsafe connectList = curl_slist_append(nil, "::\(address.uriHost):")
         guard unsafe connectList != nil else { return false }
         return unsafe easy_set_list(raw, CURLOPT_CONNECT_TO, connectList) == CURLE_OK
@@ -333,8 +334,8 @@ final class EasyHandle {
 
     // MARK: Callbacks
 
-    /// Allows libcurl to send the request only once. By default, libcurl would send it up to five more times if a
-    /// reused connection ends without an answer. The server may have carried out the first request already (RFC 9110
+    /// Allows libcurl to send the request only once. By default, libcurl would send a request up to five more times if
+    /// a reused connection ends without an answer. The server may have carried out the first request already (RFC 9110
     /// section 9.2.2).
     fileprivate func mayLeave() -> Bool {
         if hasLeft { wasToRepeat = true }

@@ -176,8 +176,8 @@ package final class HTTP2Client {
         }
         guard number > 0 else {
             release(index)
-            // NGHTTP2_ERR_STREAM_ID_NOT_AVAILABLE means that 2^30 requests have used up the stream ids. Any other error
-            // means that memory is lacking.
+            // NGHTTP2_ERR_STREAM_ID_NOT_AVAILABLE means that 2^30 requests have used up the stream ids. Any error other
+            // than NGHTTP2_ERR_STREAM_ID_NOT_AVAILABLE means that memory is lacking.
             hasNumbers = false
             return nil
         }

@@ -212,8 +212,8 @@ final class HTTP2Origin: @unchecked Sendable {
         // forever.
         sendAgain(unwritten, tryLimit: 2, error)
         isRecovering = false
-        // Without the server's SETTINGS, the next connection would probably end in the same way, so waiting requests
-        // fail.
+        // If a connection ends without the server's SETTINGS, the next one would probably end in the same way, so
+        // waiting requests fail.
         if !connection.hasWorked, connections.isEmpty, opening == nil { failWaiting(error) }
         flushSoon()
     }

@@ -23,7 +23,8 @@ package struct HTTPClientError: Error, Hashable, Sendable, CustomStringConvertib
     }
 
     package let code: Code
-    /// A text for logs, mostly from libcurl. The text may contain the host, but never header fields or bodies.
+    /// A text for logs, mostly from libcurl. The text about the error may contain the host, but never header fields or
+    /// bodies.
     package let detail: String
 
     package init(_ code: Code, detail: String = "") {

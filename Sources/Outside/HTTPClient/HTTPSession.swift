@@ -19,14 +19,14 @@ package final class HTTPSession: @unchecked Sendable {
         /// How long an HTTP/2 connection with waiting requests may be silent before a PING is sent. The time doubles
         /// with each PING, up to ``pingInterval``.
         package var answerPatience: Duration = .seconds(1)
-        /// How long the client waits for the answer to a PING. Without an answer in time, the connection counts as
-        /// sick, and requests use another connection.
+        /// How long the client waits for the answer to a PING. If the answer to a PING is late, the connection counts
+        /// as sick, and requests use another connection.
         package var pingPatience: Duration = .seconds(1)
         /// How long a sick connection may be silent before it is closed.
         package var sickPatience: Duration = .seconds(5)
-        /// The first pause after a failed attempt to open a connection for which no request waits. With each failure,
-        /// the pause doubles up to the longest pause. A connection that lasted at least as long as the longest pause is
-        /// replaced immediately after its end.
+        /// The first pause after a failed attempt to open a connection for which no request waits. With each failure to
+        /// connect, the pause doubles up to the longest pause. A connection that lasted at least as long as the longest
+        /// pause is replaced immediately after its end.
         package var firstWarmPause: Duration = .seconds(1)
         package var longestWarmPause: Duration = .seconds(60)
         /// The source address of connections to servers of the same address family; `nil` to let the kernel choose.

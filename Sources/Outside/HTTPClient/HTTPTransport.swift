@@ -7,8 +7,8 @@ package import Reactor
 package protocol HTTPTransport: AnyObject {
     init(on loop: EventLoop, limits: HTTPSession.Limits, names: HostNames) throws(HTTPClientError)
 
-    /// Sends the request. The result is false if the group's next transport must send the request. At the request's
-    /// end, the transport calls ``HTTPExchange/finish(_:)``, but never before `send` has returned.
+    /// Sends the request. The function returns false if the group's next transport must send the request. At the
+    /// request's end, the transport calls ``HTTPExchange/finish(_:)``, but never before `send` has returned.
     func send(_ exchange: HTTPExchange) throws(HTTPClientError) -> Bool
 
     /// Cancels the request.

@@ -20,7 +20,7 @@ package final class HostNames {
         guard let resolver else {
             return completion(.failure(HTTPClientError(.resolve, detail: "no resolver")))
         }
-        // Because of the port, the resolver asks only for addresses, and not for NAPTR and SRV records.
+        // With a port in the query, the resolver asks only for addresses, and not for NAPTR and SRV records.
         let query = ServerQuery(host: target.host, port: target.port, transport: .tls)
         resolver.resolve(query) { result in
             switch result {

@@ -47,8 +47,8 @@ final class HTTPConnection: @unchecked Sendable {
         case ended
     }
 
-    /// The maximum number of bytes of later requests that are kept while a request waits for its answer. At the limit,
-    /// the connection stops reading, so that TCP slows the peer down.
+    /// The maximum number of bytes of later requests that are kept while a request waits for its answer. At the limit
+    /// of kept bytes, the connection stops reading, so that TCP slows the peer down.
     private static let pendingLimit = 32 << 10
     /// The number of bytes of waiting output above which the connection asks for no more pieces of a body.
     private static let pieceMark = 64 << 10

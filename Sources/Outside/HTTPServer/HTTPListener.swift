@@ -30,8 +30,8 @@ package final class HTTPListener: @unchecked Sendable {
         package var idleTimeout: Duration = .seconds(60)
         /// The time after which a client that reads none of the waiting output loses the connection.
         package var outputTimeout: Duration = .seconds(30)
-        /// The maximum number of connections of the listener. At the limit, a new connection replaces the connection
-        /// that has been idle longest. If no connection is idle, the new connection is closed.
+        /// The maximum number of connections of the listener. At the limit of connections, a new connection replaces
+        /// the connection that has been idle longest. If no connection is idle, the new connection is closed.
         package var connections = 1000
         /// The maximum number of connections from one IPv4 address or IPv6 /64; further connections are closed.
         package var connectionsPerSource = 1000

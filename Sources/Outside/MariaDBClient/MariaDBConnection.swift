@@ -44,7 +44,7 @@ import Glibc
         set(MYSQL_OPT_CONNECT_TIMEOUT, UInt32(clamping: max(time.components.seconds, 1)))
         set(MYSQL_OPT_READ_TIMEOUT, UInt32(clamping: max(time.components.seconds, 1)))
         set(MYSQL_OPT_WRITE_TIMEOUT, UInt32(clamping: max(time.components.seconds, 1)))
-        // By LOAD DATA LOCAL, a malicious server could request any file of the machine.
+        // If LOAD DATA LOCAL were allowed, a malicious server could request any file of the machine.
         set(MYSQL_OPT_LOCAL_INFILE, 0)
         var packet = CUnsignedLong(bytes)
         unsafe mysql_options(raw, MYSQL_OPT_MAX_ALLOWED_PACKET, &packet)

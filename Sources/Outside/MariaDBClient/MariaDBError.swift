@@ -3,8 +3,8 @@ package struct MariaDBError: Error, Hashable, Sendable {
     package enum Kind: Hashable, Sendable {
         /// The connection could not be opened, broke, or got no answer in time.
         case connection
-        /// The SQL is faulty, and cannot run with any values. The number is the server's error number, or 0 if the
-        /// client library refused the query.
+        /// The SQL is faulty, and cannot run with any values. The number is the database server's error number, or 0 if
+        /// the client library refused the query.
         case text(UInt32)
         /// The server could not run the query with the given values; the number is its error number.
         case values(UInt32)

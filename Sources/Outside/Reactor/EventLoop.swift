@@ -258,7 +258,7 @@ private final class ThreadStart {
 private func loopThread(_ context: UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? {
     guard let context = unsafe context else { return nil }
     let start = unsafe Unmanaged<ThreadStart>.fromOpaque(context).takeRetainedValue()
-    // The name is cut, because the kernel refuses thread names of more than 15 characters.
+    // The thread's name is cut, because the kernel refuses thread names of more than 15 characters.
     unsafe thread_set_name(pthread_self(), String(start.name.prefix(15)))
     if start.niceness > 0 { System.lowerThreadPriority(to: start.niceness) }
     start.loop.run()

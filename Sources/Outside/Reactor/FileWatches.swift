@@ -41,7 +41,7 @@ package final class FileWatches {
             let watch = try watches[descriptor] ?? makeWatch(descriptor)
             try watch.watch(for: interest)
         } catch {
-            // Without memory for the event, the library's operation ends by its own time limit.
+            // If memory for the event is lacking, the library's operation ends by its own time limit.
             watches[descriptor] = nil
         }
     }

@@ -25,8 +25,8 @@ final class HandshakeThread: @unchecked Sendable {
         var waiting: [@Sendable () -> Void] = []
     }
 
-    /// The maximum number of connections whose handshakes have not started. Further connections wait in the kernel,
-    /// where no time limit applies to them.
+    /// The maximum number of connections whose handshakes have not started. If the backlog is full, further connections
+    /// wait in the kernel, where no time limit applies to them.
     private static let backlogLimit = 64
 
     init() throws(SystemError) {
@@ -134,7 +134,7 @@ private final class Handshake {
         let number = descriptor.number
         self.descriptor = consume descriptor
         self.session = session
-        // The watch has no deadline, because the connection's loop limits the time of the handshake.
+        // The watch on the handshake's socket has no deadline, because the connection's loop limits the time.
         watch = try FileWatch(descriptor: number, on: loop, until: nil) { _ in ready() }
         guard session.accept(on: number) else { throw SystemError(call: "BIO_new", code: SystemError.outOfMemory) }
     }

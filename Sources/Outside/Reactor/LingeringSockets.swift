@@ -24,7 +24,7 @@ final class LingeringSockets {
     /// The maximum number of lingering sockets. Lingering sockets do not count among the connections of their listener.
     private static let limit = 1000
 
-    /// Ends the daemon's side of the connection, whose output is sent completely. The socket is closed when the peer
+    /// Ends the daemon's side of a connection after all output was sent. The socket is closed when the peer
     /// ends its side, or after two seconds.
     func bid(on socket: consuming Descriptor, of loop: EventLoop) {
         System.endOutput(socket.number)

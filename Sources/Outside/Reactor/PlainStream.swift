@@ -69,7 +69,7 @@ final class PlainStream {
         updateDeadline()
     }
 
-    /// Reads once from the socket, and passes the input to the connection. Further input is read after other
+    /// Reads once from the socket, and passes the input to the connection. A connection reads further input after other
     /// connections were served.
     private func read(for connection: StreamConnection) throws(SystemError) {
         let room = unsafe share.room(upTo: inputLimit)

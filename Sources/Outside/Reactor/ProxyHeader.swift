@@ -10,8 +10,8 @@ package enum ProxyHeader: Hashable, Sendable {
     case incomplete
     /// The bytes are no PROXY header, or a malformed PROXY header.
     case invalid
-    /// A complete PROXY header and its length in bytes. Without a source, the load balancer connected for itself, for
-    /// example for a health check.
+    /// A complete PROXY header and its length in bytes. If a PROXY header has no source, the load balancer connected
+    /// for itself, for example for a health check.
     case header(length: Int, source: Endpoint?)
 
     /// The maximum accepted length of a PROXY header, in bytes. Version 2 allows longer headers, but their additional
@@ -54,7 +54,7 @@ package enum ProxyHeader: Hashable, Sendable {
             guard length >= 52 else { return .invalid }
             let address = IPAddress(high: number(bytes, 16, 8), low: number(bytes, 24, 8))
             return .header(length: length, source: Endpoint(address, UInt16(truncatingIfNeeded: number(bytes, 48, 2))))
-        // Without endpoints, the load balancer itself is the peer.
+        // If a PROXY header has no endpoints, the load balancer itself is the peer.
         case (1, _): return .header(length: length, source: nil)
         default: return .invalid
         }

@@ -1,8 +1,8 @@
 import CEvent
 import Glibc
 
-/// Calls a handler on the loop for each Unix signal of one kind. Because of libevent, only one loop of the process may
-/// have signal watches.
+/// Calls a handler on the loop for each Unix signal of one kind. libevent allows signal watches on only one loop of the
+/// process.
 ///
 /// The watch also works if the parent process had blocked the signal.
 ///

@@ -118,8 +118,8 @@ package final class StreamConnection: @unchecked Sendable {
 
     /// Starts to connect, and reports success or failure to the handlers. An error is thrown only for an immediate
     /// failure: a lack of resources, or a `source` that this machine does not have. If `source` is `nil` or the
-    /// unspecified address, the kernel chooses the source address. With a `tunnel`, the target is a relay, and TLS is
-    /// used with the server behind the relay.
+    /// unspecified address, the kernel chooses the source address. If a `tunnel` is given, the target is a relay, and
+    /// TLS is used with the server behind the relay.
     package static func connect(
         to target: Endpoint, from source: IPAddress? = nil, on loop: EventLoop, through tunnel: StreamTunnel? = nil,
         tls: TLSSession? = nil, limits: Limits = Limits(), handlers: Handlers
@@ -244,8 +244,8 @@ package final class StreamConnection: @unchecked Sendable {
 
     // MARK: Use
 
-    /// Appends the bytes to the connection's output. Bytes wait while the connection is being opened, and are dropped
-    /// after it was closed.
+    /// Appends the bytes to the connection's output. Sent bytes wait while the connection is being opened, and are
+    /// dropped after it was closed.
     package func send(_ bytes: Span<UInt8>) {
         loop.checkThread()
         switch state {
@@ -519,7 +519,7 @@ extension StreamConnection: LoopEventTarget {
     }
 
     /// Closes the connection if too much unused input waits. After ``endTurn()``, unused input does not count, because
-    /// the connection meanwhile reads no input.
+    /// the connection reads no more input.
     private func checkInput() {
         if state == .open, !isTurnOver, !isHeldUp, kept.count >= limits.input { fail(.inputOverflow) }
     }

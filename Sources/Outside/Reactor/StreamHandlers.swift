@@ -64,7 +64,7 @@ extension StreamConnection {
         package var openTimeout: Duration = .seconds(10)
         /// The time after which a peer that reads none of the waiting output loses the connection.
         package var outputTimeout: Duration = .seconds(30)
-        /// The priority of the connection's events. With the priority `connections`, connections are opened and closed
+        /// The priority of the connection's events. Connections with the priority `connections` are opened and closed
         /// one after the other.
         package var turn = LoopTurn.usual
 

@@ -16,8 +16,8 @@ final class StreamShare {
         weak var connection: StreamConnection?
     }
 
-    /// The maximum number of bytes that a connection reads or collects in one step. Further input is read after other
-    /// connections were served.
+    /// The maximum number of bytes that a connection reads or collects in one step. A connection reads further input
+    /// after other connections were served.
     static let size = 16 << 10
     /// The priority of the timer for all streams, which no connection exceeds.
     static let turn = LoopTurn.usual

@@ -1,7 +1,7 @@
 import Timekeeping
 
-/// The request for a tunnel to a server, which a connection sends to a relay, such as an HTTP proxy. After its answer,
-/// the relay passes all bytes on, and TLS with the server begins.
+/// The request for a tunnel to a server, which a connection sends to a relay, such as an HTTP proxy. After the relay's
+/// answer, the relay passes all bytes on, and TLS with the server begins.
 package struct StreamTunnel: Sendable {
     package enum Judgement: Hashable, Sendable {
         /// The relay's answer is not complete yet.

@@ -167,7 +167,7 @@ extension System {
             do {
                 try setOption(descriptor, SOL_SOCKET, forced, bytes)
             } catch {
-                // Without root's rights, the kernel limits the size to net.core.rmem_max, which also works.
+                // Without root's rights, the kernel limits the buffer to net.core.rmem_max, which is also enough.
                 try? setOption(descriptor, SOL_SOCKET, plain, bytes)
             }
         }
@@ -228,11 +228,11 @@ extension System {
         return UInt64(raised.rlim_cur)
     }
 
-    /// Enlarges the kernel's table of descriptors early. A later enlargement would delay SIP messages by a tenth of a
-    /// second or more (`synchronize_rcu`).
+    /// Enlarges the kernel's table of descriptors early. Enlarging the table later would delay SIP messages by a tenth
+    /// of a second or more (`synchronize_rcu`).
     static func growDescriptorTable(to count: Int) {
         guard let last = Int32(exactly: count - 1), let any = try? wakeDescriptor() else { return }
-        // After a failure, the table has the wanted size already, or grows on demand.
+        // If enlarging fails, the table has the wanted size already, or grows on demand.
         _ = try? Descriptor(check("fcntl") { fcntl(any.number, F_DUPFD_CLOEXEC, last) })
     }
 
@@ -262,7 +262,7 @@ extension System {
         let number = try check("socket") { socket(AF_UNIX, stream | closeOnExec | nonBlocking, 0) }
         let descriptor = Descriptor(number)
         try removeStaleSocket(at: path)
-        // The mode is set before the file is created, so that the file never has wider permissions.
+        // The mode is set before the socket's file is created, so that the file never has wider permissions.
         _ = try check("fchmod") { fchmod(number, 0o600) }
         try unsafe withUnixAddress(path) { address, length throws(SystemError) in
             _ = try check("bind") { unsafe bind(number, address, length) }

@@ -84,7 +84,7 @@ final class TLSStream {
         loop.checkThread()
         let input = unsafe bufferevent_get_input(raw)
         let count = unsafe evbuffer_get_length(input)
-        // The pointer is `nil` only if memory is lacking.
+        // libevent returns no pointer only if memory is lacking.
         guard count > 0, let start = unsafe evbuffer_pullup(input, -1) else { return }
         body(unsafe Span(_unsafeStart: start, count: count))
         unsafe evbuffer_drain(input, count)

@@ -31,8 +31,8 @@ package enum DNSMessage {
         while position < message.count {
             let length = Int(message[position])
             if length == 0 { return position + 1 }
-            // A compression pointer is the last part of a name. The pointer is not followed, because the text of the
-            // name is not needed.
+            // A compression pointer is the last part of a name. The compression pointer is not followed, because the
+            // text of the name is not needed.
             if length >= 0xc0 { return position + 2 <= message.count ? position + 2 : nil }
             guard length < 0x40 else { return nil }
             position += 1 + length

@@ -63,7 +63,7 @@ package struct ServerSelection {
     private mutating func candidates(
         _ transport: Transport?, using random: inout some RandomNumberGenerator
     ) -> [ServerCandidate] {
-        // With a port in the URI, neither NAPTR nor SRV is used (RFC 3263 sections 4.1 and 4.2).
+        // If the URI has a port, neither NAPTR nor SRV is used (RFC 3263 sections 4.1 and 4.2).
         if let port = query.port {
             return addresses(of: query.host, transport ?? .standard(isSecure: query.isSecure), port)
         }
@@ -79,7 +79,7 @@ package struct ServerSelection {
             }
         }
         // The default port is used only if the name servers report that the domain has no SRV records. After a failed
-        // SRV query, records may exist, and another service may use the default port.
+        // SRV query, SRV records may exist, and another service may use the default port.
         guard !hasRecords, !hasFailure, missing.isEmpty else { return candidates }
         let fallback = transport ?? .standard(isSecure: query.isSecure)
         return addresses(of: query.host, fallback, fallback.standardPort)

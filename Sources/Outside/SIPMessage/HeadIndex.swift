@@ -95,7 +95,7 @@ struct HeadIndex {
         while true {
             index = bytes.nextControl(from: index, to: end)
             guard index < end else { return nil }
-            // After a CR as the last byte, the LF may not have arrived yet.
+            // If a CR is the last byte, its LF may not have arrived yet.
             if bytes[index] == UInt8(ascii: "\r"), index + 1 == end { return nil }
             if bytes[index] == UInt8(ascii: "\r"), bytes[index + 1] == UInt8(ascii: "\n") {
                 guard folding, index + 2 < end, bytes[index + 2].isBlank else { return index }

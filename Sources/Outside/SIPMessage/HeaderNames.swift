@@ -43,7 +43,7 @@ enum HeaderNames {
         _ bytes: Span<UInt8>, _ range: Range<Int>, _ word: UInt64, _ lastWord: UInt64
     ) -> HeaderName {
         // Whether the header name in the message equals the given text. The first and last eight bytes suffice for a
-        // name of up to sixteen bytes. A longer name needs one more comparison.
+        // name of up to sixteen bytes. A name of more than sixteen bytes needs one more comparison.
         @inline(__always)
         func isName(_ lowercase: StaticString) -> Bool {
             word == lowercase.word && lastWord == lowercase.lastWord

@@ -14,8 +14,8 @@ package struct MessageReader: Sendable {
 
     /// Reads one datagram, or one message that ``StreamFramer`` cut from a stream.
     ///
-    /// Without Content-Length, the body extends to the end of the datagram. Bytes after the body are ignored (RFC 3261
-    /// section 18.3). Empty lines before the start line are skipped.
+    /// In a datagram without Content-Length, the body extends to the end of the datagram. Bytes after the body of a SIP
+    /// message are ignored (RFC 3261 section 18.3). Empty lines before the start line are skipped.
     ///
     /// - Parameters:
     ///   - bytes: the bytes of the message, which are copied.
@@ -49,7 +49,7 @@ package struct MessageReader: Sendable {
     private func read(
         _ message: Span<UInt8>, _ index: HeadIndex, _ fields: FieldList, isStream: Bool
     ) -> ReadMessage {
-        // Only credentials need much memory of libosip2.
+        // Memory for libosip2 is reserved for credentials, because other values hardly need any.
         var spare = index.hasCredentials ? 1024 + min(message.count, 2048) / 2 : 0
         while true {
             let (result, missing) = ParserMemory.read(message, fields, spare: spare) { memory in
@@ -57,8 +57,8 @@ package struct MessageReader: Sendable {
                 return attempt.message()
             }
             guard missing > 0 else { return result }
-            // After a failed attempt, the needed memory is unknown, because libosip2 stopped when its memory was full.
-            // Parameters with names of one letter need up to 32 bytes for each byte of the message.
+            // After a failed attempt to read, the needed memory is unknown, because libosip2 stopped when its memory
+            // was full. Parameters with names of one letter need up to 32 bytes for each byte of the message.
             spare = max(32 * min(message.count, limits.head), 4 * spare)
         }
     }

@@ -19,8 +19,8 @@ package enum BackupError: Error, Hashable, Sendable, CustomStringConvertible {
 
 extension Connection {
     /// Copies the whole database in its current state, while other connections can write. The copy is made in a
-    /// temporary file in the target's folder. The complete copy then replaces the target. Only its owner can read a
-    /// backup.
+    /// temporary file in the target's folder. The complete copy then replaces the target. Only the owner of a backup
+    /// can read it.
     ///
     /// - Parameters:
     ///   - target: an absolute path; a plain file at the path is replaced.
@@ -72,7 +72,7 @@ extension Connection {
             guard code == SQLITE_DONE, end == SQLITE_OK else {
                 throw copy.error(code == SQLITE_DONE ? end : code, sql: nil)
             }
-            // With the journal mode DELETE, the copy is one complete file without a write-ahead log.
+            // In the journal mode DELETE, the copy is one complete file without a write-ahead log.
             let mode = unsafe sqlite3_exec(copy.raw, "PRAGMA journal_mode = DELETE", nil, nil, nil)
             guard mode == SQLITE_OK else { throw copy.error(mode, sql: nil) }
         } catch {

@@ -71,7 +71,7 @@ import CSQLite
             try statement(fixed: "COMMIT").run()
             return result
         } catch {
-            // After some errors, SQLite has already rolled back the transaction.
+            // SQLite has already rolled back the transaction after some errors, so a failure of ROLLBACK is ignored.
             try? execute("ROLLBACK")
             throw error
         }
@@ -106,9 +106,9 @@ extension Connection {
         return (max(0, Int(logged)), max(0, Int(copied)))
     }
 
-    /// The number of pages in the write-ahead log after the connection's last commit. The number is valid only if
-    /// ``ConnectionOptions/autoCheckpoint`` is 0. When all pages were copied, the next commit writes the log from its
-    /// beginning, and the count restarts.
+    /// The number of pages in the write-ahead log after the connection's last commit. The number of pages is valid only
+    /// if ``ConnectionOptions/autoCheckpoint`` is 0. When all pages were copied, the next commit writes the log from
+    /// its beginning, and the count restarts.
     package var pagesInLog: Int { handle.pagesInLog }
 
     /// The result of a query for one number, such as a pragma; `nil` for no row.

@@ -14,8 +14,8 @@ package struct ConnectionOptions: Hashable, Sendable {
     package var pageSize = 4096
     /// The size of the page cache in KiB.
     package var cacheSize = 16_384
-    /// The number of pages in the write-ahead log after which a commit copies them into the database file. With 0, only
-    /// ``Connection/checkpoint(_:)`` copies pages.
+    /// The number of pages in the write-ahead log after which a commit copies them into the database file. If the
+    /// number is 0, only ``Connection/checkpoint(_:)`` copies pages.
     package var autoCheckpoint = 1000
     /// The size in bytes to which the write-ahead log is truncated after its pages were copied.
     package var journalSizeLimit = 64 << 20

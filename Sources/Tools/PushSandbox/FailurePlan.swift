@@ -2,8 +2,8 @@ import JSON
 
 /// A failure that the push sandbox returns for pushes to one token.
 struct FailurePlan {
-    /// The HTTP status of the answer. With 200 and no reason, the sandbox checks the push like a push without a failure
-    /// plan.
+    /// The HTTP status of the answer. If the status is 200 and the plan has no reason, the sandbox checks the push like
+    /// a push without a failure plan.
     var status: Int?
     /// The provider's reason; `nil` for the usual reason of the status.
     var reason: String?

@@ -194,7 +194,7 @@ extension ProviderSemantics {
         guard claims["scope"]?.string?.split(separator: " ").contains(Self.scope[...]) == true else {
             return "scope does not have \(Self.scope)"
         }
-        // Only the path of the audience is checked, because the sandbox has several addresses.
+        // Only the path of a token's audience is checked, because the sandbox has several addresses.
         guard claims["aud"]?.string?.hasSuffix("/token") == true else { return "aud is not this token service" }
         let now = clock() / 1000
         guard let made = claims["iat"]?.integer, let end = claims["exp"]?.integer, made <= now + 300, end > now,

@@ -88,8 +88,8 @@ package struct SandboxAnswer: Sendable {
     package var delay: Duration = .zero
 
     package enum Fault: String, Sendable {
-        /// After the answer, the server sends a GOAWAY and ends the connection. Without an answer, the GOAWAY says that
-        /// the request was not processed.
+        /// After the answer, the server sends a GOAWAY and ends the connection. If there is no answer, the GOAWAY says
+        /// that the request was not processed.
         case goaway
         /// The server resets the connection and sends no answer.
         case reset

@@ -148,8 +148,8 @@ package final class SandboxServer {
 }
 
 extension HTTPReply {
-    /// Sends an answer over HTTP/1.1. With status 0, the connection is closed instead. After the fault `goaway`, the
-    /// connection ends.
+    /// Sends an answer over HTTP/1.1. If the answer's status is 0, the connection is closed instead. If the answer's
+    /// fault is `goaway`, the connection ends after the answer.
     fileprivate func give(_ answer: SandboxAnswer) {
         guard answer.fault != .reset, answer.status != 0 else { return hangUp() }
         let fields = answer.headers.sorted { $0.key < $1.key }.map { HTTPField($0.key, $0.value) }

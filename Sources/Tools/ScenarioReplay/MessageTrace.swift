@@ -4,7 +4,7 @@ import Timekeeping
 package struct TracedMessage: Hashable, Sendable {
     /// The time of the message in milliseconds since 1970.
     package var time: Double
-    /// Whether the actor sent the message, and did not receive it.
+    /// Whether the actor sent the message; if false, the actor received it.
     package let isSent: Bool
     /// The label of the message in the ladder diagram, such as `INVITE` or `180 Ringing`, or `200 OK (INVITE)` with the
     /// method of a 2xx.
@@ -52,7 +52,7 @@ extension Double {
 /// Reads SIP messages from the output of SIPp's option `-trace_msg`. SIPp must run in the time zone UTC.
 ///
 /// A message of the trace is a line of dashes and the time, a line such as `UDP message sent (346 bytes):`, an empty
-/// line, and the message's text. Other lines are skipped, so that an incomplete trace can be read too.
+/// line, and the message's text. Other lines of the trace are skipped, so that an incomplete trace can be read too.
 package enum MessageTrace {
     package static func messages(in trace: String) -> [TracedMessage] {
         var found: [TracedMessage] = []

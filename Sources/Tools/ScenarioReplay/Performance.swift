@@ -126,8 +126,8 @@ final class Performance {
         return trace(of: name).contains { !$0.isSent && $0.label.hasPrefix("200 ") }
     }
 
-    /// Whether the sandbox's hook has run for the push token. Without a sandbox of its own, the replay cannot see the
-    /// hook, and looks for the push in the sandbox's record.
+    /// Whether the sandbox's hook has run for the push token. If the replay has not started the sandbox, it cannot see
+    /// the hook, and looks for the push in the sandbox's file of pushes.
     private func isHooked(_ token: String) -> Bool {
         guard let hooked = stage.hooked else { return pushes().contains { $0.token == token } }
         return Self.text(hooked).split(separator: "\n").contains { $0 == token }

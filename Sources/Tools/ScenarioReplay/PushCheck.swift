@@ -1,5 +1,5 @@
 package enum PushCheck {
-    /// Compares the pushes of a scenario with the expected pushes. For each push token, the order of its pushes counts.
+    /// Compares the pushes of a scenario with the expected pushes. Pushes to one token must come in the expected order.
     ///
     /// - Parameters:
     ///   - pushes: the pushes, in the order in which the sandbox recorded them.

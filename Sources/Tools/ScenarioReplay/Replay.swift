@@ -19,8 +19,8 @@ package struct Replay {
         programs = options.programs.map { URL(filePath: $0) } ?? URL(filePath: program).deletingLastPathComponent()
     }
 
-    /// Plays the selected scenarios, and prints a ladder diagram for each scenario. With `--html`, one page gets the
-    /// ladder diagrams of all scenarios.
+    /// Plays the selected scenarios, and prints a ladder diagram for each scenario. With the option `--html`, one page
+    /// gets the ladder diagrams of all scenarios.
     ///
     /// - Returns: whether all scenarios have passed.
     /// - Throws: ``ReplayError`` if a scenario does not exist or cannot be read, or the page cannot be written.

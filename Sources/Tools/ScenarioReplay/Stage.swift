@@ -17,8 +17,8 @@ final class Stage {
     /// The file in which the sandbox records pushes; `nil` if unknown, so that pushes are not checked.
     let record: URL?
     let domain: String
-    /// The callee in scenarios that name no callee. With a running daemon, each run uses a new name, because the daemon
-    /// keeps the contacts of earlier runs.
+    /// The callee in scenarios that name no callee. If the daemon was already running, each run uses a new name,
+    /// because the daemon keeps the contacts of earlier runs.
     let user: String
     /// The file to which the sandbox's hook writes each push's token on a line; `nil` if the replay has not started the
     /// sandbox.

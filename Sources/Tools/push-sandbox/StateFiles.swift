@@ -45,8 +45,8 @@ struct StateFiles {
     private func exists(_ path: String) -> Bool { FileManager.default.fileExists(atPath: path) }
 
     private func write(_ bytes: [UInt8], to path: String) throws {
-        // The file is written under another name and then renamed. No reader sees an incomplete file, and other users
-        // can never read a key.
+        // The file is written under another name and then renamed. Because of the renaming, no reader sees an
+        // incomplete file, and other users can never read a key.
         let part = path + ".part"
         guard
             FileManager.default.createFile(atPath: part, contents: Data(bytes), attributes: [.posixPermissions: 0o600])

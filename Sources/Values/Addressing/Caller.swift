@@ -1,9 +1,9 @@
 /// The sender to whom a request counts, whatever its From says: an authenticated user, or a user whom a trusted peer
 /// names. If no user is known, the caller is the source address of the request.
 ///
-/// A caller is a 64-bit hash, because each call and push stores its caller, and callers are often compared. The hash is
-/// the same in each run of the program, so that the database can store it. A hash table hashes the 64-bit value once
-/// more, with a random seed.
+/// A caller is a 64-bit hash, because each call and push stores its caller, and callers are often compared. A caller's
+/// hash is the same in each run of the program, so that the database can store it. A hash table hashes the 64-bit value
+/// once more, with a random seed.
 package struct Caller: Hashable, Sendable {
     package let rawValue: UInt64
 

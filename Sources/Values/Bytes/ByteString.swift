@@ -71,8 +71,8 @@ package struct ByteString: Sendable {
         return bytes
     }
 
-    /// The bytes as text for logs and output. No decision may depend on the text, because all invalid bytes become
-    /// U+FFFD.
+    /// The bytes as text for logs and output. No decision may depend on the text of bytes, because all invalid bytes
+    /// become U+FFFD.
     package var string: String { String(decoding: array, as: UTF8.self) }
 }
 
@@ -201,7 +201,8 @@ extension ByteString {
         withSpan { $0.hasUppercase } ? ByteString(array.map(\.asciiLowercased)) : self
     }
 
-    /// Decodes percent encoding: each `%HH` becomes its byte, including `%00`. Any other `%` stays unchanged.
+    /// Decodes percent encoding: each `%HH` becomes its byte, including `%00`. A `%` without two hexadecimal digits
+    /// stays unchanged.
     package func percentDecoded() -> ByteString {
         guard contains(UInt8(ascii: "%")) else { return self }
         var out: [UInt8] = []

@@ -1,5 +1,5 @@
-/// An optional value for structs that rarely have the value. Without the value, the struct needs only a pointer; with
-/// the value, an allocation.
+/// An optional value for structs that rarely have the value. A struct without the value needs only a pointer, and a
+/// struct with the value an allocation.
 ///
 /// A copy of the struct has its own copy of the value.
 @usableFromInline

@@ -13,7 +13,7 @@ package struct Page<Element> {
 extension Page: Sendable where Element: Sendable {}
 
 /// The position in a long list at which a page begins, and which a client sends back to get the page. Only the list's
-/// owner can interpret the number.
+/// owner can interpret the number in a cursor.
 package struct PageCursor: Hashable, Sendable {
     package let number: UInt64
 

@@ -1,8 +1,8 @@
 /// A table that finds records by their keys. A record needs about thirteen bytes of memory besides its own size. A
 /// dictionary would reserve up to three times the size of its records.
 ///
-/// A record stays at its index, called its place, until the record is removed. By its place, a record can be accessed
-/// without the key.
+/// A record stays at its index, called its place, until the record is removed. Code that has stored a record's place
+/// can access the record without the key.
 @usableFromInline
 package struct PlacedTable<Key: Hashable, Value> {
     @usableFromInline package typealias Place = UInt32

@@ -89,8 +89,8 @@ package struct SlotIndex: Sendable {
 
     // MARK: Positions and places in the hash table
 
-    /// The entry at which a search for the hash begins. The hash is scaled to the number of entries, which need not be
-    /// a power of two.
+    /// The entry at which a search for the hash begins. A hash is scaled to the number of entries, which need not be a
+    /// power of two.
     @inlinable
     func home(of hash: UInt32) -> Int {
         Int(truncatingIfNeeded: (UInt64(hash) &* UInt64(truncatingIfNeeded: places.count)) >> 32)

@@ -26,7 +26,7 @@ package struct JSONMismatch: Error, CustomStringConvertible {
     package var description: String { "expected \(type)" }
 }
 
-/// The decoder for one JSON value. Only types that read members, elements, or one basic value are supported.
+/// The decoder for one JSON value. The decoder supports only types that read members, elements, or one basic value.
 private struct Source: Decoder, SingleValueDecodingContainer {
     let value: JSONValue
     let codingPath: [any CodingKey] = []

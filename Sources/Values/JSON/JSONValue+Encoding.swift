@@ -19,8 +19,8 @@ extension JSONValue {
     }
 }
 
-/// Collects the JSON values that a Swift type encodes. Only types that encode members, elements, or one basic value,
-/// and nest no containers themselves, are supported.
+/// Collects the JSON values that a Swift type encodes. The encoder supports only types that encode members, elements,
+/// or one basic value, and that nest no containers themselves.
 private final class Draft: Encoder {
     private enum Kind {
         case members, elements, single

@@ -40,7 +40,7 @@ package enum JSONValue: Hashable, Sendable {
         case .string(let text): return .string(reader.string(text))
         case .number(let range): return .number(reader.number(range))
         case .bool(let flag): return .bool(flag)
-        // At the start of a value, the reader returns none of the other tokens.
+        // The remaining tokens cannot occur at the start of a value.
         case .null, .key, .objectEnd, .arrayEnd, .end: return .null
         }
     }

@@ -29,7 +29,8 @@ package enum HeaderName: UInt8, Hashable, Sendable, BitwiseCopyable, CaseIterabl
 
 /// The position of one header field value in its message.
 ///
-/// Each value of a Via, Route, Record-Route, Path or Contact field has its own entry. Any other field has one entry.
+/// Each value of a Via, Route, Record-Route, Path or Contact field has its own entry. A field with any other name has
+/// one entry.
 @usableFromInline
 package struct HeaderField: Hashable, Sendable, BitwiseCopyable {
     @usableFromInline package let name: HeaderName

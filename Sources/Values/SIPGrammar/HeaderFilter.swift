@@ -24,9 +24,9 @@ package struct HeaderFilter: Hashable, Sendable {
     /// The fields that can make a phone answer automatically; harmless values of Alert-Info and Call-Info are kept.
     package static let commands: [HeaderName] = [.answerMode, .alertInfo, .callInfo]
 
-    /// The `P-` fields that a phone may send. All other `P-` fields are for communication between networks (RFC 5727
-    /// section 4). The proxy removes all other `P-` fields, because the next network would trust values that a phone
-    /// made up.
+    /// The `P-` fields that a phone may send. `P-` fields that are not in this list are for communication between
+    /// networks (RFC 5727 section 4). The proxy removes all other `P-` fields, because the next network would trust
+    /// values that a phone made up.
     private static let harmless: [StaticString] = [
         // P-Early-Media (RFC 5009) only describes how to treat early media.
         "p-early-media",

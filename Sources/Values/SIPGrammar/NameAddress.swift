@@ -44,9 +44,9 @@ package struct NameAddress: Sendable {
         tagEnd = 0
     }
 
-    /// Finds the parts of a From, To, Contact or similar value (RFC 3261 section 20.10). The result is `nil` if the end
-    /// of the URI is ambiguous. The message reader, not the initialiser, checks whether the URI and the parameters are
-    /// well-formed.
+    /// Finds the parts of a From, To, Contact or similar value (RFC 3261 section 20.10). The result is `nil` if it is
+    /// ambiguous where the URI ends. The message reader, not the initialiser, checks whether the URI and the parameters
+    /// are well-formed.
     ///
     /// - Parameters:
     ///   - value: the text of the header field value.
@@ -88,7 +88,7 @@ package struct NameAddress: Sendable {
             guard start.hasBrackets else {
                 parametersStart = bytes.firstIndex(of: UInt8(ascii: ";"), in: 0..<bytes.count) ?? bytes.count
                 uri = bytes.trimmed(0..<parametersStart)
-                // Without brackets, it is unclear whether a `?` or `,` belongs to the URI or to the field.
+                // In a value without brackets, it is unclear whether a `?` or `,` belongs to the URI or to the field.
                 for place in uri where bytes[place] == UInt8(ascii: "?") || bytes[place] == UInt8(ascii: ",") {
                     return nil
                 }

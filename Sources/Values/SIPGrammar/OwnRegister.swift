@@ -91,7 +91,7 @@ package struct OwnRegister: Sendable {
         out.append(decimal: expires)
         out.append("\r\n")
         guard let path else { return }
-        // Without `Supported: path`, a registrar refuses a Path with 420 (RFC 3327 section 5.1).
+        // A registrar refuses a Path with 420 unless the request has `Supported: path` (RFC 3327 section 5.1).
         out.append("Supported: path\r\nPath: <")
         out.append(path)
         out.append(">\r\n")

@@ -1,7 +1,7 @@
 package import Bytes
 
-/// One parameter `name[=value]` of a URI or header field, with the value's escapes and quotes. An empty value counts as
-/// no value.
+/// One parameter `name[=value]` of a URI or header field, with the value's escapes and quotes. A parameter with an
+/// empty value counts as a parameter without a value.
 package struct Parameter: Hashable, Sendable {
     package let name: ByteString
     package let value: ByteString?
@@ -41,8 +41,8 @@ extension ByteSink {
 /// The parameters of a URI or of a header field value. The property `text` extends from the first `;` to the end of the
 /// parameters.
 ///
-/// The text is split only on demand. The message reader, not ``Parameters``, checks whether the text is well-formed.
-/// The parameters of a malformed text are meaningless, but can be read safely.
+/// The text of parameters is split only on demand. The message reader, not ``Parameters``, checks whether the text is
+/// well-formed. The parameters of a malformed text are meaningless, but can be read safely.
 package struct Parameters: Sequence, Sendable {
     package let text: ByteString
 

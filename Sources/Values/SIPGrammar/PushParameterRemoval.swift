@@ -5,7 +5,7 @@ package import Bytes
 
 extension ByteString {
     /// The URI or Contact value without parameters whose names begin with `pn-`, inside and outside the angle brackets.
-    /// All other bytes stay unchanged, and a value without `pn-*` parameters is not copied.
+    /// Bytes outside `pn-*` parameters stay unchanged, and a value without such parameters is not copied.
     ///
     /// The parameter `pn-purr` stays, because it is intended for peers (RFC 8599 section 9.3).
     package func withoutPushParameters() -> ByteString {

@@ -1,8 +1,8 @@
 package import Addressing
 package import Bytes
 
-/// A REGISTER whose header fields were found but hardly parsed, so that the daemon can refuse it quickly. The daemon
-/// uses glances in an overload, when more REGISTERs arrive than it can parse.
+/// A REGISTER whose header fields were found but hardly parsed, so that the daemon can refuse it quickly. The
+/// daemon uses ``RegisterGlance`` in an overload, when more REGISTERs arrive than it can parse.
 ///
 /// ``RegisterGlance`` supports only REGISTERs in the form that phones usually send over UDP. For a REGISTER with folded
 /// lines, for example, or with a Via without `rport`, ``MessageReader`` is needed.

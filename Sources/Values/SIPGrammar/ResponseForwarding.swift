@@ -24,8 +24,8 @@ extension SIPResponse {
             case .via where isTopVia:
                 isTopVia = false
                 let next = index + 1
-                // Further Via values on the same header line stay. The second and further values of a header line have
-                // an empty `row`.
+                // Further Via values on the header line of the topmost Via stay. The second and further values of a
+                // header line have an empty `row`.
                 if next < frame.fields.count, frame.fields[next].name == .via, frame.fields[next].row.isEmpty {
                     rows.append(field.row.lowerBound..<field.value.lowerBound, to: &out)
                     rows.append(frame.fields[next].value.lowerBound..<field.row.upperBound, to: &out)

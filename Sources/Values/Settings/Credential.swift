@@ -21,8 +21,8 @@ package enum Credential {
         return folder
     }
 
-    /// Converts a setting to the path of a file; `credential:NAME` becomes the path of systemd's copy. Other texts are
-    /// returned unchanged.
+    /// Converts a setting to the path of a file; `credential:NAME` becomes the path of systemd's copy. Texts without
+    /// `credential:` are returned unchanged.
     package static func path(of text: String) throws(SettingComplaint) -> String {
         guard text.hasPrefix(prefix) else { return text }
         let name = String(text.dropFirst(prefix.count))

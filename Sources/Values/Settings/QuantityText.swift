@@ -1,7 +1,7 @@
 /// Reads and writes durations in the form of settings: a number and a unit.
 package enum QuantityText {
-    /// Reads a duration such as `300ms`, `30`, `30s`, `5m`, `1h` or `7d`. The result is `nil` for another form, and for
-    /// more than a hundred years.
+    /// Reads a duration such as `300ms`, `30`, `30s`, `5m`, `1h` or `7d`. The result is `nil` for a text in another
+    /// form, and for more than a hundred years.
     package static func duration(_ text: String) -> Duration? {
         guard let (number, unit) = split(text) else { return nil }
         let milliseconds: Int64? =

@@ -1,6 +1,6 @@
 /// A text from the settings that is never printed, such as a password or a key.
 ///
-/// Only ``reveal()`` returns the text, so that all uses can be found in the code.
+/// Only ``reveal()`` returns the text of a secret, so that all uses can be found in the code.
 package struct Secret: Hashable, Sendable {
     private let text: String
 

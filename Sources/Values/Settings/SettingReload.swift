@@ -2,12 +2,13 @@
 package enum ChangeMoment: Hashable, Sendable {
     /// At SIGHUP, when the daemon reads its settings again.
     case atOnce
-    /// At the next start of the daemon, as for keys that declare no moment.
+    /// The change takes effect at the next start of the daemon, as for keys that declare no moment.
     case atRestart
 }
 
 /// Compares one setting of the new group (`wished`) with the current group (`present`). A change that can take effect
-/// now is copied into the current group. The result is the changed keys that need a restart, relative to the setting.
+/// now is copied into the current group. The function returns the changed keys that need a restart, relative to the
+/// setting.
 typealias SettingReload<Group> = @Sendable (_ wished: Group, _ present: inout Group, ChangeMoment) -> [String]
 
 extension SettingsGroup {

@@ -13,8 +13,8 @@ package protocol LogSink: Sendable {
 /// Writes the log to standard error without blocking; lines are lost if the reader is too slow.
 package final class StandardErrorSink: LogSink {
     private let descriptor: Int32
-    /// Lets only one thread write at a time, so that lines stay whole. Only under the lock is a descriptor that was
-    /// found writable still writable at the write.
+    /// Lets only one thread write at a time, so that lines stay whole. Under the lock, a descriptor that a thread has
+    /// found writable is still writable when the thread writes.
     private let turn = Mutex(())
 
     /// Makes a sink for a descriptor, which only in tests is another than standard error, and which stays open.

@@ -85,8 +85,8 @@ package struct DeadlineQueue<Payload> {
     @usableFromInline var slots = [Slot](repeating: Slot(), count: wheelLevels * 64)
     /// For each level, a bit for each slot in use.
     @usableFromInline var occupied = [UInt64](repeating: 0, count: wheelLevels)
-    /// A lower bound of the first deadline, in ticks; the largest `UInt64` for an empty wheel. The value is stored,
-    /// because it is read after every event.
+    /// A lower bound of the first deadline, in ticks; the largest `UInt64` for an empty wheel. The tick `soonest` is
+    /// stored, because it is read after every event.
     @usableFromInline var soonest = UInt64.max
     /// The tick up to which the wheel has advanced. A deadline's level is the highest base-64 digit in which its tick
     /// differs from `elapsed`.
@@ -125,8 +125,8 @@ package struct DeadlineQueue<Payload> {
         _ = release(id.index)
     }
 
-    /// The time at which the owner must check the queue again, never later than the earliest deadline. After a
-    /// cancellation, the time can be earlier than needed.
+    /// The time at which the owner must check the queue again, never later than the earliest deadline. After a deadline
+    /// was cancelled, the owner may check the queue earlier than needed.
     @inlinable
     package var nextDeadline: Instant? { soonest < .max ? wheelInstant(atTick: soonest) : nil }
 

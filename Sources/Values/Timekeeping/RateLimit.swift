@@ -51,7 +51,8 @@ package struct RateLimit<Key: Hashable & Sendable>: Sendable {
         return true
     }
 
-    /// How long the key must wait until the limit allows one more event; `nil` if it does now. No event is counted.
+    /// How long the key must wait until the limit allows one more event; `nil` if it does now. ``wait(for:now:)``
+    /// counts no event.
     @inlinable
     package func wait(for key: Key, now: Instant) -> Duration? {
         guard limit > 0, let debt = paidOff[key] else { return nil }

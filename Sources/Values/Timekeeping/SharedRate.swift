@@ -52,7 +52,7 @@ package struct SharedRate<Key: Hashable & Sendable>: Sendable {
         return true
     }
 
-    /// Whether the limits allow one more event for the target. No event is counted.
+    /// Whether the limits allow one more event for the target. ``hasRoom(for:by:isTrusted:now:)`` counts no event.
     @inlinable
     package func hasRoom(for key: Key, by pair: UInt64?, isTrusted: Bool, now: Instant) -> Bool {
         if let pair, pairs.wait(for: pair, now: now) != nil { return false }

@@ -81,7 +81,7 @@ package actor TCPClient {
     package nonisolated func end() async throws { _ = try await text { _ in false } }
 
     /// Sends a request on a connection of its own, and returns the whole answer after the server has closed the
-    /// connection. Without an answer, the result is empty.
+    /// connection. If the server sends no answer, the result is empty.
     package static func answer(to request: [UInt8], from server: Endpoint) async throws -> String {
         try await withLoop { loop in
             let client = TCPClient(loop)

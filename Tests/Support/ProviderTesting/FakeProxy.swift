@@ -8,7 +8,8 @@ package actor FakeProxy {
     package enum Behaviour: Sendable {
         /// Connects clients to the requested port on the loopback address.
         case leads
-        /// Like `leads`, but only for a request with the given `user:password` in base64; other requests get 407.
+        /// The proxy connects clients whose request has the given `user:password` in base64, and answers other requests
+        /// with 407.
         case wants(String)
         case answers(String)
         /// Accepts connections, and never sends anything.

@@ -52,8 +52,8 @@ package actor Providers {
         return url
     }
 
-    /// Creates a web push subscription. Only pushes that the key `sender` has signed are accepted, or all signed pushes
-    /// for `nil`.
+    /// Creates a web push subscription. Only pushes that the key `sender` has signed are accepted, or with `nil` all
+    /// signed pushes.
     package func subscribe(_ id: String, sender: String? = nil) throws -> Subscription {
         let body = sender.map { #"{"vapid":"\#($0)"}"# } ?? ""
         let answer = semantics?.answer(

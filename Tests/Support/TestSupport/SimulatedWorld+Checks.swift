@@ -108,8 +108,8 @@ extension SimulatedWorld {
 
     /// Records a phone's response that reached the daemon, by the rules for missed calls (A21).
     ///
-    /// The daemon may ignore a response on a flow that neither got the INVITE nor is registered. After an ignored
-    /// response, the daemon may report the call to the phone as missed.
+    /// The daemon may ignore a response on a flow that neither got the INVITE nor is registered. If the daemon ignored
+    /// the response, it may report the call to the phone as missed.
     func noteResponse(_ response: SIPResponse, on flow: Flow) {
         guard response.cseq.method == .invite,
             let index = calls.firstIndex(where: { $0.callID == response.callID.string }),

@@ -18,7 +18,7 @@ extension SimulatedWorld {
                 target: phoneToCall(of: user)))
         let index = calls.count - 1
         if plan.registersAtPBX {
-            // Without a contact at the PBX, voicemail answers the call.
+            // If the user has no contact at the PBX, voicemail answers the call.
             guard let contact = registrations.contact(of: user, now: now.instant) else {
                 calls.removeLast()
                 registrations.voicemails += 1

@@ -41,7 +41,7 @@ package enum Arrival: Hashable, Sendable {
             self = bytes.count > 0 ? .request : .unknown
             return
         }
-        // Only in a status line, a digit follows the SIP version.
+        // A digit follows the SIP version only in a status line.
         guard let branch = ByteSearch.number(after: Self.cookie, base: 16, in: bytes) else {
             self = .unknown
             return

@@ -134,7 +134,7 @@ final class ConnectionLoad: @unchecked Sendable {
     /// Starts to close the connections after a pause; ``finish()`` waits until they are closed.
     func startClosing(after pause: Duration) {
         begin(1) { [self] in
-            // Without memory for a timer, the benchmark cannot run anyway.
+            // An error means that memory for a timer is lacking, and the benchmark then cannot run anyway.
             closing = try? loop.schedule(at: loop.now + pause) { [unowned self] in
                 for phone in kept { phone.stream?.close() }
                 kept = []

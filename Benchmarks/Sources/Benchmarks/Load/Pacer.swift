@@ -32,7 +32,7 @@ final class Pacer {
     }
 
     /// The maximum number of actions in one iteration of the loop, so that the loop also receives messages. A late
-    /// pacer continues in the next iteration.
+    /// pacer continues in the next iteration of the loop.
     private static let burst = 128
 
     private func turn() {

@@ -111,7 +111,7 @@ final class ServerProcess {
     }
 
     deinit {
-        // After an error, the process may still run.
+        // If the benchmark ends by an error, the program may still run.
         if process.isRunning { kill(process.processIdentifier, SIGKILL) }
         if !keepsFolder { try? FileManager.default.removeItem(at: folder) }
     }
@@ -251,8 +251,8 @@ private final class LastWords: @unchecked Sendable {
 
     private func look() {
         let text = text
-        // The log quotes a list of several addresses, but not a single address. The list is complete when its line is
-        // complete.
+        // The log quotes a list of several addresses, but not a single address. The list of addresses is complete when
+        // its line is complete.
         let starts = ["listener=udp:", "listener=\"udp:"]
         if listeners.isEmpty, let range = starts.lazy.compactMap({ text.firstRange(of: $0) }).first,
             let end = text[range.upperBound...].firstIndex(of: "\n")
