@@ -34,7 +34,7 @@ class Exchange(Phone):
 
 
 def register(host, user, password, params="", domain="example.net"):
-    """A phone registers over TCP, and its app is suspended at once. The result is the final response."""
+    """A phone registers over TCP, and its app is suspended at once. Returns the final response."""
     phone = Stream(host, (DAEMON, 5060))
     try:
         return phone.register(user, password, params=params, domain=domain)

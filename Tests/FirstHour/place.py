@@ -24,7 +24,8 @@ def run(*words, **options):
 
 
 class NameServer:
-    """A DNS server that answers queries for addresses from the table `names`. Other names do not exist."""
+    """A DNS server that answers queries for addresses from the table `names`. The server answers that other names do not
+    exist."""
 
     def __init__(self, address, names):
         self.names = names

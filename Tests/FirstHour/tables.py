@@ -36,7 +36,7 @@ def kamailio_rows():
 def asterisk_rows():
     rows = [f"('{user}', '{'userpass' if shown else 'md5'}', '{user}', '{password if shown else ''}', "
             f"'{'' if shown else ha1(user, password)}', '{domain}')" for user, password, domain, shown in USERS if user != "stranger"]
-    # The hash is for Asterisk's realm if none is set.
+    # A hash is for Asterisk's own realm if the table has no realm.
     rows.append(f"('old', 'md5', 'old', '', '{hashlib.md5(b'old:asterisk:x').hexdigest()}', 'asterisk')")
     return f"INSERT INTO ps_auths (id, auth_type, username, password, md5_cred, realm) VALUES {', '.join(rows)};"
 

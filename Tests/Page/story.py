@@ -115,7 +115,7 @@ class Story:
         check(answer and answer.status == 200, f"the REGISTER of {phone.user} got {answer}")
 
     def call(self, name, caller="700", call_id=None):
-        """A call from the PBX, held until the phone registers. The result is the PBX and the INVITE."""
+        """A call from the PBX, held until the phone registers. Returns the PBX and the INVITE."""
         before = len(self.suite.provider.of(self.people[name].token))
         pbx = self.own(Phone(self.suite.address(trusted=True), self.daemon.address))
         invite = pbx.make("INVITE", f"sip:{name}@example.net", caller, call_id=call_id)
@@ -165,7 +165,7 @@ class Story:
         (tab or self.tab).run(f"location.hash = {quoted('#' + route)}")
 
     def http(self, method, path, **fields):
-        """A request without a browser. The result is status, body and fields of the answer."""
+        """A request without a browser. Returns status, body and fields of the answer."""
         return self.daemon.http(method, path, None, {name.replace("_", "-"): value for name, value in fields.items()})
 
     def allow(self, status, part):

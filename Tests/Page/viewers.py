@@ -139,7 +139,7 @@ def register(address, users):
 
 
 def call(address, users, host, rate):
-    """Sends an INVITE to each of the users, `rate` a second. The result is the times of the INVITEs and of their 100."""
+    """Sends an INVITE to each of the users, `rate` a second. Returns the times of the INVITEs and of their 100."""
     caller = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     caller.bind((host, 0))
     caller.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 22)

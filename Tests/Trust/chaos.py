@@ -1,8 +1,8 @@
 """Random faults from outside: callers, phones and a provider on loopback, and a daemon that is killed again and again.
 
 All simulated phones and callers run in one thread with one event loop. Phones, callers and the provider record all that
-the daemon acknowledged: a 200 to a REGISTER, an accepted push, a final response. At the end, they check that no
-acknowledged fact was lost or doubled."""
+the daemon acknowledged: a 200 to a REGISTER, an accepted push, a final response. At the end, the simulated parties check
+that no acknowledged fact was lost or doubled."""
 
 import collections
 import contextlib
@@ -780,7 +780,7 @@ class World:
                 self.complain(call, f"was to be answered, and ended with {statuses}; INVITE at {call.invited or 'nobody'}, "
                                     f"pushes {[round(when - call.begun, 2) for _, when, _ in call.pushes]}, ended {self.when(call.over_at)}")
             if len(set(call.finals)) > 1:
-                # A second phone's 200 before its CANCEL is forwarded too (RFC 3261 section 16.7).
+                # The 200 of a second phone that has not got its CANCEL yet is forwarded too (RFC 3261 section 16.7).
                 if statuses.count(200) == len(statuses):
                     self.count["200 of two phones"] += 1
                 elif self.was_heard(call.over_at):

@@ -299,7 +299,7 @@ class Daemon:
         return status, text
 
     def user(self, name=None, domain="example.net", password=None):
-        """Creates a new user. The result is name and password."""
+        """Creates a new user. Returns name and password."""
         name, password = name or fresh("u"), password or fresh("pw-PLANTED-")
         status, text = self.admin("PUT", "/v1/users", {"name": f"{name}@{domain}", "password": password})
         if status not in (200, 201, 204):

@@ -27,8 +27,8 @@ class Authority:
                      "-subj", f"/CN={name}", "-keyout", self.key, "-out", self.file)
 
     def issue(self, name, alternatives, days=30, seconds=None):
-        """Issues a certificate and its key, and returns the paths of certificate and key. If given, the certificate is
-        valid for `seconds`."""
+        """Issues a certificate and its key, and returns the paths of certificate and key. If `seconds` is given, the
+        certificate is valid for so many seconds."""
         base = os.path.join(self.folder, name)
         self.openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", "/CN=ignored",
                      "-keyout", base + "-key.pem", "-out", base + ".csr")

@@ -277,7 +277,7 @@ class Agent(Inbox):
         return cancel
 
     def with_credentials(self, request, user, password, timeout=6.0, nc=1, uri=None):
-        """Sends the request and answers a challenge. The result is the final response, and its request."""
+        """Sends the request and answers a challenge. Returns the final response, and its request."""
         answer = self.exchange(request, timeout)
         if answer is None or answer.status not in (401, 407):
             return answer, request
@@ -288,7 +288,7 @@ class Agent(Inbox):
 
     def register(self, user, password=None, contact=None, domain="example.net", expires=600, params="", fields=(),
                  registrar=None, timeout=6.0, call_id=None, cseq=1):
-        """Sends a REGISTER with `params` in the Contact's URI. The result is the final response."""
+        """Sends a REGISTER with `params` in the Contact's URI. Returns the final response."""
         contact = contact or f"<sip:{user}@{self.local()}{self.uri_transport()}{params}>"
         request = self.make("REGISTER", f"sip:{registrar or domain}", user, domain, to=f"sip:{user}@{domain}",
                             contact=contact, call_id=call_id, cseq=cseq)

@@ -77,7 +77,7 @@ class Test:
         check(not missing, f"there is no setting {', '.join(missing)}")
 
     def registered(self, phone, params="", contact=None, **options):
-        """Registers a new user on the phone. The result is name and password."""
+        """Registers a new user on the phone. Returns name and password."""
         name, password = self.daemon.user()
         answer = phone.register(name, password, contact=contact and contact.replace("USER", name), params=params, **options)
         check(answer and answer.status == 200, f"control: REGISTER got {answer}")

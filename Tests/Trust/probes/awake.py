@@ -108,8 +108,8 @@ def ten_flows(t):
 
 @probe("T34.2", "silent-phone-is-waited-for", "open")
 def silent(t):
-    """If a phone gave a sign of life but does not answer its INVITE, the call waits for the phone. If the silent phone's
-    token is dead, the call ends immediately."""
+    """If a phone gave a sign of life but does not answer its INVITE, the call waits for the phone. If the phone's token
+    is dead, the call ends immediately."""
     t.needs("call.ring-live-flow-within")
     phone, token = t.phone(), fresh("dead")
     name, _ = t.registered(phone, params=pushed(token))

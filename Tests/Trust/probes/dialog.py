@@ -34,7 +34,7 @@ class Call:
 
 
 def outgoing(t, phone=None, user=None):
-    """Makes a call from a phone through the upstream, which answers. The result is both dialogs, and the phone's name and
+    """Makes a call from a phone through the upstream, which answers. Returns both dialogs, and the phone's name and
     password."""
     phone = phone or t.phone()
     name, password = user or t.registered(phone)

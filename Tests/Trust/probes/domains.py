@@ -21,7 +21,7 @@ def key_of(daemon, name, scope, domains=None):
 
 
 def two_domains(t, name, host):
-    """A daemon of two domains with a PBX for example.net. The result is the daemon, and a function for requests with the
+    """A daemon of two domains with a PBX for example.net. Returns the daemon, and a function for requests with the
     attacker's key."""
     t.needs("register-upstream", "api.notifications.enabled", "messages.store")
     daemon = Daemon(name, t.suite, {})
@@ -45,8 +45,8 @@ def asking(t, key):
 
 
 def victim(t, boss):
-    """A user of example.net with a phone that sleeps, a held call, a message, and a push. The result is the facts about
-    them."""
+    """A user of example.net with a phone that sleeps, a held call, a message, and a push. Returns the facts about user,
+    call, message and push."""
     phone, name, password, token = sleeper(t)
     caller, request = call(t, name)
     check(t.suite.provider.wait(token), "control: no push for the call")

@@ -610,8 +610,8 @@ def beside_api(t):
 
 @probe("T24.7", "websocket-frames", "edge")
 def frames(t):
-    """A frame that breaks RFC 6455 ends the connection, perhaps with the close code for the error. All other frames are
-    accepted."""
+    """A frame that breaks RFC 6455 ends the connection, perhaps with the close code for the error. The daemon accepts all
+    frames that follow RFC 6455."""
     def options(phone):
         return phone.make("OPTIONS", "sip:example.net")
 
@@ -755,7 +755,7 @@ def silent(t):
     begin = time.monotonic()
     quiet, good = browser(t), browser(t)
     quiet.answers_pings = False
-    # Without a request, both connections would be closed after limits.first-request, 6 s.
+    # Without a request, the daemon would close both connections after limits.first-request, 6 s.
     for phone in (quiet, good):
         answer = phone.exchange(phone.make("OPTIONS", "sip:example.net"))
         check(answer and answer.status == 200, f"control: {answer}")

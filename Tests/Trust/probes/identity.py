@@ -147,7 +147,7 @@ def replayed_call(t):
     for uri in ("sip:0900123456@example.net", "sip:0900123456@example.net;x=sip:700@example.net", "sip:700@example.org", "tel:0900123456"):
         check(not dial(thief, uri), f"credentials for sip:700@example.net brought an INVITE for {uri} to the PBX")
     check(not dial(thief, request.uri, "MESSAGE"), "credentials for INVITE brought a MESSAGE to the PBX")
-    # After their owner's use, the credentials are invalid, even for a call to the same number.
+    # After their owner has used them, the credentials are invalid, even for a call to the same number.
     check(dial(caller, request.uri), "control: its owner's call does not arrive")
     check(not dial(thief, request.uri), "the credentials of a call brought a second call to the PBX")
     check(not dial(caller, request.uri), "the credentials of a call brought a second call of their owner to the PBX")
@@ -260,7 +260,7 @@ def work(t):
 
 
 def guess(agent, name, password, count):
-    """Sends wrong passwords as fast as the daemon answers, with as few nonces as it allows. The result is the answers."""
+    """Sends wrong passwords as fast as the daemon answers, with as few nonces as it allows. Returns the answers."""
     answers = []
     for _ in range(count):
         request = agent.make("REGISTER", "sip:example.net", name, contact=f"<sip:{name}@{agent.local()}>", to=f"sip:{name}@example.net")
@@ -358,8 +358,8 @@ def leaks(message, allowed=()):
 
 
 def calls_with(t, lines, toward):
-    """Sends an INVITE with the given lines from a phone that has authenticated by its password. The result is the message
-    that arrives, if any."""
+    """Sends an INVITE with the given lines from a phone that has authenticated by its password. Returns the message that
+    arrives, if any."""
     caller = t.phone()
     name, password = t.registered(caller)
     if toward == "pbx":
@@ -545,7 +545,7 @@ def own_credentials(t):
 
 @probe("T19", "challenges-are-passed-on", "digest")
 def passed_on(t):
-    """The PBX challenges the phone's request. Only the phone can answer the challenge in its name."""
+    """The PBX challenges the phone's request. Nobody except the phone can answer the challenge in the phone's name."""
     caller = t.phone()
     name, password = t.registered(caller)
     request = caller.make("INVITE", "sip:700@example.net", name)

@@ -51,8 +51,8 @@ class WaitingCall:
 
 
 def killed_with_a_call(t, name):
-    """A daemon of its own that was killed while a call waited. The result is the daemon, the call, and the folder that
-    contains the call."""
+    """A daemon of its own that was killed while a call waited. Returns the daemon, the call, and the folder that contains
+    the call."""
     daemon = own_daemon(t, name).start()
     waiting = WaitingCall(t)
     time.sleep(0.1)
@@ -346,7 +346,7 @@ def called_back(t, daemon, caller, at):
 
 @probe("T28.3", "callers-over-tcp-and-kill")
 def streams(t):
-    """A PBX and a phone use TCP. After kill -9, the final response is sent to their new connections."""
+    """A PBX and a phone use TCP. After kill -9, the final response is sent to the new connections of PBX and phone."""
     daemon = own_daemon(t, "tcp-callers").start()
     phone, name, password, token = sleeper(t)
     caller = t.stream(trusted=True)
@@ -508,7 +508,7 @@ def small(t):
     def size():
         return sum(os.path.getsize(os.path.join(folder, name)) for name in os.listdir(folder)) if os.path.isdir(folder) else 0
 
-    # The phone gets many long INVITEs. Without cleaning, the files would have 9 MB.
+    # The phone gets many long INVITEs. Without cleaning, the journal files would have 9 MB.
     phone, name, password, token = sleeper(t)
     filler = [f"X-Filler-{number}: {'x' * 900}" for number in range(9)]
     largest = 0

@@ -18,7 +18,7 @@ class Backlog:
     """The bytes that wait in the kernel's buffer of the daemon's UDP socket. The buffer must not become full, because the
     kernel would then drop preferred requests too."""
 
-    # The number is more than the daemon reads in one iteration of its loop, and less than the smallest buffer holds. For one
+    # More bytes than the daemon reads in one iteration of its loop, and fewer than the smallest buffer holds. For one
     # REGISTER, the kernel counts more than a thousand bytes.
     SOME, MOST = 48 << 10, 96 << 10
 
@@ -134,7 +134,7 @@ def calls_first(t):
         until(lambda: sum(flood.refused for flood in floods) >= 300, 60)
         refused = sum(flood.refused for flood in floods)
         check(refused >= 300, f"after 60 s {refused} REGISTERs were refused, {sum(f.others for f in floods)} served")
-        # Most REGISTERs of known users are refused, too.
+        # The daemon also refuses most REGISTERs of known users.
         refresh = None
         while (refresh is None or refresh.status != 503) and time.monotonic() < limit:
             bystander = t.random.choice(bystanders)

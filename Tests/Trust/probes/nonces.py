@@ -125,7 +125,7 @@ def killed(t):
     agent = t.stream()
     call_id = fresh("same")
     for nc in range(2, 40):
-        # Most refreshes on an open connection are written late.
+        # Most refreshes on an open connection are written to the database late.
         request = waker.text(agent, nc).set("Call-ID", call_id).set("CSeq", f"{nc} REGISTER")
         answer = agent.exchange(request)
         check(answer and answer.status == 200, f"control: nc={nc} got {answer}")

@@ -51,8 +51,8 @@ def forward_goes_to_the_upstream(t):
 
 @probe("T36.3", "redirect-for-trusted-peers-alone")
 def redirect_for_trusted_peers_alone(t):
-    """Only callers behind trusted peers get 302, because a phone would send its credentials to any server in the 302's
-    URI."""
+    """Only callers behind trusted peers get 302, because a phone would send its credentials to any server that a 302
+    names."""
     t.needs("call.no-wake.action")
     own_daemon(t, "redirecting", "redirect", auth="off")
     _, name, _, _ = sleeper(t)

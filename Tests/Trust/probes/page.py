@@ -123,8 +123,8 @@ def user_body():
 
 @probe("T44.1", "page-no-request-of-other-sites", "digest")
 def other_sites(t):
-    """Other sites make the operator's browser send requests. SameSite alone would keep the cookie back, but here the
-    cookie is sent."""
+    """Other sites make the operator's browser send requests. With SameSite alone, the browser would keep the cookie back,
+    but here the cookie is sent."""
     browser = Browser(t)
     check(browser.log_in(t.daemon.key)[0] == 200, "control: no login")
     check(browser.ask("PUT", "/v1/users", user_body())[0] in (200, 201, 204), "control: the page cannot change anything")

@@ -22,8 +22,8 @@ def own_daemon(t, name, settings, pbx_host=None):
 
 
 def called(t, phone, user, body=b"", to="700", method="INVITE"):
-    """Sends a call, or another request, from a phone that authenticates by its password. The result is the request that
-    should reach the PBX."""
+    """Sends a call, or another request, from a phone that authenticates by its password. Returns the request that should
+    reach the PBX."""
     name, password = user
     request = phone.make(method, f"sip:{to}@example.net", name, body=body)
     answer = phone.exchange(request)
@@ -42,7 +42,7 @@ def ended(phone, request, statuses, timeout=6.0):
 
 
 def connected(agent, request):
-    """Expects the answer of the call at the caller, and acknowledges it. The result is the caller's dialog."""
+    """Expects the answer of the call at the caller, and acknowledges it. Returns the caller's dialog."""
     answer = agent.response(request.call_id, "INVITE")
     check(answer and answer.status == 200, f"the caller got {answer}")
     dialog = Dialog.of_caller(agent, request, answer)

@@ -28,7 +28,7 @@ class Sleeper:
         check(answer and answer.status == 200, f"control: REGISTER got {answer}")
 
     def called(self, count=1):
-        """Makes a call for which the given phone gets a push. The result is the caller and the INVITE."""
+        """Makes a call for which the given phone gets a push. Returns the caller and the INVITE."""
         caller, request = call(self.t, self.name)
         check(self.t.suite.provider.wait(self.token, count), "control: no push")
         return caller, request
@@ -64,7 +64,8 @@ def expect(daemon, wanted, when, seconds=10.0):
 
 @probe("T35.16", "report-counts-each-wake-once")
 def report(t):
-    """Two phones wake up, one never does, and one caller gives up. The report has each push once, also after kill -9."""
+    """Two phones wake up, one phone never wakes up, and one caller gives up. The report has each push once, also after
+    kill -9."""
     daemon = own_daemon(t, "reporting", call={"ring-timeout": "8s"}).start()
     empty = daemon.command("report")
     check(empty.returncode == 0 and "no push" in empty.stdout, f"control: a report without calls: {empty}")

@@ -73,7 +73,7 @@ class Crowd:
         return (text + extra + "Content-Length: 0\r\n\r\n").encode()
 
     def register(self, user):
-        """Registers without waiting for the answer. After a lost REGISTER, the phone keeps sleeping."""
+        """Registers without waiting for the answer. If the REGISTER is lost, the phone keeps sleeping."""
         push = f";pn-provider=fcm;pn-param=p;pn-prid=token-{user}" if user in self.asleep else ""
         phone = self.beds.get(user, self.phone)
         self.tell_user(user, "REGISTER")

@@ -195,7 +195,7 @@ def drain(t):
 @probe("T29.4", "drain-on-sigterm")
 def drain_on_sigterm(t):
     """With shutdown.drain-time 15s, the daemon waits that long for open calls after SIGTERM. A second SIGTERM ends the
-    daemon, and without calls it ends immediately."""
+    daemon immediately, as the first one does if no call is open."""
     t.needs("shutdown.drain-time")
     daemon = own_daemon(t, "terminated", shutdown={"drain-time": "15s"}, call={"ring-timeout": "20s"}).start()
 

@@ -54,7 +54,8 @@ def pushes(t):
 
 @probe("T32.2", "held-calls-of-one-caller", "shares")
 def held(t):
-    """A user may have 32 waiting calls. Two accounts try to use all 32, and the PBX's calls still get through."""
+    """A user may have 32 waiting calls. Two accounts try to use all 32 waiting calls, and the PBX's calls still get
+    through."""
     phone, target, _, token = sleeper(t)
     own = []
     for count in (40, 40):

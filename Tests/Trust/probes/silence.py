@@ -174,8 +174,8 @@ def wrong_password(t):
 
 @probe("T35.3", "store-that-is-gone")
 def store_gone(t):
-    """If the database was used before and is missing, the daemon does not start with an empty one, and its message says
-    what to do."""
+    """If the database was used before and is missing, the daemon does not start with an empty database, and its message
+    says what to do."""
     daemon = quiet(t, "storeless").start()
     path = daemon.settings()["store"]
     check(line_with(daemon, "the store did not exist; the daemon created a new store", path), "the first start does not say that it created a new store")

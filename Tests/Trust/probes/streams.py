@@ -10,7 +10,7 @@ from suite import Failed, check, probe
 
 @probe("T17.1", "first-request-deadline", "narrow")
 def first_request(t):
-    """With limits.first-request 2s, even a client that sends byte by byte is closed in time."""
+    """With limits.first-request 2s, even a client that sends its request byte by byte is closed in time."""
     t.needs("limits.first-request")
     dripping = {
         "nothing": lambda s, n: None,

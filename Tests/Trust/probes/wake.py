@@ -17,7 +17,7 @@ def pushed(token):
 
 
 def sleeper(t, agent=None):
-    """Registers a phone with a push token. The result is the phone, its user's name and password, and the token."""
+    """Registers a phone with a push token. Returns the phone, its user's name and password, and the token."""
     phone = agent or t.phone()
     token = fresh("token")
     name, password = t.registered(phone, params=pushed(token))
@@ -32,7 +32,7 @@ def call(t, name, caller=None, user="700"):
 
 
 def talking(t, phone):
-    """Makes a call that wakes the phone and that the phone answers. The result is the call, and the caller's view of the
+    """Makes a call that wakes the phone and that the phone answers. Returns the call, and the caller's view of the
     dialog."""
     phone, name, password, token = sleeper(t, phone)
     caller, request = call(t, name)
@@ -249,8 +249,8 @@ def per_caller(t):
 
 
 def flood_of_calls(t, greedy, count, body=b""):
-    """Calls of one account, with its password, to a sleeping phone. The result is the requests, and the statuses of the
-    refused calls."""
+    """Calls of one account, with its password, to a sleeping phone. Returns the requests, and the statuses of the refused
+    calls."""
     name, password = t.registered(greedy)
     _, target, _, _ = sleeper(t)
     requests = []
@@ -415,8 +415,8 @@ def after_end(t):
 
 @probe("T22.6", "told-by-push", "open")
 def told_by_push(t):
-    """With push.fcm.after-end push, a phone that got a push and has not registered immediately gets a push about the
-    call's end."""
+    """With push.fcm.after-end push, a phone that got a push but has not registered gets a push about the call's end
+    immediately."""
     t.needs("push.fcm.after-end")
     old, name, password, token = sleeper(t, t.stream())
     old.close()
