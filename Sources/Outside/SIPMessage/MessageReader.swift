@@ -58,7 +58,8 @@ package struct MessageReader: Sendable {
             }
             guard missing > 0 else { return result }
             // After a failed attempt to read, the needed memory is unknown, because libosip2 stopped when its memory
-            // was full. Parameters with names of one letter need up to 32 bytes for each byte of the message.
+            // was full. The next attempt gets at least 32 bytes for each byte of the message, because parameters with
+            // names of one letter need much memory.
             spare = max(32 * min(message.count, limits.head), 4 * spare)
         }
     }
