@@ -14,7 +14,7 @@ let strict: [SwiftSetting] = [
     .enableUpcomingFeature("NonisolatedNonsendingByDefault"),
     .strictMemorySafety(),
     .treatAllWarnings(as: .error),
-    // The daemon is built with the same flag.
+    // The daemon is built with the flag `-enforce-exclusivity=unchecked`, too.
     .unsafeFlags(["-enforce-exclusivity=unchecked"], .when(configuration: .release)),
 ]
 

@@ -110,7 +110,7 @@ class Run:
 
 class Ticks:
     """Sends the daemon one OPTIONS after the other. After two answered OPTIONS, the daemon has read all that arrived
-    before the first of them. The proof needs no clock, even if the daemon is slow."""
+    before the first of them. The proof by two OPTIONS works without a clock, even if the daemon is slow."""
 
     transport = "UDP"
 

@@ -2,7 +2,7 @@
 /// phone.
 enum HoldBenchmark {
     static func run(_ options: BenchmarkOptions, into report: inout Report) throws(BenchmarkError) {
-        // The part at the low rate lasts two seconds.
+        // The part of the benchmark at the low rate lasts two seconds.
         let calm = max(20, Int(options.lowRate * 2))
         let bench = try Workbench(options, calls: calm + options.calls)
         _ = try bench.registers.run(0..<(calm + options.calls), cseq: 1, window: options.window)

@@ -5,7 +5,7 @@ import HTTPSemantics
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzzHTTP(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
     let input = unsafe Array(UnsafeBufferPointer(start: start, count: count))
-    // The first byte determines how the other bytes are split into pieces.
+    // The input's first byte determines how the other bytes are split into pieces.
     guard let seed = input.first else { return 0 }
     let stream = Array(input.dropFirst())
     let whole = pieces(stream) { stream.count }

@@ -20,7 +20,7 @@ public func fuzzJSON(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
     precondition(String(validating: bytes, as: UTF8.self) != nil, "no UTF-8")
     var written: [UInt8] = []
     append(value, to: &written)
-    // Escapes may make the written text longer.
+    // Escapes may make the written JSON text longer.
     limits.bytes = 100_000
     guard let again = try? JSONValue(written, limits: limits) else { fatalError("not read again") }
     precondition(again == value, "another value")

@@ -67,7 +67,7 @@ private func check(_ response: SIPResponse) {
     touch(response.to)
     let bytes = response.withoutTopVia()
     guard response.viaCount > 1 else { return }
-    // The second Via was not parsed before, and may be malformed.
+    // The second Via of the response was not parsed before, and may be malformed.
     guard case .response(let relayed) = MessageReader().read(bytes.span, isStream: true) else { return }
     precondition(relayed.viaCount == response.viaCount - 1, "Via values lost or made")
     precondition(relayed.callID == response.callID && relayed.cseq == response.cseq, "another response")

@@ -7,7 +7,8 @@ import SIPGrammar
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzzValues(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
     let bytes = unsafe Array(UnsafeBufferPointer(start: start, count: count))
-    // Messages with control bytes are refused before values are read. Folds and tabs count as white space.
+    // Messages with control bytes are refused before values are read. Folds and tabs of a header value count as white
+    // space.
     guard let kind = bytes.first, !bytes.contains(where: { $0 < 0x20 && !$0.isLinearSpace || $0 == 0x7f }) else {
         return 0
     }

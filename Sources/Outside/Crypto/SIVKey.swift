@@ -92,8 +92,8 @@ package struct SIVKey: ~Copyable {
         var counter = tag & ~(1 << 63 | 1 << 31)
         unsafe bytes.withUnsafeMutableBytes { raw in
             for index in stride(from: begin, to: raw.count, by: 64) {
-                // OpenSSL encrypts four blocks at once, because a call costs ten times as much as one block. Most texts
-                // need four blocks.
+                // OpenSSL encrypts four blocks at once, because a call costs ten times as much as one block. Most
+                // encrypted texts need four blocks.
                 var stream = [4 of Block] { (counter &+ Block($0)).bigEndian }
                 counter &+= 4
                 unsafe withUnsafeMutableBytes(of: &stream) { stream in

@@ -32,7 +32,7 @@ package struct SecretMask: Sendable {
         if Self.challenges.contains(name) {
             maskChallenge(&message, field.value)
         } else if name.isEmpty {
-            // A line without a name may contain a secret.
+            // A header line without a name may contain a secret, so it is masked.
             Self.mask(&message, field.value)
         } else if Self.isSecret(name) {
             let start = Self.schemeEnd(message, field.value)
@@ -178,8 +178,8 @@ package struct SecretMask: Sendable {
         for index in colon + 1..<range.upperBound {
             switch message[index] {
             case UInt8(ascii: "@"): return second.map { $0 + 1..<index }
-            // A third colon after "sip" begins another URI. If the search went on, many URIs without "@" would take
-            // quadratic time.
+            // A third colon after "sip" begins another URI. If the search went on after another URI's colon, many URIs
+            // without "@" would take quadratic time.
             case UInt8(ascii: ":") where second != nil && isScheme(message, before: index, range): return nil
             case UInt8(ascii: ":"): second = second ?? index
             case UInt8(ascii: ">"), UInt8(ascii: "<"), UInt8(ascii: "\""), UInt8(ascii: " "): return nil

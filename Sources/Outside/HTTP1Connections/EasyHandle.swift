@@ -199,7 +199,7 @@ final class EasyHandle {
     private func setBody(_ request: HTTPClientRequest) -> Bool {
         let bytes = request.body
         guard request.method == "POST" || !bytes.isEmpty else { return true }
-        // The body's size is set first, because libcurl then copies as many bytes.
+        // The body's size is set before the body, because libcurl copies as many bytes as the size says.
         guard set(CURLOPT_POSTFIELDSIZE, bytes.count) else { return false }
         return unsafe bytes.withUnsafeBytes {
             // With NULL for an empty array, libcurl would request the body from a callback.

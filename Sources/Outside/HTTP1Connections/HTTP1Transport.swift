@@ -140,8 +140,8 @@ package final class HTTP1Transport: HTTPTransport, @unchecked Sendable {
     // MARK: Callbacks
 
     fileprivate func socketChanged(_ descriptor: Int32, _ what: Int32) {
-        // A socket that libcurl no longer needs has neither reading nor writing. The watch on the socket is kept,
-        // because libcurl may soon use the socket again.
+        // When libcurl no longer needs a socket, it asks for neither reading nor writing. The watch on the socket is
+        // kept, because libcurl may soon use the socket again.
         let reads: FileWatch.Interest = what & CURL_POLL_IN != 0 ? .read : FileWatch.Interest(rawValue: 0)
         let writes: FileWatch.Interest = what & CURL_POLL_OUT != 0 ? .write : FileWatch.Interest(rawValue: 0)
         watches?.watch(descriptor, for: reads.union(writes))

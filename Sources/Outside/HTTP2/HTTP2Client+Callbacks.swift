@@ -65,7 +65,7 @@ private func fieldArrived(
 ) -> Int32 {
     let isTaken = unsafe owner(context)?.fieldArrived(
         UnsafeBufferPointer(start: name, count: nameCount), UnsafeBufferPointer(start: value, count: valueCount))
-    // The error code ends only the stream, and not the connection.
+    // The returned error code ends only the stream, and not the connection.
     return isTaken == false ? NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue : 0
 }
 

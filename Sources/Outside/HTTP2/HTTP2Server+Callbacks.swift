@@ -46,7 +46,7 @@ private func fieldArrived(
     let nameText = unsafe String(decoding: UnsafeBufferPointer(start: name, count: nameLength), as: UTF8.self)
     let valueText = unsafe String(decoding: UnsafeBufferPointer(start: value, count: valueLength), as: UTF8.self)
     let isTaken = unsafe owner(context)?.fieldArrived(nameText, valueText, on: frame.pointee.hd.stream_id)
-    // The error code ends only the stream, and not the connection.
+    // The returned error code ends only the stream, and not the connection.
     return isTaken == false ? NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue : 0
 }
 

@@ -31,7 +31,7 @@ extension HTTP2Connection {
                 }
             } else if now >= asked + limits.pingPatience {
                 sickSince = now
-                // The origin then notices the sick connection, and opens a second one.
+                // The origin then notices the sick connection, and opens a second connection.
                 origin?.flushSoon()
             }
         } else if now >= nextPing {

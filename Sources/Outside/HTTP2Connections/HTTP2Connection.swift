@@ -69,7 +69,7 @@ final class HTTP2Connection: @unchecked Sendable {
         var streamLimits = StreamConnection.Limits()
         streamLimits.output = Self.outputLimit
         streamLimits.openTimeout = timeout
-        // The first priority sends the output before more requests are accepted.
+        // With the loop's first priority, output is sent before the loop accepts more requests.
         streamLimits.turn = .first
         stream = try StreamConnection.connect(
             to: endpoint, from: limits.source, on: loop, through: origin.key.proxy?.tunnel(to: origin.key.target),
@@ -247,7 +247,7 @@ final class HTTP2Connection: @unchecked Sendable {
     /// another connection.
     func end(_ error: HTTPClientError) {
         guard state == .open, let origin else { return }
-        // Complete responses before the error are still reported.
+        // Complete responses that arrived before the error are still reported.
         retire()
         if client.hasFinished { origin.goOn { finish(for: origin, now: loop.now) } }
         guard state == .open else { return }

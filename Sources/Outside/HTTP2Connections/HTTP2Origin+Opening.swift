@@ -159,7 +159,7 @@ extension HTTP2Origin {
         context = nil
         let now = loop.now
         nextSpare = now + Self.sparePause
-        // The waiting requests can use a good connection that exists.
+        // If a good connection exists, the waiting requests do not fail, because they can use it.
         guard !connections.contains(where: \.isGood) else { return }
         failWaiting(error)
         flushSoon()

@@ -64,7 +64,7 @@ final class HTTPConnection: @unchecked Sendable {
     func start(on loop: EventLoop) throws(SystemError) {
         let timer = try LoopTimer(on: loop) { [weak self] in self?.timeIsOver() }
         self.timer = timer
-        // The first head's time limit begins before its first byte.
+        // The time limit for the first request's head begins when the connection opens.
         timer.arm(at: loop.now + limits.headTimeout)
         noteIdleness()
         try stream.start(

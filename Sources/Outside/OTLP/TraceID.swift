@@ -12,7 +12,7 @@ package struct TraceID: Hashable, Sendable, CustomStringConvertible {
     package init(ofCall callID: ByteString) {
         let digest = callID.withSpan { HashAlgorithm.sha256.digest(of: $0) }
         high = UInt64(bigEndian: digest[0..<8])
-        // An id of zeros is invalid.
+        // A trace id of zeros is invalid.
         low = max(UInt64(bigEndian: digest[8..<16]), 1)
     }
 

@@ -91,7 +91,7 @@ package struct TraceSpan: Hashable, Sendable {
             out += "]".utf8
         }
         if let failure {
-            // The number 2 means "error".
+            // In a span's status, the number 2 means "error".
             out += ",\"status\":{\"code\":2,\"message\":".utf8
             out.append(jsonString: failure, atMost: TraceAttribute.longestText)
             out += "}".utf8

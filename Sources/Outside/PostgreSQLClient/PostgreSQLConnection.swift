@@ -76,7 +76,7 @@ import Glibc
             switch unsafe PQresultStatus(result) {
             case PGRES_SINGLE_TUPLE, PGRES_TUPLES_OK:
                 unsafe Self.read(result, into: &found)
-                // The remaining rows are not read, so the connection cannot run another query.
+                // After too many rows, the remaining rows are not read, so the connection cannot run another query.
                 if found.rows.count > limit {
                     throw PostgreSQLError(kind: .tooManyRows, message: "more rows than \(limit)")
                 }

@@ -25,7 +25,7 @@ package enum MemoryUse {
         guard let path = lines.lazy.filter({ $0.hasPrefix("0::/") }).map({ $0.dropFirst(3) }).first else { return nil }
         var least: Int?
         var rest = path[...]
-        // The limit of a group also applies to the groups inside the group.
+        // The memory limit of a control group also applies to the groups inside it.
         while true {
             let folder = rest == "/" ? "" : rest
             if let limit = Int(read("/sys/fs/cgroup\(folder)/memory.max").filter { !$0.isWhitespace }) {

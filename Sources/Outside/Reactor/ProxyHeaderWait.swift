@@ -53,7 +53,7 @@ final class ProxyHeaderWait {
             guard let count = unsafe try System.peek(descriptor, into: room) else { return }
             guard count > 0 else { return end(had == 0 ? .nothing : .none) }
             unsafe bytes.append(contentsOf: room[..<count])
-            // A local variable must own the memory of a span.
+            // The bytes are copied, because a span needs a local variable that owns its memory.
             let header = bytes
             switch ProxyHeader(header.span) {
             case .incomplete: try take(count)

@@ -61,7 +61,7 @@ extension System {
     ) {
         unsafe address.withUnsafeBufferPointer { address in
             unsafe text.withUnsafeBufferPointer { text in
-                // A failure is ignored, because the manager has then ended or is busy.
+                // A failure to notify is ignored, because the service manager has then ended or is busy.
                 _ = unsafe notify_manager(
                     socket, address.baseAddress, address.count, text.baseAddress, text.count, descriptor ?? -1)
             }

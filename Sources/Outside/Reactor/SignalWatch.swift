@@ -28,7 +28,7 @@ package final class SignalWatch: @unchecked Sendable {
         self.handler = handler
         event.setTarget(self)
         try event.add()
-        // Unblocking cannot fail, because all signals of the enum are valid.
+        // Unblocking a signal cannot fail, because all signals of the enum are valid.
         loop.post { try? System.unblock(signal.number) }
     }
 }

@@ -110,7 +110,7 @@ package final class StreamConnection: @unchecked Sendable {
     }
 
     deinit {
-        // The `deinit` of the buffer closes the socket.
+        // If the connection has a buffer, the buffer's `deinit` closes the socket.
         if state != .closed { ended() }
     }
 

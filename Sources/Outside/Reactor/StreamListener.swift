@@ -134,7 +134,7 @@ package final class StreamListener: @unchecked Sendable {
             return
         }
         if let tls {
-            // If memory for the session is lacking, the connection is closed.
+            // If memory for the TLS session is lacking, the connection is closed.
             guard let made = try? tls.makeServerSession() else { return }
             session = made
         }
@@ -181,7 +181,7 @@ package final class StreamListener: @unchecked Sendable {
         if connectionCount == limit - 1 { resume() }
     }
 
-    // Stops accepting connections until the retry timer fires. An error means only that memory is lacking.
+    // Stops accepting connections until the retry timer fires. An error of the watch means only that memory is lacking.
     private func pause() { try? watch?.watch(for: []) }
 
     private func resume() {

@@ -131,7 +131,7 @@ package final class UDPSocket: @unchecked Sendable {
         }
         guard isBlocked != wasBlocked else { return }
         let reading = watch.interest.intersection(.read)
-        // If memory is lacking, the next flush tries again.
+        // If memory for the watch is lacking, the next flush tries again.
         try? watch.watch(for: isBlocked ? reading.union(.write) : reading)
     }
 

@@ -113,8 +113,8 @@ package struct ServerSelection {
                     }
                 }
             if !services.isEmpty { return Array(services.prefix(Self.serviceLimit)) }
-        // The search continues without NAPTR records. Many resolvers do not support NAPTR, so a failed query is
-        // ignored. If the resolver is broken, the later queries fail as well.
+        // Without NAPTR records, the search for servers continues. A failed NAPTR query is ignored, because many
+        // resolvers do not support NAPTR. If the resolver is broken, the queries after the NAPTR query fail as well.
         case .srv, .addresses, .nothing, .failed: break
         }
         let guesses: [Transport] = query.isSecure ? [.tls] : [.udp, .tcp]

@@ -136,7 +136,7 @@ struct HeadIndex {
     private mutating func readList(
         _ bytes: Span<UInt8>, _ name: HeaderName, _ row: Range<Int>, _ value: Range<Int>, _ fields: inout FieldList
     ) {
-        // Most fields have one value without quotes.
+        // The fast path is for fields with one value and without quotes, as most fields are.
         if bytes.firstPlace(of: UInt8(ascii: ","), or: UInt8(ascii: "\""), in: value) == value.upperBound {
             noteListed(name, row, value, &fields)
             return

@@ -99,7 +99,7 @@ package final class WebSocketSession: @unchecked Sendable {
 
         func take(_ bytes: UnsafeBufferPointer<UInt8>) {
             guard isPart, !bytes.isEmpty else { return }
-            // The memory grows only by an eighth, because every connection has such memory.
+            // A message's memory grows only by an eighth, because every connection has such memory.
             let needed = message.count + bytes.count
             if message.capacity < needed { message.reserveCapacity(needed + max(needed / 8, 64)) }
             unsafe message.append(contentsOf: bytes)
@@ -180,7 +180,7 @@ package final class WebSocketSession: @unchecked Sendable {
         unsafe bytes.withUnsafeBufferPointer { buffer in
             var message = unsafe wslay_event_msg(
                 opcode: UInt8(opcode.rawValue), msg: buffer.baseAddress, msg_length: buffer.count)
-            // wslay refuses messages only after the closing handshake.
+            // A failure is ignored, because wslay refuses messages only after the closing handshake.
             _ = unsafe wslay_event_queue_msg(context, &message)
         }
         flush()

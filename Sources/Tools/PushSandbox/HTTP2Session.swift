@@ -78,7 +78,7 @@ final class HTTP2Session {
 
 extension SandboxRequest {
     fileprivate init(_ request: HTTP2Server.Request, connection: UInt64) {
-        // The array `fields` has no `:authority`.
+        // The host is added separately, because the array `fields` has no `:authority`.
         self.init(
             method: request.method, target: request.path, fields: [(":authority", request.authority)] + request.fields,
             body: request.body, version: "h2", connection: connection)

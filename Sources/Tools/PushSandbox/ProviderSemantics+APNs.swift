@@ -101,7 +101,7 @@ extension ProviderSemantics {
         if let apnsKey, !apnsKey.isValid(token.signature, for: token.signed) { return "InvalidProviderToken" }
         let (age, overflow) = (clock() / 1000).subtractingReportingOverflow(made)
         guard !overflow, age < 3600 else { return "ExpiredProviderToken" }
-        // Clocks may differ by five minutes.
+        // A token may be up to five minutes in the future, because clocks differ.
         return age > -300 ? nil : "InvalidProviderToken"
     }
 

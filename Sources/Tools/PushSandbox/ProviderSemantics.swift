@@ -138,7 +138,7 @@ package final class ProviderSemantics {
     /// Returns the failure plan of the first name that has one, and counts its use. A control request has set the
     /// failure plan, or the name itself is a failure plan, such as `fail-503-...`.
     private func takePlan(for names: [String]) -> FailurePlan? {
-        // APNs tokens may be written in upper or lower case.
+        // A plan is looked up in both spellings, because APNs tokens may be in upper or lower case.
         for key in names.flatMap({ [$0, $0.lowercased()] }) {
             guard var plan = plans[key] else { continue }
             guard let times = plan.times else { return plan }

@@ -266,7 +266,7 @@ extension Performance {
             }
         }
         events += pushes.enumerated().map { index, push in
-            // The sandbox rounds times down to milliseconds, so one is added.
+            // One millisecond is added, because the sandbox rounds times down to milliseconds.
             PlayedEvent(
                 line: Ladder.Event(
                     time: push.time + 1, from: "sippushd", to: "push", label: push.label(token: push.token)),

@@ -14,7 +14,7 @@ package struct Caller: Hashable, Sendable {
     /// Creates the caller for requests from a source address; all addresses in an IPv6 /64 are one caller.
     package init(_ address: IPAddress, isTrusted: Bool = false) {
         let source = address.source
-        // The multiplication by odd constants gives neighbouring addresses very different hashes.
+        // Because of the odd factors, neighbouring addresses get very different hashes.
         let mixed = source.high &* 0x9e37_79b9_7f4a_7c15 ^ (source.low &+ 0x5bd1_e995) &* 0xbf58_476d_1ce4_e5b9
         self.init(hash: mixed ^ mixed >> 29, isTrusted: isTrusted)
     }

@@ -77,7 +77,7 @@ extension IPAddress: CustomStringConvertible {
             let byte = ascii[index]
             switch byte {
             case UInt8(ascii: "0")...UInt8(ascii: "9"):
-                // "010" is octal for some programs and decimal for others.
+                // A leading zero is refused, because "010" is octal for some programs and decimal for others.
                 guard digits < 3, !(digits == 1 && octet == 0) else { return nil }
                 octet = octet * 10 + UInt32(byte - UInt8(ascii: "0"))
                 digits += 1

@@ -65,7 +65,7 @@ package struct AgeList<Element> {
         free = place.index
         count -= 1
         if count == 0 {
-            // An empty list releases its memory, because it may have been long.
+            // If the list has become empty, it releases its memory, because it may have been long.
             nodes = []
             free = -1
         }

@@ -17,7 +17,7 @@ package enum JSONValue: Hashable, Sendable {
     package init(_ bytes: [UInt8], limits: JSONReader.Limits = JSONReader.Limits()) throws(JSONError) {
         var reader = try JSONReader(bytes, limits: limits)
         self = try Self.read(try reader.next(), from: &reader)
-        // The call throws if more text follows.
+        // The reader throws if more text follows after the value.
         _ = try reader.next()
     }
 

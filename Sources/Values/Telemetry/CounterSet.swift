@@ -35,7 +35,7 @@ package struct Histogram: Hashable, Sendable {
     package init() {}
 
     package mutating func add(_ duration: Duration) {
-        // The duration divided by the first slot's width, rounded down. The slot's index is the number of bits of
+        // The duration as a multiple of the first slot's width, rounded down. The slot's index is the number of bits of
         // `bounds`.
         let bounds = (max(1, duration.nanoseconds) - 1) / Self.firstBound.nanoseconds
         counts[min(Int64.bitWidth - bounds.leadingZeroBitCount, Self.slots)] &+= 1

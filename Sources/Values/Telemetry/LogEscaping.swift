@@ -21,7 +21,7 @@ enum LogEscaping {
                 index += encoded.count
                 appendScalar(UTF8.decode(encoded), quote: quote, to: &out)
             case .error(let length):
-                // The bytes are no valid UTF-8 character.
+                // Bytes that are no valid UTF-8 character are written as `\xHH`.
                 for byte in value[index..<min(index + length, value.count)] {
                     out.append("\\x")
                     out.append(hex: byte)

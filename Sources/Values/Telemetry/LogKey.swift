@@ -1,6 +1,6 @@
 /// The names of all fields that log lines can have.
 package enum LogKey: String, CaseIterable, Sendable {
-    // Who acts, and where.
+    // Fields about who acts, and where.
     case aor
     case user
     case device
@@ -9,13 +9,13 @@ package enum LogKey: String, CaseIterable, Sendable {
     case target
     case transport
 
-    // Which call.
+    // Fields about the call.
     case callID = "call-id"
     case method
     case caller
     case realm
 
-    // How a request or call went.
+    // Fields about the result of a request or call.
     case code
     case status
     case outcome

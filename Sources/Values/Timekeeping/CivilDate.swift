@@ -60,7 +60,7 @@ extension UnixTime {
         return CivilDate(
             year: yearOfEra + era * 400 + (month <= 2 ? 1 : 0), month: month,
             day: dayOfYear - (153 * monthFromMarch + 2) / 5 + 1,
-            // 1970-01-01 was a Thursday (4).
+            // Day 0, 1970-01-01, was a Thursday (4).
             weekday: ((days + 4) % 7 + 7) % 7, secondOfDay: seconds - days * 86_400)
     }
 }

@@ -1,9 +1,9 @@
 /// Limits the rate of events for each target, for example of pushes to a device. Each party that causes events can use
 /// only a part of the target's limit (T32).
 ///
-/// One instant is stored for each active target, and for each pair of party and target. The number of stored pairs is
-/// limited. The compiler specialises ``SharedRate`` and ``RateLimit`` for their keys, because each call uses two such
-/// limits.
+/// One instant is stored for each active target, and for each pair of party and target. The number of stored pairs of
+/// party and target is limited. The compiler specialises ``SharedRate`` and ``RateLimit`` for their keys, because each
+/// call uses two such limits.
 @usableFromInline
 package struct SharedRate<Key: Hashable & Sendable>: Sendable {
     @usableFromInline var whole: RateLimit<Key>

@@ -314,7 +314,7 @@ package final class SimulatedWorld {
         let kept = Set(disk.calls.values.compactMap(\.userCall?.callID.string))
         for index in calls.indices where !calls[index].isOver {
             calls[index].sawCrash = true
-            // A crash loses a call that was not in the call journal yet.
+            // A crash loses a call that the call journal does not have yet.
             if !kept.contains(calls[index].callID) { calls[index].wasLost = true }
         }
         for index in calls.indices { calls[index].reportsInFlightAtCrash.formUnion(calls[index].reportsUnderWay) }

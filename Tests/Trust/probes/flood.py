@@ -191,7 +191,7 @@ def stateless(t):
     time.sleep(1.5)
     settled(t)
     check(len(agent.history) == count and not agent.repeats, f"{len(agent.history) - count + len(agent.repeats)} challenges were repeated by a timer")
-    # The daemon answers the same INVITE again, because it does not remember it.
+    # A repeated INVITE is answered again, because the daemon does not remember a challenged INVITE.
     again = t.phone()
     request = again.make("INVITE", f"sip:{name}@example.net")
     for expected in (1, 2):

@@ -259,7 +259,7 @@ final class CallLoad {
         let now = loop.now
         timer?.arm(at: now + Self.retransmission / 4)
         while let user = due.popExpired(now: now) {
-            // The user's message was answered meanwhile, or its retransmission is due later.
+            // The user's message was answered in the meantime, or its retransmission is due later.
             guard calls[user].next <= now, !calls[user].isOver else { continue }
             guard calls[user].tries < Self.tries else {
                 calls[user].next = .distantFuture

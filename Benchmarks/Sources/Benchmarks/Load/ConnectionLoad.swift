@@ -204,7 +204,7 @@ final class ConnectionLoad: @unchecked Sendable {
             guard phone.answer == Self.pong else { return }
             opened(phone)
         } else {
-            // The 200 to a REGISTER has no body.
+            // The answer ends with its head, because the 200 to a REGISTER has no body.
             guard phone.answer.suffix(Self.ping.count) == Self.ping[...] else { return }
             if !phone.answer.starts(with: Self.success) { result.failures += 1 }
         }
@@ -236,7 +236,7 @@ final class ConnectionLoad: @unchecked Sendable {
     }
 
     private func endIfDone() {
-        // A failed connection ends the round early.
+        // A failed connection ends the benchmark's round early.
         guard underWay == 0, waiting == 0 || result.failures > 0 else { return }
         result.time = loop.now - began
         let result = result

@@ -112,7 +112,7 @@ final class ReportLoad: @unchecked Sendable {
 
     private func received(_ bytes: Span<UInt8>, on connection: Connection) {
         for index in 0..<bytes.count { connection.answer.append(bytes[index]) }
-        // The answer to a successful report has no body.
+        // The answer ends with its head, because the answer to a successful report has no body.
         guard connection.answer.suffix(Self.end.count) == Self.end[...] else { return }
         if connection.answer.starts(with: Self.success) { result.count += 1 } else { result.failures += 1 }
         connection.answer.removeAll(keepingCapacity: true)
