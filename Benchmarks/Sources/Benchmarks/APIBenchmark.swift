@@ -2,8 +2,8 @@
 /// meanwhile.
 ///
 /// Calls are measured alternately without reports, while another daemon receives reports, and while their own daemon
-/// receives reports. Reports to another daemon delay calls only because both daemons share the machine. The difference
-/// between both delays is caused by the API itself.
+/// receives reports. Reports to another daemon delay calls only because both daemons share the machine. The API itself
+/// causes the difference between the delay by its own daemon's reports and by another daemon's.
 enum APIBenchmark {
     private static let calls = 1000
     private static let rate = 200.0

@@ -1,7 +1,7 @@
 /// Measures the time from INVITE to push, and whether a slow provider delays the pushes of other apps.
 ///
 /// The same calls go alternately to the ``Relay``, to the daemon, and to the daemon with the slow provider. The
-/// daemon's own time is the difference between relay and daemon.
+/// daemon's own time is the difference between the times of relay and daemon.
 enum SlowProviderBenchmark {
     private static let calls = 5000
     private static let rate = 1000.0

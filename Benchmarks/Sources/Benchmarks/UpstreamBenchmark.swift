@@ -14,7 +14,8 @@ import UpstreamRegistration
 /// Measures an engine that keeps many users registered at a PBX: REGISTERs per second, memory of a user, and CPU time
 /// of a REGISTER.
 ///
-/// The PBX and the time are simulated in this process. The PBX asks for passwords, and grants the requested hour.
+/// The PBX and the time are simulated in this process. The simulated PBX asks for passwords, and grants the requested
+/// hour.
 enum UpstreamBenchmark {
     static func run(_ options: BenchmarkOptions, into report: inout Report) throws(BenchmarkError) {
         let users = options.users

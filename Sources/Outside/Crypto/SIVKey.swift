@@ -110,8 +110,8 @@ package struct SIVKey: ~Copyable {
 /// A key for single AES blocks of sixteen bytes. Without the key, an encrypted block looks like random bytes, and
 /// nobody can encrypt chosen bytes.
 ///
-/// The plain bytes must contain a value by which the receiver recognises a forged block. A block costs a fifteenth of a
-/// text that an ``SIVKey`` encrypts.
+/// The plain bytes must contain a value by which the receiver recognises a forged block. Encrypting a block costs a
+/// fifteenth of encrypting a text with an ``SIVKey``.
 package struct BlockKey: ~Copyable {
     private let forward, backward: AESContext
 

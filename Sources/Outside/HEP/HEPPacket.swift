@@ -107,8 +107,8 @@ package struct HEPPacket {
         for index in bytes.indices { out.append(bytes[index]) }
     }
 
-    /// Appends the chunk of an address, in the packet's address family. An address of another family becomes the
-    /// unspecified address.
+    /// Appends the chunk of an address, in the packet's address family. If source and destination have different
+    /// address families, the other family's address becomes the unspecified address.
     private func address(_ address: IPAddress, _ type: UInt64, to out: inout [UInt8]) {
         guard !target.address.isV4 else {
             return chunk(type, address.isV4 ? UInt64(address.v4Bits) : 0, 4, to: &out)

@@ -5,7 +5,7 @@ import SIPGrammar
 ///
 /// The secrets are credentials, `pn-*` parameters such as push tokens, passwords in URIs, media keys, and bodies other
 /// than session descriptions. Fields and parameters are secret by parts of their names, because the daemon cannot know
-/// every app's fields. In doubt, the mask hides a value.
+/// every app's fields. If it is in doubt whether a value is secret, the mask hides the value.
 package struct SecretMask: Sendable {
     /// Whether bodies other than session descriptions stay readable.
     package var keepsBodies: Bool
@@ -236,8 +236,8 @@ package struct SecretMask: Sendable {
         return (isSession, outline.isOf("MESSAGE", bytes))
     }
 
-    /// Masks the keys of a session description, line by line. Unless `keepsOthers` is true, other lines are masked
-    /// completely.
+    /// Masks the keys of a session description, line by line. Unless `keepsOthers` is true, lines that do not belong to
+    /// a session description are masked completely.
     private func maskSession(_ message: inout [UInt8], _ body: Range<Int>, keepsOthers: Bool) {
         var at = body.lowerBound
         while at < body.upperBound {

@@ -98,8 +98,8 @@ package final class HTTP2Client {
     private var hasNumbers = true
     private var serverLimit = HTTP2Client.limitBeforeSettings
 
-    /// The maximum number of simultaneous requests before the server's settings arrive. Apple's servers begin with a
-    /// limit of one request.
+    /// The maximum number of simultaneous requests before the server's settings arrive. The limit is one request,
+    /// because Apple's servers begin with this limit.
     private static let limitBeforeSettings = 1
     /// The flow-control window: the bytes of response bodies that the server may send without a WINDOW_UPDATE.
     private static let window: Int32 = 1 << 20

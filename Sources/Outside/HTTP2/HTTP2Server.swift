@@ -144,8 +144,8 @@ package final class HTTP2Server {
 
     /// Answers the request of a stream, unless the stream was closed.
     ///
-    /// By default, an answer without body and trailers ends with its HEADERS frame. If `endsWithHead` is false, it ends
-    /// with an empty DATA frame.
+    /// By default, an answer without body and trailers ends with its HEADERS frame. If `endsWithHead` is false, an
+    /// answer without body and trailers ends with an empty DATA frame.
     package func answer(
         _ number: Int32, status: Int, fields: [(name: String, value: String)] = [], body: [UInt8] = [],
         trailers: [(name: String, value: String)] = [], endsWithHead: Bool = true

@@ -243,8 +243,8 @@ final class HTTP2Connection: @unchecked Sendable {
         }
     }
 
-    /// Ends the connection after an error. Requests that were already sent fail with the error. Unsent requests move to
-    /// another connection.
+    /// Ends the connection after an error. Requests that were already sent over the connection fail with the error.
+    /// Unsent requests of the connection move to another connection.
     func end(_ error: HTTPClientError) {
         guard state == .open, let origin else { return }
         // Complete responses that arrived before the error are still reported.

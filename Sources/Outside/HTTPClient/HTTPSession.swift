@@ -16,8 +16,8 @@ package final class HTTPSession: @unchecked Sendable {
         package var requests = 10_000
         /// How long an HTTP/2 connection without requests may be silent before a PING is sent.
         package var pingInterval: Duration = .seconds(60)
-        /// How long an HTTP/2 connection with waiting requests may be silent before a PING is sent. The time doubles
-        /// with each PING, up to ``pingInterval``.
+        /// How long an HTTP/2 connection with waiting requests may be silent before a PING is sent. The waiting time
+        /// doubles with each PING, up to ``pingInterval``.
         package var answerPatience: Duration = .seconds(1)
         /// How long the client waits for the answer to a PING. If the answer to a PING is late, the connection counts
         /// as sick, and requests use another connection.
@@ -92,8 +92,9 @@ package final class HTTPSession: @unchecked Sendable {
         return exchange
     }
 
-    /// Opens a connection (`https` with HTTP/2) for later requests like `request`, which itself is not sent. A lost
-    /// connection is replaced until ``close()`` is called. The first request then need not wait for a TLS handshake.
+    /// Opens a connection (`https` with HTTP/2) for later requests like `request`, which itself is not sent. The
+    /// session replaces a lost connection until ``close()`` is called. With an open connection, the first request need
+    /// not wait for a TLS handshake.
     package func keepWarm(_ request: HTTPClientRequest) {
         loop.checkThread()
         try? group(of: request).keepWarm(request)

@@ -1,4 +1,4 @@
-/// The server that a URL names: scheme, host and port. Unusual URLs are left to libcurl.
+/// The server that a URL names: scheme, host and port. Unusual URLs are left to libcurl's parser.
 package struct RequestTarget: Hashable {
     package let isSecure: Bool
     package let hasUser: Bool

@@ -21,8 +21,8 @@ package final class HTTPBody: Sendable {
         loop.dispose { listener.hangUp(number) }
     }
 
-    /// Sends a piece of the body, and returns when the client has read enough that another piece has room. The caller
-    /// sends no other piece meanwhile.
+    /// Sends a piece of the body, and returns when the client has read enough that another piece has room. The next
+    /// piece must not be sent before ``send(_:)`` has returned.
     ///
     /// - Returns: whether another piece is needed; false if the client has disconnected or needs no body.
     package func send(_ piece: [UInt8]) async -> Bool {

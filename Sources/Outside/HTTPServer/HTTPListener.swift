@@ -21,8 +21,8 @@ package final class HTTPListener: @unchecked Sendable {
         /// The maximum size in bytes of a body, including a chunked body's size lines; a longer body is answered with
         /// 413.
         package var body = 1 << 20
-        /// The time limit from the first to the last byte of a head. For the first request, the time begins when the
-        /// connection is opened.
+        /// The time limit from the first to the last byte of a head. For the first request of a connection, the time
+        /// begins when the connection is opened.
         package var headTimeout: Duration = .seconds(10)
         /// The time limit from the end of a head to the end of its body.
         package var bodyTimeout: Duration = .seconds(30)
@@ -82,8 +82,8 @@ package final class HTTPListener: @unchecked Sendable {
 
     /// Starts to listen on one more address, with TLS if a context is given.
     ///
-    /// Connections from `balancers` must begin with a PROXY header, and are otherwise passed to `unannounced`. For port
-    /// 0, the system chooses the port. The result is the address with the port in use.
+    /// Connections from `balancers` must begin with a PROXY header, and are otherwise passed to `unannounced`. If the
+    /// port is 0, the system chooses the port. The function returns the address with the port in use.
     @discardableResult
     package func listen(
         on endpoint: Endpoint, tls: TLSContext? = nil, balancers: [AddressBlock] = [],

@@ -124,7 +124,7 @@ private struct Framing {
         }
     }
 
-    /// The length of the body (RFC 9112 section 6.3). Where the RFC allows leniency, the request is refused.
+    /// The length of the body (RFC 9112 section 6.3). Where RFC 9112 allows leniency, this server refuses the request.
     func body(isOld: Bool) throws(HTTPFault) -> HTTPRequestHead.Body {
         if !encodings.isEmpty {
             guard lengths.isEmpty else { throw HTTPFault(400, "both Content-Length and Transfer-Encoding") }

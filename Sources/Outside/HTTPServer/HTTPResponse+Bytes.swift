@@ -13,8 +13,8 @@ extension HTTPResponse {
         return out
     }
 
-    /// The bytes of the head, for a body that is sent in pieces. The body ends with the last chunk or with the
-    /// connection.
+    /// The bytes of the head, for a body that is sent in pieces. A body that is sent in pieces ends with its last
+    /// chunk, or with the connection.
     func head(at date: UnixTime, staysOpen: Bool, isChunked: Bool) -> [UInt8] {
         precondition(status >= 200 && status != 204 && status != 304, "there is no body with this status")
         var out = head(at: date, room: 0)

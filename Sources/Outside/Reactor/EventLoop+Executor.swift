@@ -37,8 +37,8 @@ extension LoopActor {
         }
     }
 
-    /// Runs an isolated closure that captures nothing and gets its values as an argument. A closure without captures
-    /// saves a memory allocation.
+    /// Runs an isolated closure that captures nothing and gets its values as an argument. A closure that captures
+    /// nothing needs no memory allocation.
     @inlinable @inline(__always)
     package nonisolated func onLoop<Argument, Result>(
         with argument: Argument, _ body: @escaping (isolated Self, Argument) -> Result
@@ -49,8 +49,8 @@ extension LoopActor {
 }
 
 extension EventLoop {
-    /// Starts a task that runs only on the loop. The task begins after jobs that were posted earlier. The caller must
-    /// be on the loop's thread.
+    /// Starts a task that runs only on the loop. The task begins after jobs that were posted to the loop earlier. The
+    /// caller must be on the loop's thread.
     ///
     /// The isolated parameter is needed, because a closure with a capture list would otherwise leave the loop's thread
     /// (Swift 6.3).

@@ -163,7 +163,7 @@ package final class EventLoop: @unchecked Sendable {
     }
 
     /// Asks the kernel to let the loop's thread interrupt other threads as soon as the loop has work. The loop's thread
-    /// gets no more processor time than before.
+    /// runs earlier, but gets no more processor time than before.
     package func goFirst() { post { System.shortenThreadTurns() } }
 
     // MARK: Jobs

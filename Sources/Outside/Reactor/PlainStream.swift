@@ -79,7 +79,8 @@ final class PlainStream {
         connection.received(unsafe Span(_unsafeElements: room).extracting(first: count))
     }
 
-    /// Reads the peer's last input at the end of the connection, and passes it to `body`. Read errors are ignored.
+    /// Reads the peer's last input at the end of the connection, and passes it to `body`. Errors in reading the last
+    /// input are ignored.
     func lendInput(_ body: (Span<UInt8>) -> Void) {
         let room = unsafe share.room(upTo: inputLimit)
         guard let count = unsafe try? System.receive(descriptor.number, into: room), count > 0 else { return }

@@ -10,7 +10,7 @@ package enum ProcessDescriptors {
     }
 
     /// The number of descriptors for which the kernel's table is enlarged at the start of the daemon. The enlarged
-    /// table uses one megabyte.
+    /// kernel table of descriptors uses one megabyte.
     private static let roomAtOnce = 1 << 17
 
     /// The process id of this process. The environment variables of a socket handover contain the process id.

@@ -312,7 +312,7 @@ package final class StreamConnection: @unchecked Sendable {
     }
 
     /// Stops reading, and ends the connection when all waiting output is sent. The handler ``Handlers/closed`` reports
-    /// the end.
+    /// the end of the connection.
     package func finish() {
         guard state == .open, endReason == nil else { return }
         endReason = .finished

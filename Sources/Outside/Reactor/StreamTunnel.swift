@@ -58,7 +58,8 @@ final class TunnelOpening {
     var isAsking: Bool { watch != nil }
 
     /// Begins the exchange with the relay; the connected socket must stay open meanwhile. The loop calls `done` once:
-    /// with `nil` if the tunnel is open, or with the failure. The caller limits the time of the exchange.
+    /// with `nil` if the tunnel is open, or with the failure. The connection's time limit also applies to the exchange
+    /// with the relay.
     func begin(
         _ descriptor: Int32, on loop: EventLoop, turn: LoopTurn, until deadline: LoopTimer?,
         done: @escaping (StreamTunnel.Failure?) -> Void

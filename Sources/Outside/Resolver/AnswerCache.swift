@@ -27,8 +27,8 @@ package struct AnswerCache {
         return entry.answer
     }
 
-    /// Stores an answer, with the shortest time to live of its records. For an answer without records, `timeToLive` is
-    /// ignored.
+    /// Stores an answer, with the shortest time to live of its records. For a DNS answer without records, `timeToLive`
+    /// is ignored.
     package mutating func store(
         _ answer: DNSAnswer, to question: DNSQuestion, timeToLive: Duration, now: Instant
     ) {

@@ -24,8 +24,8 @@ final class DNSChannel {
         weak var channel: DNSChannel?
     }
 
-    /// Creates a channel to the given name servers; `nil` for the system's. Each name server gets a query at most
-    /// `tries` times. The first try waits for `timeout`, and later tries wait longer.
+    /// Creates a channel to the given name servers; `nil` for the system's. Each name server gets a DNS query at most
+    /// `tries` times. The first try of a DNS query waits for `timeout`, and later tries wait longer.
     init(on loop: EventLoop, servers: [Endpoint]?, timeout: Duration, tries: Int) throws(SystemError) {
         precondition(Self.isLibraryReady, "c-ares could not be initialised")
         self.loop = loop

@@ -1,7 +1,7 @@
 import Bytes
 import SIPGrammar
 
-/// The header fields of a message that is being parsed. Up to 32 values need no memory allocation.
+/// The header fields of a message that is being parsed. A ``FieldList`` of up to 32 values needs no memory allocation.
 struct FieldList {
     private var few = [32 of HeaderField](repeating: HeaderField(name: .other, row: 0..<0, value: 0..<0))
     private var rest: [HeaderField] = []

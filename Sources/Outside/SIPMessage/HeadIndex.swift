@@ -88,7 +88,7 @@ struct HeadIndex {
 
     private func isTooLong(_ bytes: Span<UInt8>) -> Bool { bytes.count > limits.head }
 
-    /// The index of the CR that ends a header field with all its folds. A forbidden control byte in the field is
+    /// The index of the CR that ends a header field with all its folds. A forbidden control byte in the header field is
     /// recorded as a fault.
     private mutating func rowEnd(_ bytes: Span<UInt8>, from start: Int, to end: Int, folding: Bool) -> Int? {
         var index = start
@@ -190,7 +190,7 @@ struct HeadIndex {
         }
     }
 
-    /// Reads a status line such as `SIP/2.0 200 OK`. An empty reason phrase may also lack the space before it.
+    /// Reads a status line such as `SIP/2.0 200 OK`. The space before an empty reason phrase may be missing.
     private mutating func readStatusLine(_ bytes: Span<UInt8>, _ line: Range<Int>) {
         // An invalid status line needs no answer, because the daemon answers only requests.
         guard line.count >= 11, bytes.equalsIgnoringCase(0..<8, "sip/2.0 "),
@@ -277,8 +277,8 @@ struct HeadIndex {
 }
 
 extension Span<UInt8> {
-    /// The range of a field's value without white space around it. The usual form, a value after exactly one space, is
-    /// fastest.
+    /// The range of a field's value without white space around it. The function is fastest for the usual form, a value
+    /// after exactly one space.
     @inline(__always)
     fileprivate func fieldValue(from start: Int, to end: Int) -> Range<Int> {
         if start + 1 < end, self[start] == UInt8(ascii: " "), self[start + 1] > UInt8(ascii: " "),

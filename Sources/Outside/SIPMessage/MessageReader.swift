@@ -70,8 +70,8 @@ package struct MessageReader: Sendable {
     }
 }
 
-/// One attempt to read a message, with a certain amount of memory for libosip2. If the memory is too small, the attempt
-/// fails without side effects.
+/// One attempt to read a message, with a certain amount of memory for libosip2. If the memory for libosip2 is too
+/// small, the attempt fails without side effects.
 private struct ReadAttempt {
     private let memory: ParserMemory
     private let values: ValueReader

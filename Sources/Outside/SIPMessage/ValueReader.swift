@@ -2,7 +2,7 @@ import Bytes
 import COsip2
 import SIPGrammar
 
-/// Reads single values of header fields. The result for a malformed value is `nil`.
+/// Reads single values of header fields. The functions return `nil` for a malformed value.
 ///
 /// The module `SIPGrammar` finds the parts of a value. A plain value is accepted immediately, and libosip2 checks any
 /// other value. ``ValueReader`` checks parameters itself (``areWellFormed(_:_:_:)``): libosip2 is slow for long lists,

@@ -18,9 +18,9 @@ package enum BackupError: Error, Hashable, Sendable, CustomStringConvertible {
 }
 
 extension Connection {
-    /// Copies the whole database in its current state, while other connections can write. The copy is made in a
-    /// temporary file in the target's folder. The complete copy then replaces the target. Only the owner of a backup
-    /// can read it.
+    /// Copies the whole database in its current state, while other connections can write. The backup is first copied
+    /// into a temporary file in the target's folder. The complete copy of the database then replaces the target. Only
+    /// the owner of a backup can read it.
     ///
     /// - Parameters:
     ///   - target: an absolute path; a plain file at the path is replaced.

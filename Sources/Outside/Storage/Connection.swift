@@ -37,7 +37,7 @@ import CSQLite
     }
 
     /// The prepared statement for the given SQL, reset and without bound values. The same SQL always gives the same
-    /// object.
+    /// prepared statement.
     package func statement(_ sql: String) throws(SQLError) -> Statement {
         if let statement = statements[sql] {
             statement.reset()

@@ -4,7 +4,7 @@ import Glibc
 /// in whatever way.
 ///
 /// The file is not removed at the release. The file contains the id and the activity of the last process that locked
-/// it, and possibly a marker word. The marker word stays when other processes lock the file later.
+/// it, and possibly a marker word. The marker word stays in the file when other processes lock it later.
 package final class FileLock: @unchecked Sendable {
     // The descriptor is closed only once, by `release()` or by `deinit`, so the class can be `@unchecked Sendable`.
     private var descriptor: Int32

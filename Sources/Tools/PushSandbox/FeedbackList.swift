@@ -35,7 +35,7 @@ package struct FeedbackList {
     }
 
     /// Adds the records of a JSON object `{"records":[{"token":HEX,"time":SECONDS}],"slice":BYTES,"partial":BYTES}`. An
-    /// error names a member that is unknown or out of range.
+    /// error names the member of the JSON object that is unknown or out of range.
     mutating func add(json bytes: [UInt8]) throws(FailurePlan.Fault) {
         guard let members = JSONValue.object(in: bytes)?.members else { throw FailurePlan.Fault(member: "no object") }
         for member in members {

@@ -60,8 +60,8 @@ final class HTTP2Session {
         if !isTaking { flush() }
     }
 
-    /// Sends a GOAWAY, so that the client sends no more requests on the connection. The request on the stream `number`,
-    /// if given, was not processed.
+    /// Sends a GOAWAY, so that the client sends no more requests on the connection. If `number` is given, the request
+    /// on this stream was not processed.
     func goAway(refusing number: Int32?) {
         isLeaving = true
         if let number { firstRefused = min(firstRefused, number) }

@@ -87,7 +87,8 @@ extension ProviderSemantics {
     /// The values of a push request, from JSON or an HTML form.
     private struct MediatorPush {
         var texts: [String: String] = [:]
-        /// The first member with a value of a wrong type. All members are texts, but `Badge` may be a whole number.
+        /// The first member with a value of a wrong type. All members of a push request are texts, but `Badge` may be a
+        /// whole number.
         var wrongMember: String?
         let isForm: Bool
 

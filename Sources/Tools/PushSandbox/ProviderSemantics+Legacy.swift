@@ -77,7 +77,8 @@ extension ProviderSemantics {
         return [message?["to"]?.string ?? message?["condition"]?.string ?? ""]
     }
 
-    /// Why the parameters of the message are refused, if they are. ECSS-10 sends 10 as the priority.
+    /// Why the parameters of the message are refused, if they are. The priority 10 is accepted, because ECSS-10 sends
+    /// it.
     private static func complaint(about message: JSONValue) -> String? {
         if let ttl = message["time_to_live"] {
             guard let seconds = ttl.integer, (0...ttlLimit).contains(seconds) else { return "InvalidTtl" }

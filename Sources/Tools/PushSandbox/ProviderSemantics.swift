@@ -118,7 +118,7 @@ package final class ProviderSemantics {
     }
 
     /// Decides whether the sandbox accepts a push. An incorrect push is always refused, and uses up no failure plan.
-    /// The failure plan of its token decides about a correct push.
+    /// The failure plan for its token decides about a correct push.
     func judge(_ token: String, _ refusal: Refusal?, _ effects: inout Effects) -> Verdict {
         judge([token], refusal, &effects)
     }

@@ -4,9 +4,9 @@ import Glibc
 /// port at the same time.
 ///
 /// A UDP socket and a TCP socket reserve the port. The UDP socket is bound at an address without another use, where
-/// only one process can bind the port. The TCP socket is bound to all addresses, and accepts no connections. The
-/// program under test can bind the same port at other addresses. Reserved ports are below the range from which the
-/// kernel assigns ports. `Tests/Trust/ports.py` reserves ports in the same way.
+/// only one process can bind the port. The TCP socket of a ``ReservedPort`` is bound to all addresses, and accepts no
+/// connections. The program under test can bind the same port at other addresses. Reserved ports are below the range
+/// from which the kernel assigns ports. `Tests/Trust/ports.py` reserves ports in the same way.
 package final class ReservedPort: Sendable {
     package let number: UInt16
     private let descriptors: [Int32]

@@ -1,7 +1,7 @@
 import Collections
 
-/// Identifies one device of one AOR, from the device's first REGISTER to its last. The database uses the same id for
-/// the device.
+/// Identifies one device of one AOR, from the device's first REGISTER to its last. The database uses the same id for a
+/// device.
 package struct DeviceID: SerialID, Absentable, Comparable, Sendable, CustomStringConvertible {
     package let rawValue: UInt64
 

@@ -17,7 +17,7 @@ package enum Base64: Sendable {
         text.append(addingCapacity: (bytes.count + 2) / 3 * 4) { encode(bytes, into: &$0) }
     }
 
-    /// Appends the Base64 text of the bytes. The span must have room for all characters.
+    /// Appends the Base64 text of the bytes. The output span must have room for all characters.
     package func encode(_ bytes: Span<UInt8>, into text: inout OutputSpan<UInt8>) {
         var index = 0
         while index < bytes.count - 2 {

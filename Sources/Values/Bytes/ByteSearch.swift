@@ -1,8 +1,8 @@
 extension Span<UInt8> {
     /// The index of the first byte in `range` for which `matches` is true, or the end of the range.
     ///
-    /// The closure `matches` examines sixteen bytes at a time, which may include bytes after the range. Zeros follow
-    /// the last byte. Results for bytes outside the range are ignored.
+    /// The closure `matches` examines sixteen bytes at a time, which may include bytes after the range. After the last
+    /// byte, the examined bytes are zeros. Results of `matches` for bytes outside the range are ignored.
     @inlinable @inline(__always)
     package func firstPlace(
         in range: Range<Int>, where matches: (SIMD16<UInt8>) -> SIMDMask<SIMD16<Int8>>
@@ -132,8 +132,8 @@ extension Span<UInt8> {
 }
 
 extension Span<UInt8> {
-    /// Calls `body` for each eight bytes of the text, as integers whose lowest byte is the first. The last integer is
-    /// padded with zeros.
+    /// Calls `body` for each eight bytes of the text, as integers whose lowest byte is the first. The last integer of a
+    /// text is padded with zeros.
     @inlinable @inline(__always)
     package func forEachWord(_ body: (UInt64) -> Void) {
         unsafe withUnsafeBytes { raw in

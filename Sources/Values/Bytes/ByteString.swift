@@ -95,7 +95,7 @@ extension ByteString: CustomStringConvertible {
 
 extension Span<UInt8> {
     /// Compares eight bytes at a time, because each refresh of a registration compares a contact of some 300 bytes. The
-    /// last step may compare some bytes again.
+    /// last step of the comparison may compare some bytes again.
     @inlinable
     package func hasSameBytes(as other: Span<UInt8>) -> Bool {
         guard count == other.count else { return false }

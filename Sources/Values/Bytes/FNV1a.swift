@@ -1,5 +1,5 @@
 /// The Fowler-Noll-Vo hash, in steps of eight bytes. The FNV-1a hash is written into Vias, so it must be the same after
-/// a restart. Swift's `Hasher` has another seed in each process.
+/// a restart. Swift's `Hasher` is not used, because it has another seed in each process.
 package struct FNV1a {
     package private(set) var value: UInt64 = 0xcbf2_9ce4_8422_2325
 

@@ -1,8 +1,8 @@
 /// A list that keeps its elements in the order of their arrival. Finding the oldest element, and removing any element,
 /// takes constant time.
 ///
-/// An element is identified by its place, an index into the list's storage. The place of a removed element can get
-/// another element.
+/// An element is identified by its place, an index into the list's storage. After an element was removed, its place can
+/// be used for another element.
 package struct AgeList<Element> {
     fileprivate struct Node {
         var element: Element?

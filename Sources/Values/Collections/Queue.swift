@@ -1,8 +1,8 @@
 /// A first-in first-out queue whose operations take constant time on average. Elements are appended to one array and
 /// taken from the end of another. When the second array is empty, it gets the first array's elements in reverse order.
 ///
-/// A taken element is released immediately. A long queue releases its memory when it becomes empty. The owner limits
-/// the number of elements.
+/// A taken element is released immediately. A long queue releases its memory when it becomes empty. The owner of a
+/// queue limits the number of its elements.
 @usableFromInline
 package struct Queue<Element> {
     /// The elements that are taken next, in reverse order.

@@ -1,8 +1,8 @@
 /// A hash table from the hash of a record's key to the record's slot, an index in another array. The table uses open
 /// addressing with linear probing, and eight bytes for each entry.
 ///
-/// An entry has a 32-bit hash of the key, but no key. A key from the network needs a hash with a random seed. If
-/// several slots have the same hash, the owner compares the keys of their records.
+/// An entry has a 32-bit hash of the key, but no key. If a key comes from the network, its hash must have a random
+/// seed. If several slots have the same hash, the owner compares the keys of their records.
 ///
 /// The table can grow without reading the records. A quarter of the entries stays empty, because a search ends at an
 /// empty entry. The table grows by half of its size, so that it never needs more than 16 bytes for each slot.

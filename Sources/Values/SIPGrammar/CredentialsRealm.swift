@@ -27,7 +27,7 @@ extension MessageFrame {
     }
 
     /// Reads the parameter `realm`, which begins at `start`. The function returns the value's range without quotes, and
-    /// the index after the parameter. An unclosed quote ends with the field.
+    /// the index after the parameter. If a quote is not closed, the value ends at the end of the field.
     private static func realmValue(_ span: Span<UInt8>, at start: Int) -> (value: Range<Int>, end: Int)? {
         let name: StaticString = "realm"
         var index = start + name.utf8CodeUnitCount

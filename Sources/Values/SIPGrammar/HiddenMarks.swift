@@ -2,7 +2,7 @@ package import Bytes
 
 extension ByteString {
     /// The text without control characters and marks of the reading direction (U+061C, U+200E, U+200F, U+2028 to
-    /// U+202E, U+2066 to U+2069). A caller's name then looks the same on every phone.
+    /// U+202E, U+2066 to U+2069). The text is a caller's name, which then looks the same on every phone.
     package func withoutHiddenMarks() -> ByteString {
         guard !withSpan({ $0.isVisibleASCII }) else { return self }
         var out: [UInt8] = []

@@ -4,7 +4,7 @@ package import Bytes
 ///
 /// Unedited header fields are copied byte for byte.
 
-/// A header field that this program adds. The name is written exactly as spelled in ``AddedField``.
+/// A header field that this program adds. The field's name is written exactly as spelled in ``AddedField``.
 package struct AddedField: Sendable {
     package let name: StaticString
     package let value: ByteString

@@ -5,8 +5,8 @@
 package protocol SettingsGroup: Sendable {
     init()
     static var schema: [Setting<Self>] { get }
-    /// Finds errors in combinations of keys whose single values are valid. The function is called after all keys of the
-    /// group were read.
+    /// Finds errors in combinations of keys whose single values are valid. ``complaints()`` is called after all keys of
+    /// the group were read.
     func complaints() -> [SettingComplaint]
 }
 
@@ -96,8 +96,8 @@ extension Setting {
         }
     }
 
-    /// A setting of several groups, under names that the operator chooses. Groups from the settings file replace the
-    /// default groups.
+    /// A setting of several groups, under names that the operator chooses. Named groups in the settings file replace
+    /// the default groups.
     ///
     /// - Parameters:
     ///   - key: the key of the groups, in lower case with hyphens.

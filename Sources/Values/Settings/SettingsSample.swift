@@ -1,10 +1,10 @@
 extension SettingsGroup {
-    /// A complete sample of a settings file. The sample has every key with its help and its default. All keys are
-    /// commented out, so that the sample gives the defaults.
+    /// A complete sample of a settings file. The sample has every key with its help and its default. All keys in the
+    /// sample are commented out, so that a program that reads the sample gets the defaults.
     ///
-    /// A required key has its example and no comment mark, so that the unchanged sample is valid. Help texts begin with
-    /// `# `, and commented keys with `#` alone. The file stays valid YAML if an operator removes the `#` before any
-    /// key.
+    /// A required key has its example and no comment mark, so that the unchanged sample is valid. In the sample, help
+    /// texts begin with `# `, and commented keys with `#` alone. The file stays valid YAML if an operator removes the
+    /// `#` before any key.
     ///
     /// - Parameter title: the first lines of the file, without `#`.
     /// - Returns: the sample in YAML.

@@ -1,7 +1,7 @@
 import Timekeeping
 
 /// All metrics that one event loop counts; only the loop's thread uses them. Counting needs no lock and no look-up by
-/// name. For a report, the sets of several loops are merged into one.
+/// name. For a report, the metric sets of several loops are merged into one set.
 package struct CounterSet: Hashable, Sendable {
     private var counters = [UInt64](repeating: 0, count: Counter.allCases.count)
     private var gauges = [Int](repeating: 0, count: Gauge.allCases.count)
@@ -59,8 +59,8 @@ package struct Histogram: Hashable, Sendable {
         return rest
     }
 
-    /// The duration that the given share of all durations does not exceed; `nil` without durations. Inside a slot,
-    /// durations count as evenly spread.
+    /// The duration that the given share of all durations does not exceed; `nil` without durations. Inside a slot of
+    /// the histogram, durations count as evenly spread.
     package func quantile(_ share: Double) -> Duration? {
         guard total > 0 else { return nil }
         let wanted = max(1, share * Double(total))

@@ -9,8 +9,8 @@ enum LogEscaping {
     }
 
     /// Appends a value for a log line; letters of all scripts stay unchanged. Control characters, invisible characters
-    /// and characters that change the reading direction become `\u{…}`. Bytes that are not UTF-8 become `\xHH`. A value
-    /// above the limit ends in `…`.
+    /// and characters that change the reading direction become `\u{…}`. Bytes that are not UTF-8 become `\xHH`. A
+    /// logged value above the limit ends in `…`.
     static func append(_ value: [UInt8], atMost limit: Int, quote: Bool = true, to out: inout [UInt8]) {
         var decoder = UTF8.ForwardParser()
         var iterator = value.prefix(limit).makeIterator()

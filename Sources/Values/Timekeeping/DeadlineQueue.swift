@@ -23,8 +23,8 @@ package struct DeadlineID: Hashable, Sendable {
 /// slots, so that advancing by hours is as fast as by one tick. Deadlines of the same tick are returned in the order of
 /// their scheduling.
 ///
-/// A deadline at `Instant.distantFuture` never fires. A deadline needs 24 bytes besides its payload. The owner limits
-/// the number of deadlines.
+/// A deadline at `Instant.distantFuture` never fires. Each deadline needs 24 bytes besides its payload. The owner of
+/// the queue limits the number of deadlines.
 @usableFromInline
 package struct DeadlineQueue<Payload> {
     @usableFromInline

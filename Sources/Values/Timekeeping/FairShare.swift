@@ -58,7 +58,7 @@ package struct FairShare: Hashable, Sendable {
     }
 
     /// Selects the stored element to drop when too many are stored: the oldest of the caller with the most elements.
-    /// Among callers with equally many elements, the oldest element is selected.
+    /// Among callers with equally many elements, the caller of the oldest element is selected.
     ///
     /// - Parameters:
     ///   - callers: the caller of each element, oldest element first.

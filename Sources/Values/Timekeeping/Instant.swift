@@ -28,7 +28,8 @@ package struct Instant: Hashable, Comparable, Sendable {
     @inlinable package static var distantPast: Instant { Instant(nanoseconds: .min) }
 }
 
-/// A time of the wall clock, in milliseconds since 1970 UTC. For dates that are stored or sent; timers use ``Instant``.
+/// A time of the wall clock, in milliseconds since 1970 UTC. A ``UnixTime`` is for dates that are stored or sent;
+/// timers use ``Instant``.
 package struct UnixTime: Hashable, Comparable, Sendable {
     package let milliseconds: Int64
 

@@ -11,8 +11,8 @@ enum InstructionBenchmark {
     private static let window = 16
     /// The number of calls and of wake-ups per second.
     private static let rate = 40.0
-    /// The pause after a step, in which its transactions and calls end (RFC 3261 section 17, 64 times T1). The pause's
-    /// instructions count for the step.
+    /// The pause after a step, in which its transactions and calls end (RFC 3261 section 17, 64 times T1). The
+    /// benchmark counts the instructions of the pause for the step before.
     private static let aftermath: Duration = .seconds(35)
     /// The pause until refreshed contacts are on the disk, whose instructions count for no step.
     private static let untilWritten: Duration = .seconds(20)

@@ -33,8 +33,8 @@ final class CallLoad {
     private let reader = MessageReader()
     private let wait: LoopWait
     private var timer: LoopTimer?
-    /// The users with an unanswered message, ordered by the time of the next retransmission. Looking at all users would
-    /// delay the measured calls.
+    /// The users with an unanswered message, ordered by the time of the next retransmission. The load does not look at
+    /// all users each time, because this would delay the measured calls.
     private var due = DeadlineQueue<Int>()
 
     private static let mark = Array("Call-ID: \(MessageTexts.callIDMark)".utf8)

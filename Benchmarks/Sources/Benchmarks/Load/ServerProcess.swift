@@ -165,7 +165,7 @@ final class ServerProcess {
     }
 
     /// The settings that enable TCP and TLS. Limits per source are off, because all phones have the same address. The
-    /// settings keep idle connections open.
+    /// settings for TCP and TLS keep idle connections open.
     private static func streamSettings(folder: String) throws -> String {
         let identity = try SelfSignedCertificate(hosts: ["127.0.0.1"])
         try Data(identity.certificate).write(to: URL(filePath: folder + "/tls.pem"))

@@ -16,9 +16,9 @@ final class Workbench {
     /// The time that the slow app's provider takes to answer a push.
     static let slowness: Duration = .seconds(5)
 
-    /// Starts the daemon for at most `callCount` calls. Call N is for user N, counted from 0. Users for whom `isSlow`
-    /// is true have the app with the slow provider. If `wakesPhones` is true, each phone has its own socket, so that
-    /// only its own REGISTER wakes it.
+    /// Starts the daemon for at most `callCount` calls. Call number N is for user number N, counted from 0. Users for
+    /// whom `isSlow` is true have the app with the slow provider. If `wakesPhones` is true, each phone has its own
+    /// socket, so that only its own REGISTER wakes it.
     init(
         _ options: BenchmarkOptions, calls callCount: Int = 0, wakesPhones: Bool = true, servesAPI: Bool = false,
         servesStreams: Bool = false,
