@@ -1,4 +1,4 @@
-"""Prints what the operators' web page shows: the state of the providers and the database, and the explanation of a name.
+"""Prints what the operators' web page shows: the state of the providers and the store, and the explanation of a name.
 
   page.py ADDRESS:PORT KEY NAME
 

@@ -26,7 +26,7 @@ RING_TIMEOUT = 5.0
 T1, T2 = 0.5, 4.0
 # The interval of OPTIONS requests, whose answers show how far the daemon has read its sockets.
 TICK = 0.02
-# The page cache of the daemon's database, in KiB.
+# The page cache of the daemon's store, in KiB.
 STORE_CACHE = 16384
 
 
@@ -847,7 +847,7 @@ class Soak(World):
 
 
 def stored(daemon):
-    """The size of all pages of the database in KiB, whether they are written back or not."""
+    """The size of all pages of the store in KiB, whether they are written back or not."""
     with contextlib.closing(sqlite3.connect(f"file:{daemon.folder}/sippushd.db?mode=ro", uri=True)) as store:
         return store.execute("PRAGMA page_count").fetchone()[0] * store.execute("PRAGMA page_size").fetchone()[0] // 1024
 
@@ -855,7 +855,7 @@ def stored(daemon):
 def soak(daemon_of, seed, seconds, rate, users=60, say=print):
     """Runs for `seconds`, and measures memory and descriptors ten times in each half.
 
-    The result says whether the second half needs no more memory and descriptors than the first. The database has a page
+    The result says whether the second half needs no more memory and descriptors than the first. The store has a page
     cache of STORE_CACHE KiB. Until the page cache is full, memory may grow by the size of the pages."""
     world = Soak(seed, rate)
     world.daemon = daemon_of(world.settings())

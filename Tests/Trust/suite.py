@@ -107,7 +107,7 @@ class Suite:
         self.counts = {"ok": 0, "FAIL": 0, "open": 0, "skipped": 0}
 
     def folder_of(self, name):
-        """A new folder for the daemon with the given name. Two daemons in one folder would share database, log and
+        """A new folder for the daemon with the given name. Two daemons in one folder would share store, log and
         settings."""
         with self.lock:
             if name in self.names:

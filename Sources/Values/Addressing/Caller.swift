@@ -2,7 +2,7 @@
 /// names. If no user is known, the caller is the source address of the request.
 ///
 /// A caller is a 64-bit hash, because each call and push stores its caller, and callers are often compared. A caller's
-/// hash is the same in each run of the program, so that the database can store it. A hash table hashes the 64-bit value
+/// hash is the same in each run of the program, so that the store can store it. A hash table hashes the 64-bit value
 /// once more, with a random seed.
 package struct Caller: Hashable, Sendable {
     package let rawValue: UInt64

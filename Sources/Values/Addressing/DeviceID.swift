@@ -1,6 +1,6 @@
 import Collections
 
-/// Identifies one device of one AOR, from the device's first REGISTER to its last. The database uses the same id for a
+/// Identifies one device of one AOR, from the device's first REGISTER to its last. The store uses the same id for a
 /// device.
 package struct DeviceID: SerialID, Absentable, Comparable, Sendable, CustomStringConvertible {
     package let rawValue: UInt64

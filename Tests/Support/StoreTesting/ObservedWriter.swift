@@ -3,7 +3,7 @@ import Telemetry
 package import TestSupport
 import Timekeeping
 
-/// A writer of the database whose results a test can await, one for each write.
+/// A writer of the store whose results a test can await, one for each write.
 package final class ObservedWriter: Sendable {
     package let writer: StoreWriter
     package let logSink = MemoryLogSink()

@@ -2,7 +2,7 @@ package import Persistence
 import Storage
 import TestSupport
 
-/// A folder with the database of one test, removed at the latest when the object is released.
+/// A folder with the store of one test, removed at the latest when the object is released.
 package final class StoreFolder: Sendable {
     private let home: TemporaryFolder
     package var folder: String { home.path }
@@ -12,10 +12,10 @@ package final class StoreFolder: Sendable {
 
     package func remove() { home.remove() }
 
-    /// Writes changes into the database as a command does, while nobody else has opened it.
+    /// Writes changes into the store as a command does, while nobody else has opened it.
     package func keep(_ changes: [ServiceChange]) throws { try SQLiteFile(path: path).keep(changes) }
 
-    /// Opens the database as a command does, and lets SQLite check the whole file.
+    /// Opens the store as a command does, and lets SQLite check the whole file.
     ///
     /// - Returns: the problems that SQLite finds.
     package func integrityProblems() throws -> [String] {

@@ -18,7 +18,7 @@ package struct SimulatedRegistrations {
     /// The number in the only nonce that the PBX accepts.
     var nonce = 1
     var silentUntil = Instant.distantPast
-    /// The limit of CSeq in the simulated database, see `CSeqSupply`.
+    /// The limit of CSeq in the simulated store, see `CSeqSupply`.
     var ceiling: UInt32 = 0
     package var accepted = 0
     /// The number of calls that went to voicemail, because the user had no contact at the PBX.

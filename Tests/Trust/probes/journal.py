@@ -234,7 +234,7 @@ def written_by_others(t):
 
 @probe("T28.9", "calls-that-nobody-has-made")
 def made_calls(t):
-    """The next run accepts no call whose bytes were changed on the disk, or which a daemon with another database has
+    """The next run accepts no call whose bytes were changed on the disk, or which a daemon with another store has
     written."""
     other = own_daemon(t, "foreign-calls").start()
     daemon, waiting, place = killed_with_a_call(t, "changed-calls")

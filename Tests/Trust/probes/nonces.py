@@ -239,7 +239,7 @@ def in_the_push(t):
 
 @probe("T39.8", "older-store-has-no-nonces")
 def older(t):
-    """The daemon starts with a database of the previous version, and with one whose nonce column contains garbage."""
+    """The daemon starts with a store of the previous version, and with one whose nonce column contains garbage."""
     daemon = own_daemon(t, "older-nonces", digest={"nonce-lifetime": "5s"}).start()
     waker = Waker(t)
     daemon.stop()

@@ -174,7 +174,7 @@ def wrong_password(t):
 
 @probe("T35.3", "store-that-is-gone")
 def store_gone(t):
-    """If the database was used before and is missing, the daemon does not start with an empty database, and its message
+    """If the store was used before and is missing, the daemon does not start with an empty store, and its message
     says what to do."""
     daemon = quiet(t, "storeless").start()
     path = daemon.settings()["store"]
@@ -189,7 +189,7 @@ def store_gone(t):
     check(not os.path.exists(path), "the refused start made a store")
     added = daemon.command("user", "add", "late@example.net", "--password-stdin", stdin="secret\n")
     check(added.returncode == 1 and not os.path.exists(path), f"user add made a store: {added}")
-    # When the database's files are back, the daemon has all data again.
+    # When the store's files are back, the daemon has all data again.
     for end in ("", "-wal", "-shm"):
         if os.path.exists(path + end + ".away"):
             os.rename(path + end + ".away", path + end)
@@ -376,7 +376,7 @@ def check_config(t):
 @probe("T35.8", "command-right-after-the-start")
 def right_after_start(t):
     """A command that is given while the daemon starts gets an answer. The command does not report that another sippushd
-    has the database."""
+    has the store."""
     daemon = quiet(t, "starting").start()
     for number in range(8):
         daemon.stop()

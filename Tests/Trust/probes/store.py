@@ -1,4 +1,4 @@
-"""T18, T20.6: the database, restarts and secrets, and that acknowledged data is kept."""
+"""T18, T20.6: the store, restarts and secrets, and that acknowledged data is kept."""
 
 import json
 import os
@@ -36,7 +36,7 @@ def registered_now(t):
 
 @probe("T21.1", "foreign-open")
 def foreign(t):
-    """sqlite3, Python or a backup opens and closes the database while the daemon runs, which is then killed (kill -9)."""
+    """sqlite3, Python or a backup opens and closes the store while the daemon runs, which is then killed (kill -9)."""
     daemon = own_daemon(t, "foreign").start()
     path = daemon.settings()["store"]
     registered_now(t)
@@ -283,10 +283,10 @@ def restart(t):
     got = works(of_phone, daemon.pbx, "INVITE")
     check(got, "after kill -9 and a restart a phone's re-INVITE does not pass")
     check(works(of_phone, daemon.pbx, "BYE"), "after kill -9 and a restart a phone cannot end its call")
-    # A database with another key does not accept the first database's token.
+    # A store with another key does not accept the first store's token.
     daemon.kill()
     path = daemon.settings()["store"]
-    # Without the lock file, a missing database is not reported (T35.3).
+    # Without the lock file, a missing store is not reported (T35.3).
     for end in ("", "-wal", "-shm", ".lock"):
         if os.path.exists(path + end):
             os.rename(path + end, path + end + ".away")

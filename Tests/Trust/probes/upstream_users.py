@@ -619,7 +619,7 @@ def next_server(t):
 
 @probe("T38.12", "passwords-of-a-hook")
 def passwords_of_a_hook(t):
-    """The users of the PBX are behind an HTTP hook, and not in the database. The hook hangs for a while."""
+    """The users of the PBX are behind an HTTP hook, and not in the store. The hook hangs for a while."""
     t.needs("register-upstream", "users.order")
     daemon = t.daemon = t.suite.daemons["hooked-pbx"] = Daemon("hooked-pbx", t.suite, {})
     pbx, hook = t.own(Registrar("127.2.0.55", t.suite.free_port(), daemon.address)), t.own(Hook())

@@ -530,7 +530,7 @@ def eleven(t):
     for phone, token in phones:
         answer = phone.register(name, password, params=pushed(token))
         check(answer and answer.status == 200, f"control: REGISTER got {answer and answer.start}")
-    # Each phone registers from a new address, so that all phones cause writes to the database at the same moment.
+    # Each phone registers from a new address, so that all phones cause writes to the store at the same moment.
     phones = [(t.phone(), token) for _, token in phones]
     ready = []
     for phone, token in phones:

@@ -45,7 +45,7 @@ enum InstructionBenchmark {
             counts.append((name, try tool.instructions(of: process) / Double(count)))
         }
 
-        // The first round only warms up tables, caches, connections and the database.
+        // The first round only warms up tables, caches, connections and the store.
         _ = try bench.registers.run(0..<2 * calls, cseq: 1, window: window)
         _ = try bench.calls.hold(0..<calls, rate: 10 * rate)
         try bench.calls.wake(0..<calls, rate: 10 * rate)

@@ -135,7 +135,7 @@ final class ServerProcess {
         throw BenchmarkError("the program under load does not end on SIGTERM")
     }
 
-    /// Adds an API key to the database before the daemon opens it.
+    /// Adds an API key to the store before the daemon opens it.
     private static func makeKey(_ program: String, _ file: URL) throws -> String {
         let process = Process()
         let pipe = Pipe()
