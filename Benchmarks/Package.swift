@@ -1,9 +1,9 @@
 // swift-tools-version: 6.2
-// The benchmarks. etc/benchmarks builds and runs them.
+// The benchmarks, which etc/benchmarks builds and runs.
 //
-// The benchmarks are a separate package, so that builds of the daemon do not compile them. `Main` is a link to the sources of the main
-// package, and `TestSupport` is a link to the simulated world of the main package's tests. This package compiles the modules of the main
-// package again, because `package` declarations are visible only within one package.
+// The benchmarks are a separate package, so that builds of the daemon do not compile them. `Main` is a link to the main
+// package's sources, and `TestSupport` to its simulated network for tests. The benchmarks compile the modules of the
+// main package again, because `package` declarations are visible only within one package.
 import PackageDescription
 
 let strict: [SwiftSetting] = [
@@ -14,11 +14,11 @@ let strict: [SwiftSetting] = [
     .enableUpcomingFeature("NonisolatedNonsendingByDefault"),
     .strictMemorySafety(),
     .treatAllWarnings(as: .error),
-    // The build of the daemon has the same flag, and the benchmarks must measure the same code.
+    // The daemon is built with the flag `-enforce-exclusivity=unchecked`, too.
     .unsafeFlags(["-enforce-exclusivity=unchecked"], .when(configuration: .release)),
 ]
 
-/// Declares a module of the main package, which has the same dependencies in both packages.
+/// Declares a module of the main package.
 func module(_ name: String, on floor: Floor, _ dependencies: [Target.Dependency] = []) -> Target {
     .target(name: name, dependencies: dependencies, path: "Main/\(floor.rawValue)/\(name)", swiftSettings: strict)
 }
@@ -162,7 +162,8 @@ let package = Package(
                 "HTTP2Connections", "HTTPClient", "HTTPServer", "HTTPSemantics", "Reactor", "Crypto", "SIPMessage",
                 "SIPGrammar", "Bytes", "Addressing", "Timekeeping", "Telemetry",
             ], swiftSettings: strict),
-        // This target is a malloc that counts allocations. Only the program of the benchmarks may link this malloc.
+        // `CAllocationCount` is a malloc that counts allocations. Only the program of the benchmarks may link the
+        // counting malloc.
         .target(name: "CAllocationCount"),
         .executableTarget(
             name: "run-benchmarks", dependencies: ["Benchmarks", "CAllocationCount"], swiftSettings: strict),

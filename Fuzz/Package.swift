@@ -1,13 +1,12 @@
 // swift-tools-version: 6.2
-// Fuzzers for the code that reads bytes from the network. README.md explains how to run them.
+// Fuzzers for the code that reads bytes from the network; README.md explains how to run them.
 //
-// The fuzzers are a separate package, because a package with unsafe flags cannot be a dependency of the main package. The modules of this
-// package are links to the main package's folders, because `package` declarations are visible only within one package.
+// The fuzzers are a separate package, because a dependency of the main package may have no unsafe flags. The modules
+// are links to the main package's folders, because `package` declarations are visible only within one package.
 import PackageDescription
 
-// The fuzzer and the address sanitizer are in one flag, because swiftc uses only the last of two flags. `swift build --sanitize=fuzzer
-// --sanitize=address` gives the flags in random order, so either the coverage or the memory checks would be missing. `--sanitize=fuzzer`
-// alone is still needed on the command line, because it leaves `main` to libFuzzer.
+// One flag has both the fuzzer and the address sanitizer, because swiftc uses only the last of two flags. The command
+// line still needs `--sanitize=fuzzer`, which leaves `main` to libFuzzer.
 let sanitized = "-sanitize=fuzzer,address"
 
 let strict: [SwiftSetting] = [
@@ -24,7 +23,7 @@ func module(_ name: String, _ dependencies: [Target.Dependency] = []) -> Target 
     .target(name: name, dependencies: dependencies, swiftSettings: strict)
 }
 
-/// Declares a fuzzer. libFuzzer has the function `main`.
+/// Declares a fuzzer, whose `main` is libFuzzer's.
 func fuzzer(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
     .executableTarget(
         name: name, dependencies: dependencies,

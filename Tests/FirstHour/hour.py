@@ -1,5 +1,5 @@
-"""The first hour: runs the commands of docs/First-hour.md unchanged, and then causes sixteen faults. etc/first-hour starts this
-program in separate namespaces."""
+"""Runs the commands of docs/First-hour.md unchanged, and then causes sixteen faults. etc/first-hour starts this program
+in separate namespaces."""
 
 import os
 import re
@@ -47,7 +47,7 @@ class Hour:
         self.passed, self.failed = 0, 0
         self.tokens = {}
 
-    # --- counting
+    # --- counting results
 
     def expect(self, what, function, *arguments):
         start = time.monotonic()
@@ -64,7 +64,7 @@ class Hour:
         print(f"ok   {what} [{time.monotonic() - start:.1f} s]", flush=True)
         return True
 
-    # --- what an operator asks
+    # --- questions of an operator
 
     def ask(self, tool, clock=None):
         """The output of a command, or the log since the last `clear_log`."""
@@ -99,10 +99,10 @@ class Hour:
             if found:
                 raise AssertionError(f"{tool} says:\n" + "\n".join(found))
 
-    # --- the people
+    # --- users and phones
 
     def user(self, name):
-        """Makes a new user, for whom no record exists."""
+        """Makes a new user, for whom no call was recorded."""
         self.place.do(f"echo a-secret-of-{name} | sippushd user add {name} --password-stdin")
         return f"a-secret-of-{name}"
 
@@ -118,7 +118,7 @@ class Hour:
     def apple_token(self, name):
         return self.tokens.setdefault(name, f"{len(self.tokens) + 1:064x}")
 
-    # --- the story
+    # --- the steps of the first hour
 
     @staticmethod
     def commands(page, heading):
@@ -172,7 +172,7 @@ class Hour:
         assert "=>" not in explained, explained
 
     def opens_page(self):
-        """The commands that open the web page, and the page with the call of the step before."""
+        """The commands that open the web page, and the page with the call of the previous step."""
         for line in commands("First-hour", "Open the web page"):
             shown = self.place.do(line)
         self.page_key = re.search(r"spd_[\w-]+", shown).group()
@@ -180,7 +180,7 @@ class Hour:
         assert re.search(r"^provider fcm ok: ", shown, re.M) and "answered" in shown, shown
 
     def init_offers_all(self):
-        """A second configuration, with every provider. The service's user can read all of its files."""
+        """A second configuration, with every provider. The service's user can read every file that it names."""
         for line in commands("Providers", "Web Push"):
             self.place.do(line)
         written = "/etc/sippushd/all.yaml"
@@ -229,7 +229,7 @@ class Hour:
         return self.failed == 0
 
 
-# Facts about the test's machine, which are not faults of the daemon.
+# Facts about the test's machine that are no faults of the daemon.
 MACHINE = re.compile(r"note +(kernel|descriptors|disk +/var/lib/sippushd: \d+ small writes)")
 
 

@@ -2,7 +2,8 @@
 
   page.py ADDRESS:PORT KEY NAME
 
-It logs in as a browser does, and reads the same routes. etc/first-hour runs it in the network of the daemon's machine.
+The program logs in as a browser does, and reads the same routes. etc/first-hour runs it in the network of the daemon's
+machine.
 """
 
 import http.client

@@ -109,7 +109,7 @@ text_rtp_port=-1
 
 
 def sipp_call(user):
-    """Makes a call with SIPp in place of the PBX: SIPp calls, stays in the call for a moment, and hangs up."""
+    """Makes a call with SIPp in place of the PBX, which hangs up after a moment."""
     return subprocess.Popen(
         ["sipp", f"{DAEMON}:5060", "-i", PBX, "-p", "5090", "-m", "1", "-timeout", "40s", "-sf", "sip-scenarios/common/call.xml",
          "-cid_str", "call", "-key", "domain", "example.net", "-key", "user", user, "-key", "caller", "103", "-nostdin"],

@@ -1,5 +1,5 @@
-"""The places of the first hour: the daemon's machine is a Debian root with a separate network. PBX, phones and providers are
-outside of this root."""
+"""The machines of the first hour: the daemon's machine is a Debian root with a network of its own. The PBX, phones and
+providers are outside of the daemon's root."""
 
 import json
 import os
@@ -24,8 +24,8 @@ def run(*words, **options):
 
 
 class NameServer:
-    """A DNS server that answers queries for addresses from the table `names`. For all other names, the server answers that they
-    do not exist."""
+    """A DNS server that answers queries for addresses from the table `names`. The server answers that other names do not
+    exist."""
 
     def __init__(self, address, names):
         self.names = names
@@ -48,8 +48,8 @@ class NameServer:
         records = b""
         if address and kind == 1:
             records = b"\xc0\x0c" + struct.pack(">HHIH", 1, 1, 1, 4) + socket.inet_aton(address)
-        # If a name has no record of the requested kind, the answer says that the name exists without such a record. DNS names
-        # below this name do not exist in the test's network.
+        # For a name without a record of the requested kind, the answer has no record and no error. DNS names below this name
+        # do not exist in the test's network.
         status = 0 if address else 3
         return question[:2] + struct.pack(">HHHHH", 0x8580 | status, 1, 1 if records else 0, 0, 0) \
             + question[12:place + 5] + records
@@ -75,7 +75,7 @@ class Place:
             return file.read()
 
     def write(self, name, text):
-        """Writes a file of the daemon's machine. If the file already exists, its owner and rights do not change."""
+        """Writes a file of the daemon's machine; an existing file keeps its owner and permissions."""
         with open(self.path(name), "w", encoding="utf-8") as file:
             file.write(text)
 
@@ -116,14 +116,14 @@ class Place:
         run("cp", os.environ["PACKAGE"], self.path("/root/"))
         resolver = f"nameserver {NAMES}\n"
         self.write("/etc/resolv.conf", resolver)
-        # Linphone reads the name server from /etc/resolv.conf of the test's machine.
+        # Linphone reads the name server from the test machine's /etc/resolv.conf.
         ours = os.path.join(self.folder, "resolv.conf")
         with open(ours, "w") as file:
             file.write(resolver)
         run("mount", "--bind", ours, os.path.realpath("/etc/resolv.conf"))
 
     def inside(self, line, clock=None):
-        """Runs a line on the daemon's machine as root. `clock` is the difference of the machine's clock, such as `-1d`."""
+        """Runs a line on the daemon's machine as root; `clock` is the error of the machine's clock, such as `-1d`."""
         faked = [] if clock is None else clock_words(clock)
         return subprocess.run(
             [*self.server, "chroot", self.root, "env", "-i", "PATH=/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
@@ -132,7 +132,7 @@ class Place:
             timeout=120)
 
     def do(self, line, clock=None):
-        """Runs a line on the daemon's machine, and fails if the line does not succeed."""
+        """Runs a line on the daemon's machine, which must succeed."""
         result = self.inside(line, clock)
         if result.returncode:
             raise AssertionError(f"$ {line}\n{result.stdout}")
@@ -147,7 +147,7 @@ class Place:
         run("openssl", *line.split(), env=environment, cwd=self.folder)
 
     def make_public_authority(self):
-        """An authority that issued the providers' certificates three months ago. The daemon's machine trusts it."""
+        """An authority that issued the providers' certificates three months ago, and that the daemon's machine trusts."""
         key = "-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes"
         self.openssl(f"req -x509 {key} -days 3650 -subj /CN=Public -keyout public-key.pem -out public.pem", "-90d")
         names = ",".join("DNS:" + name for name in PROVIDER_NAMES)
@@ -186,12 +186,12 @@ class Place:
 
 
 def clock_words(clock):
-    """The environment variables with which a program has a wrong clock."""
+    """The environment variables that give a program a wrong clock."""
     return [f"LD_PRELOAD={os.environ['FAKETIME_LIBRARY']}", f"FAKETIME={clock}", "FAKETIME_DONT_FAKE_MONOTONIC=1", "NO_FAKE_STAT=1"]
 
 
 def await_(condition, seconds):
-    """Waits until the value of the condition is true, and returns the value."""
+    """Waits until the condition's value is true, and returns it."""
     end = time.monotonic() + seconds
     while True:
         found = condition()

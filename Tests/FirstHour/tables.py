@@ -1,4 +1,4 @@
-"""Tests the import of users from Kamailio and Asterisk: runs the queries of docs/Operations.md on tables of these PBXs, and
+"""Tests the import of users from Kamailio and Asterisk: runs the queries of docs/Operations.md on their tables, and
 imports the results."""
 
 import glob
@@ -11,8 +11,8 @@ import subprocess
 from people import register
 from place import PHONES, await_, run
 
-# Kamailio's tables come from Kamailio's Debian packages. Asterisk's table ps_auths is created here with the columns of
-# Asterisk's Alembic scripts, because Debian 12 has no package of Asterisk.
+# Kamailio's tables come from Kamailio's Debian packages. Asterisk's table ps_auths has the columns of Asterisk's Alembic
+# scripts, because Debian 12 has no package of Asterisk.
 ASTERISK = """CREATE TABLE ps_auths (
     id VARCHAR(255) NOT NULL UNIQUE, auth_type VARCHAR(8), nonce_lifetime INTEGER, md5_cred VARCHAR(40), password VARCHAR(80),
     realm VARCHAR(255), username VARCHAR(40), refresh_token VARCHAR(255), oauth_clientid VARCHAR(255), oauth_secret VARCHAR(255),
@@ -36,7 +36,7 @@ def kamailio_rows():
 def asterisk_rows():
     rows = [f"('{user}', '{'userpass' if shown else 'md5'}', '{user}', '{password if shown else ''}', "
             f"'{'' if shown else ha1(user, password)}', '{domain}')" for user, password, domain, shown in USERS if user != "stranger"]
-    # The hash is for the realm that Asterisk uses if no realm is set.
+    # A hash is for Asterisk's own realm if the table has no realm.
     rows.append(f"('old', 'md5', 'old', '', '{hashlib.md5(b'old:asterisk:x').hexdigest()}', 'asterisk')")
     return f"INSERT INTO ps_auths (id, auth_type, username, password, md5_cred, realm) VALUES {', '.join(rows)};"
 

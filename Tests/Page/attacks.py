@@ -1,4 +1,4 @@
-"""The steps about keys that may only read, other web sites, and the ends of a session."""
+"""The steps of etc/page about keys that may only read, other web sites, and the ends of a session."""
 
 import http.server
 import json
@@ -18,13 +18,13 @@ CHANGES = [("POST", "/v1/providers/fcm/disable"), ("POST", "/v1/providers/fcm/pa
 
 
 def forged(method, token):
-    """A change with the session's token, as the page would send it."""
+    """The change has the session's token, as from the page."""
     change = {"method": method, "headers": {"X-Session-Token": token, "Content-Type": "application/json"}}
     return change if method == "DELETE" else {**change, "body": "{}"}
 
 
 class OtherSite:
-    """A web site of somebody else, whose pages try to use the operator's session."""
+    """Another person's web site, whose pages try to use the operator's session."""
 
     def __init__(self, target):
         site = self
@@ -101,7 +101,7 @@ def no_token(story):
 def other_origin(story):
     tab = story.tab
     site = story.own(OtherSite(story.url))
-    # Another port of the same host is the same site for SameSite, so the browser sends the cookie.
+    # For SameSite, another port of the host is the same site, so the browser sends the cookie.
     for host in ("127.0.0.1", "localhost"):
         other = f"http://{host}:{site.port}"
         tab.go(f"{other}/form")
@@ -184,7 +184,7 @@ def restarted(story):
     # Sessions live in the daemon's memory, so the operator logs in again.
     said = tab.wait("!document.getElementById('login').hidden && document.getElementById('login-problem').textContent", timeout=30)
     check("session ended" in said and tab.run("document.getElementById('banner').hidden"), said)
-    # The browser tells each failed connection to the stopped daemon.
+    # The browser reports each failed connection to the stopped daemon.
     errors = [one for one in story.errors(tab) if "net::ERR_" not in one[1]]
     check(not errors, f"{errors}")
     story.login(tab, story.keys["operator"], "#now")
@@ -198,8 +198,8 @@ def crowded(story):
     viewers = []
     try:
         def full():
-            """Whether twenty viewers have the operators' page open. A stream that a browser left keeps its place for a second or
-            two."""
+            """Whether twenty viewers have the operators' page open. A stream that a browser has left counts against the
+            limit for a second or two."""
             viewer = Viewer(story.daemon, story.keys["operator"])
             if viewer.status == 200:
                 viewers.append(viewer)

@@ -1,4 +1,4 @@
-"""Drives a headless Chromium with the DevTools protocol over two pipes, so no port and no library is needed."""
+"""Drives a headless Chromium by the DevTools protocol over two pipes, without a port or a library."""
 
 import base64
 import collections
@@ -18,7 +18,7 @@ from machine import patience
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 
-# The page reports each violation of its Content-Security-Policy to this list, which no navigation empties.
+# The page adds each violation of its Content-Security-Policy to a list that no navigation empties.
 WATCH_POLICY = """
 document.addEventListener("securitypolicyviolation", (event) =>
     console.error("policy: " + event.effectiveDirective + " " + event.blockedURI));
@@ -50,7 +50,8 @@ class Browser:
             words.insert(1, "--no-sandbox")
 
         def descriptors():
-            # Chromium reads from descriptor 3 and writes to descriptor 4. A copy above both cannot be overwritten.
+            # Chromium reads from descriptor 3 and writes to descriptor 4. Copies with numbers from 10 on cannot be
+            # overwritten.
             source, target = fcntl.fcntl(to_browser, fcntl.F_DUPFD, 10), fcntl.fcntl(from_browser, fcntl.F_DUPFD, 10)
             os.dup2(source, 3)
             os.dup2(target, 4)
@@ -122,7 +123,7 @@ class Browser:
             self.process.wait(10)
         except (BrowserProblem, OSError, subprocess.TimeoutExpired):
             pass
-        # The process session of Chromium, which the test started. None of them survives.
+        # Ends all processes of Chromium, which have a process session of their own.
         try:
             os.killpg(self.process.pid, signal.SIGKILL)
         except ProcessLookupError:
@@ -196,8 +197,8 @@ class Tab:
         return answer["result"].get("value")
 
     def wait(self, condition, timeout=10.0, text=None):
-        """Waits until the JavaScript condition has a true value, and returns this value. The page itself checks the condition
-        again after each change of its document, and at each frame."""
+        """Waits until the JavaScript condition has a true value, and returns the value. The page checks the condition
+        after each change of its document, and at each frame."""
         milliseconds = int(patience(timeout) * 1000)
         expression = """new Promise((resolve) => {
             const check = () => { try { return (%s); } catch { return false; } };
@@ -215,7 +216,7 @@ class Tab:
                 value = self.browser.call("Runtime.evaluate", self.session, timeout=timeout + 20, expression=expression, returnByValue=True,
                                           awaitPromise=True)["result"].get("value")
             except BrowserProblem:
-                # The script failed, because the browser loaded a new page meanwhile.
+                # The script failed, because the browser loaded a new page.
                 if time.monotonic() > limit:
                     raise
                 continue
@@ -227,7 +228,7 @@ class Tab:
         return self.run(f"document.querySelector({json.dumps(selector)})?.innerText ?? ''")
 
     def click(self, selector):
-        """Clicks with the mouse in the middle of the element, as a user does."""
+        """Clicks with the mouse in the middle of the element."""
         found = json.dumps(selector)
         self.wait(f"document.querySelector({found}) && document.querySelector({found}).getClientRects().length > 0", text=f"{selector} is shown")
         box = self.run(f"(() => {{ const node = document.querySelector({found}); node.scrollIntoView({{block: 'center'}});"

@@ -1,4 +1,4 @@
-"""Runs the story, makes the pictures, or measures the cost of viewers. etc/page starts it."""
+"""Runs the steps of etc/page, makes the pictures, or measures the cost of viewers."""
 
 import os
 import sys

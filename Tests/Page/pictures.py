@@ -1,4 +1,4 @@
-"""Makes the pictures of the page for the documents, from a small exchange with some calls (etc/page --pictures)."""
+"""Makes the pictures of the page for the documents (etc/page --pictures), from some calls."""
 
 import os
 import random
@@ -19,7 +19,7 @@ def main(story):
     for number in range(40):
         name = PEOPLE[number % len(PEOPLE)][0]
         pbx, invite = story.call(name, str(200 + number))
-        # Phones take their time to wake up. The pictures show such times.
+        # The pictures show how long phones take to wake up.
         time.sleep(chance.uniform(.2, 1.2))
         if number % 13 == 9:
             story.given_up(pbx, invite)
@@ -30,7 +30,7 @@ def main(story):
     tab.size(1000, 760)
     story.login(tab, story.keys["operator"], "#now")
     tab.wait("document.getElementById('connection').textContent === 'live'")
-    # One more call ends while the page looks, and three calls wait.
+    # One more call ends while the page is open, and three calls wait.
     pbx, invite = story.call("dave", "206")
     story.answered("dave", pbx, invite)
     tab.wait("document.querySelector('#ended .badge')")
@@ -58,12 +58,12 @@ def main(story):
 
 
 def take(tab, name, condition):
-    """The picture of a view, in light and in dark."""
+    """Makes the picture of a view, in light and in dark."""
     for scheme in ("light", "dark"):
         tab.scheme(scheme)
         tab.run("window.scrollTo(0, 0); document.activeElement.blur()")
         tab.wait(condition)
-        # Two frames later, the page and its plots are drawn.
+        # After two frames, the page and its plots are drawn.
         tab.run("new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(() => resolve(true))))")
         path = os.path.join(FOLDER, f"page-{name}{'' if scheme == 'light' else '-dark'}.png")
         tab.picture(path)

@@ -1,4 +1,5 @@
-"""The story of etc/page: a daemon, a PBX, a phone and an operator with a browser. The steps are in operator_steps.py and attacks.py."""
+"""The scene of etc/page: a daemon, a PBX, a phone and an operator with a browser. The steps are in operator_steps.py and
+attacks.py."""
 
 import json
 import os
@@ -15,7 +16,7 @@ from machine import patience  # noqa: E402
 from sip import Dialog, Phone, fresh  # noqa: E402
 from suite import Suite  # noqa: E402
 
-# Texts that a careless page would run as a script, or that turn the direction of the text around.
+# Texts that a careless page would run as a script, or that change the reading direction.
 EVIL_AGENT = "<img src=x onerror=window.evil=1> \u202egnp.exe"
 EVIL_CALL = "\"><script>window.evil(1)</script>'{}"
 
@@ -27,7 +28,7 @@ class Failed(Exception):
 
 
 def step(text):
-    """Registers a step of the story. The steps run in the order of their registration."""
+    """Registers a step; steps run in the order of their registration."""
 
     def add(function):
         STEPS.append((text, function))
@@ -42,7 +43,7 @@ def check(truth, text):
 
 
 def until(condition, text, timeout=10.0):
-    """Waits until the condition holds, and returns its value."""
+    """Waits until the condition is true, and returns its value."""
     limit = time.monotonic() + patience(timeout)
     while True:
         value = condition()
@@ -66,7 +67,7 @@ class Story:
         self.closing = []
         self.passed, self.failed = 0, 0
         self.keys, self.people = {}, {}
-        # Loads that the story itself made fail, as pairs of status and a part of the address.
+        # Loads that a step itself made fail, as pairs of status and a part of the address.
         self.expected = []
 
     def start(self, browser=True):
@@ -123,7 +124,7 @@ class Story:
         return pbx, invite
 
     def answered(self, name, pbx, invite):
-        """The phone wakes up, registers and answers the call. The call ends."""
+        """The phone wakes up, registers and answers the call, which then ends."""
         phone = self.people[name]
         self.registers(phone)
         arrived = phone.request("INVITE", invite.call_id)
@@ -168,11 +169,11 @@ class Story:
         return self.daemon.http(method, path, None, {name.replace("_", "-"): value for name, value in fields.items()})
 
     def allow(self, status, part):
-        """A load with this status is part of the story, so its line in the console is no error."""
+        """A step expects a load with the given status, whose line in the console is then no error."""
         self.expected.append((str(status), part))
 
     def errors(self, tab):
-        """The errors of the browser's log, without the loads that the story expects to fail."""
+        """The errors of the browser's log, without the loads that a step expects to fail."""
         own = [one for one in tab.take_errors() if one[0] != "network" or one[2].startswith(self.url)]
         return [one for one in own if not (one[0] == "network" and any(f"status of {status} " in one[1] and part in one[2] for status, part in self.expected))]
 

@@ -1,4 +1,4 @@
-"""Viewers of the live stream without a browser, and the cost of viewers while calls come (etc/page --viewers)."""
+"""Viewers of the live stream without a browser, and the cost of viewers during calls (etc/page --viewers)."""
 
 import asyncio
 import json
@@ -59,7 +59,7 @@ class Viewer:
 # MARK: The load
 
 class Sink(asyncio.Protocol):
-    """A push provider that accepts each push, and notes the time at which the push for a user arrived."""
+    """A push provider that accepts each push, and notes when the push for a user arrived."""
 
     times = {}
 
@@ -84,7 +84,7 @@ class Sink(asyncio.Protocol):
 
 
 def sink(pipe):
-    """The process of the push provider. It sends its port, and after a word of the parent the times."""
+    """The process of the push provider. The process sends its port, and after a word from the parent the times."""
 
     async def serve():
         loop = asyncio.get_running_loop()
@@ -97,7 +97,7 @@ def sink(pipe):
 
 
 def register(address, users):
-    """Registers the users, each with a contact at one socket. At this point, sixty-four HTTP requests are in flight."""
+    """Registers the users, each with a contact at one socket. At most sixty-four REGISTERs are unanswered."""
     phone = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     phone.bind(("127.1.0.1", 0))
     phone.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 22)
@@ -139,7 +139,7 @@ def register(address, users):
 
 
 def call(address, users, host, rate):
-    """Sends an INVITE to each of the users, so many a second. Returns the times of the INVITEs and of their 100."""
+    """Sends an INVITE to each of the users, `rate` a second. Returns the times of the INVITEs and of their 100."""
     caller = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     caller.bind((host, 0))
     caller.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 22)
@@ -170,7 +170,7 @@ def call(address, users, host, rate):
             time.sleep(early)
         sent[user] = time.monotonic()
         caller.sendto(raw, address)
-    # A daemon that fell behind answers the rest before the next part begins.
+    # A daemon that fell behind answers the remaining INVITEs before the next part begins.
     limit = time.monotonic() + 60
     while len(tried) + len(refused) < len(sent) and time.monotonic() < limit:
         time.sleep(.1)
@@ -184,7 +184,7 @@ def quantile(values, share):
 
 
 def measure(story, port_pipe, count, users, rate):
-    """One part of the measurement: the load while so many viewers look."""
+    """One part of the measurement: calls while `count` viewers are connected."""
     viewers = [Viewer(story.daemon, story.keys["operator"]) for _ in range(count)]
     refused = [viewer.status for viewer in viewers if viewer.status != 200]
     before, start = story.daemon.work(), time.monotonic()

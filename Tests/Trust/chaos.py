@@ -1,7 +1,8 @@
 """Random faults from outside: callers, phones and a provider on loopback, and a daemon that is killed again and again.
 
-All simulated phones and callers run in one thread with one event loop. The parties record everything that the daemon acknowledged: 200 to a REGISTER, a push
-that the provider accepted, a final response. At the end, the parties check that nothing acknowledged was lost or doubled."""
+All simulated phones and callers run in one thread with one event loop. Phones, callers and the provider record all that
+the daemon acknowledged: a 200 to a REGISTER, an accepted push, a final response. At the end, the simulated parties check
+that no acknowledged fact was lost or doubled."""
 
 import collections
 import contextlib
@@ -35,7 +36,7 @@ class Loop:
     def __init__(self):
         self.selector = selectors.DefaultSelector()
         self.times, self.number = [], 0
-        # The number of polls of the sockets. All data that arrived before a poll is read after it.
+        # The number of polls of the sockets; data that arrived before a poll are read after it.
         self.round = 0
 
     def at(self, delay, action):
@@ -98,7 +99,7 @@ class Datagrams:
 
 
 class Run:
-    """One run of the daemon: the time of its first answer, and the time until which it has handled everything on its sockets."""
+    """One run of the daemon: the time of its first answer, and the time until which it has handled all input."""
 
     def __init__(self, begin=None):
         self.begin, self.reached = begin, None
@@ -108,8 +109,8 @@ class Run:
 
 
 class Ticks:
-    """Sends the daemon one OPTIONS after the other. When the daemon has answered two OPTIONS, it has read all its sockets since
-    the first OPTIONS was sent. The proof by two OPTIONS works without a clock, even if the daemon is slow."""
+    """Sends the daemon one OPTIONS after the other. After two answered OPTIONS, the daemon has read all that arrived
+    before the first of them. The proof by two OPTIONS works without a clock, even if the daemon is slow."""
 
     transport = "UDP"
 
@@ -137,12 +138,12 @@ class Ticks:
         self.world.loop.at(TICK, self.next)
 
     def killed(self):
-        """Forgets all OPTIONS, because an answer from a killed daemon proves nothing about its next run."""
+        """An answer from a killed daemon proves nothing about its next run."""
         self.before, self.id = None, None
 
 
 class Connection:
-    """One TCP connection to the daemon, which notifies its owner when the connection ends."""
+    """One TCP connection to the daemon, which notifies its owner of its end."""
 
     transport = "TCP"
 
@@ -167,7 +168,7 @@ class Connection:
         self.socket.connect(self.world.daemon.address)
 
     def read(self):
-        """The bytes that have arrived; `None` if there are none now; empty at the end."""
+        """The bytes that have arrived; `None` if none wait; empty at the end."""
         try:
             return self.socket.recv(65536)
         except BlockingIOError:
@@ -195,7 +196,7 @@ class Connection:
             self.owner.received(message)
 
     def is_there(self):
-        """Whether the daemon still has the connection open. The owner may not know yet that the connection has ended."""
+        """Whether the daemon still has the connection open, even if the owner has not noticed its end."""
         try:
             return socket.socket.recv(self.socket, 1, socket.MSG_PEEK | socket.MSG_DONTWAIT) != b""
         except BlockingIOError:
@@ -290,8 +291,8 @@ class Call:
         self.provisional, self.finals, self.cancelled, self.cancel_done = False, [], False, False
         self.pushes, self.story = [], []
         self.invited = set()
-        # The branches of the INVITEs that phones got before the call's end. A phone may have crashed, so the daemon repeats an
-        # INVITE until a phone answers.
+        # The Via branches of the INVITEs that phones got before the call's end. The daemon repeats an INVITE until a phone
+        # answers, because the phone may have crashed.
         self.branches = set()
         self.way = None
 
@@ -366,7 +367,7 @@ class Caller:
         if self.transport != "UDP" and not (self.connection and self.connection.isOpen):
             self.connection = connect(self.world, self)
             if self.connection.isOpen:
-                # The PBX registers no users, so it sends an OPTIONS to show that it is reachable again.
+                # The PBX registers no users, and shows by an OPTIONS that it is reachable again.
                 self.connection.send(request("OPTIONS", "sip:example.net", self.connection, fresh("z9hG4bK"), "pbx",
                                              "sip:example.net", fresh("o"), 1, fresh("f")))
         return self.connection if self.connection.isOpen else None
@@ -388,7 +389,8 @@ class Caller:
 
 
 class Phone:
-    """One device, which sleeps until it gets a push, registers, rings, and then behaves according to the kind of the call."""
+    """One device, which sleeps until it gets a push, registers, rings, and then behaves according to the kind of the
+    call."""
 
     pair = None
 
@@ -452,7 +454,7 @@ class Phone:
                 self.decide(message.call_id, message.branch, 487)
         elif message.method == "ACK":
             dialog = self.dialogs.get(message.call_id)
-            # The ACK of a refusal has the branch of its INVITE, but the ACK of a 200 has another branch.
+            # The ACK of a refusal has the Via branch of its INVITE, but the ACK of a 200 has another branch.
             if dialog and message.branch not in dialog["met"]:
                 dialog["acknowledged"] = True
         else:
@@ -468,7 +470,7 @@ class Phone:
                 self.connection.send(dialog["last"])
             return
         if dialog and dialog["final"] is None and self.connection is dialog["way"]:
-            # The phone rings for this call, and gets its INVITE with another branch (RFC 3261 section 8.2.2.2).
+            # The phone already rings for the call, whose INVITE comes with another Via branch (RFC 3261 section 8.2.2.2).
             self.world.count["482 of a phone"] += 1
             dialog["met"].add(message.branch)
             return self.connection.send(answer(message, 482, "p"))
@@ -518,7 +520,7 @@ class Phone:
 
 
 class Provider:
-    """An imitated push provider with Firebase's legacy format over HTTP/1.1, in the event loop of the phones."""
+    """A push provider with Firebase's legacy format over HTTP/1.1, in the event loop of the phones."""
 
     def __init__(self, world):
         self.world = world
@@ -531,8 +533,8 @@ class Provider:
         world.loop.watch(self.socket, self.accept)
 
     def accept(self, _):
-        """Accepts connections. The connection belongs to the current run of the daemon, because the next run starts only when
-        all connections of this run are accepted."""
+        """Accepts connections. A connection belongs to the daemon's current run, because the next run starts only after
+        all its connections are accepted."""
         while True:
             try:
                 one, _ = self.socket.accept()
@@ -573,7 +575,7 @@ class Provider:
 
 
 class World:
-    # The time after which a simulated caller without any response gives up. The phone that rang may have crashed.
+    # The time after which a caller without any response gives up. The phone that rang may have crashed.
     patience = None
     KINDS = ("answered", "answered", "declined", "cancelled", "held", "several", "ringing", "cancelled-ringing")
 
@@ -590,7 +592,7 @@ class World:
         self.daemon, self.contexts = None, {}
 
     def context(self, owner):
-        """The TLS context of a party. Each handshake is a full handshake, as after a restart of a PBX."""
+        """The TLS context of a party, with full handshakes only, as after a restart of a PBX."""
         if owner.pair not in self.contexts:
             self.contexts[owner.pair] = edge.context(self.daemon.authority, owner.pair)
         return self.contexts[owner.pair]
@@ -610,7 +612,7 @@ class World:
         after = min((k for k in self.kills if k > instant), default=None)
         return (f"{instant - kill:.3f} s after a kill, " if kill else "") + (f"{after - instant:.3f} s before one" if after else "")
 
-    # People and phones
+    # --- people and phones
 
     def populate(self, users):
         certificate = self.daemon.authority.issue("chaos-pbx", "DNS:pbx.example.net")
@@ -685,7 +687,7 @@ class World:
         if call.kind != "held" and not earlier:
             phone.pushed()
 
-    # The daemon
+    # --- the daemon
 
     def kill(self):
         self.daemon.process.kill()
@@ -740,7 +742,7 @@ class World:
         limit = RING_TIMEOUT + 40
         self.loop.run(limit, lambda: all(c.over or not (c.pushes or c.invited) for c in self.calls.values())
                       and not any(c.cancelled and not c.over for c in self.calls.values()))
-        # If the daemon sent a message twice, the second copy would arrive during this time.
+        # A second copy of a message that the daemon sent twice would arrive within three seconds.
         self.loop.run(3)
 
     def has_no_way(self, call):
@@ -755,7 +757,7 @@ class World:
         return False
 
     def was_heard(self, instant):
-        """Whether the daemon has certainly handled everything that had arrived before this time."""
+        """Whether the daemon has certainly handled all input that had arrived before the given time."""
         return any(run.heard(instant) for run in self.runs)
 
     def judge(self):
@@ -771,14 +773,14 @@ class World:
                     self.count["killed before they were written"] += 1
                 continue
             self.count[f"{name}: {statuses[0]}"] += 1
-            # If a phone is not reached in time, all its REGISTERs may have been sent while no daemon ran.
+            # All REGISTERs of a phone that is not reached in time may have been sent while no daemon ran.
             if call.kind in ("answered", "several") and statuses[0] != 200 and self.has_no_way(call):
                 self.count["answered while no connection was open"] += 1
             elif call.kind in ("answered", "several") and statuses[0] != 200 and call.invited:
                 self.complain(call, f"was to be answered, and ended with {statuses}; INVITE at {call.invited or 'nobody'}, "
                                     f"pushes {[round(when - call.begun, 2) for _, when, _ in call.pushes]}, ended {self.when(call.over_at)}")
             if len(set(call.finals)) > 1:
-                # If a second phone sends a 200 before it gets its CANCEL, this 200 is forwarded too (RFC 3261 section 16.7).
+                # The 200 of a second phone that has not got its CANCEL yet is forwarded too (RFC 3261 section 16.7).
                 if statuses.count(200) == len(statuses):
                     self.count["200 of two phones"] += 1
                 elif self.was_heard(call.over_at):
@@ -801,8 +803,7 @@ class Soak(World):
     patience = 30
 
     def crash(self):
-        """Ends the simulated app of a phone. The simulated app crashes, loses its calls, and starts again later or after a
-        push."""
+        """Lets the app of a phone crash, which loses its calls, and starts again later or after a push."""
         if not self.is_calling:
             return
         phone = random.choice(random.choice(list(self.phones.values())))
@@ -814,8 +815,8 @@ class Soak(World):
         self.loop.at(0.1, self.crash)
 
     def look(self):
-        """Requests lists, figures and explanations over HTTP. A thread sends the requests, because a slow answer must not delay
-        the calls."""
+        """Requests lists, figures and explanations over HTTP. A thread sends the requests, because a slow answer must not
+        delay the calls."""
         users = list(self.phones)
         while self.is_calling:
             connection = http.client.HTTPConnection("127.0.0.1", self.daemon.admin_port, timeout=60)
@@ -854,8 +855,8 @@ def stored(daemon):
 def soak(daemon_of, seed, seconds, rate, users=60, say=print):
     """Runs for `seconds`, and measures memory and descriptors ten times in each half.
 
-    The result says whether the second half needs no more memory and descriptors than the first. The store has a page cache of
-    STORE_CACHE KiB. Until the page cache is full, memory may grow by the size of the pages."""
+    The result says whether the second half needs no more memory and descriptors than the first. The store has a page
+    cache of STORE_CACHE KiB. Until the page cache is full, memory may grow by the size of the pages."""
     world = Soak(seed, rate)
     world.daemon = daemon_of(world.settings())
     world.daemon.start()

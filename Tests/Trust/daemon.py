@@ -29,7 +29,7 @@ class QuietServer(http.server.ThreadingHTTPServer):
 
 
 class Provider:
-    """Accepts pushes in Firebase's legacy format, and stores the pushes by push token."""
+    """Accepts pushes in Firebase's legacy format, and stores them by push token."""
 
     def __init__(self):
         provider = self
@@ -47,7 +47,7 @@ class Provider:
                     push = json.loads(body)
                 except ValueError:
                     push = {}
-                # The log must not contain the token, even if the provider repeats the token.
+                # The log must not contain the token, even if the provider repeats it.
                 if "refused" in str(push.get("to", "")):
                     answer = json.dumps({"success": 0, "failure": 1, "results": [
                         {"error": "MismatchSenderId " + push["to"]}]}).encode()
@@ -97,7 +97,7 @@ class Provider:
 
 
 class PBX(Phone):
-    """The upstream, with UDP and TCP at one address. Tests find the PBX's requests by their Call-ID."""
+    """The upstream, with UDP and TCP at one address. Probes find the PBX's requests by their Call-ID."""
 
     def __init__(self, host, port, target):
         super().__init__(host, target, port)
@@ -109,7 +109,7 @@ class PBX(Phone):
             side.arrived = lambda raw, source, arrived=side.arrived: self.asked(raw, source) or arrived(raw, source)
 
     def asked(self, raw, source):
-        """Answers an OPTIONS in place of the probe, because no probe needs this request."""
+        """Answers an OPTIONS, which no probe needs."""
         if not raw.startswith(b"OPTIONS sip:" + self.host.encode() + b":"):
             return False
         self.probes += 1
@@ -120,7 +120,7 @@ class PBX(Phone):
 
 
 class Settings:
-    """The settings that this version of the program has, read from the sample that the program prints."""
+    """The settings that this version of the program has, read from the sample that it prints."""
 
     def __init__(self, program):
         sample = subprocess.run([program, "check-config", "--print-sample"], capture_output=True, text=True).stdout
@@ -135,8 +135,8 @@ class Settings:
             self.known.add(".".join(stack))
 
     def write(self, values, indent="", path=""):
-        """Converts nested dictionaries to YAML. The function leaves out settings that the program does not have, and the probes
-        that need these settings fail with the name of the setting."""
+        """Converts nested dictionaries to YAML. Settings that the program does not have are left out, and probes that
+        need them fail with the setting's name."""
         text = ""
         for key, value in values.items():
             here = f"{path}.{key}" if path else key
@@ -190,7 +190,7 @@ class Daemon:
             "auth": "digest",
             "trusted": "[127.2.0.0/16]",
             "call": {"ring-timeout": "8s"},
-            # The limit is so high that the daemon serves waiting requests even on a busy machine. The probe of T30.1
+            # With limits.queueing 0s, the daemon serves waiting requests even on a busy machine. The probe of T30.1
             # sets another limit.
             "limits": {"queueing": "0s"},
             "log": {"level": "debug"},
@@ -219,7 +219,7 @@ class Daemon:
         if self.pbx:
             base["upstream"] = f"sip:{self.pbx.host}:{self.pbx.port}"
         else:
-            # The daemon sends no OPTIONS to the upstream, because a probe that plays the upstream does not answer OPTIONS.
+            # A probe that plays the upstream answers no OPTIONS, so the daemon sends none.
             base["upstream-check"] = {"interval": "0s"}
         merge(base, self.values)
         return base
@@ -317,7 +317,7 @@ class Daemon:
         return total if found else 0.0
 
     def memory(self, what="VmRSS"):
-        """The memory of the daemon in KiB, as the kernel reports it."""
+        """The memory of the daemon in KiB, from the kernel."""
         with open(f"/proc/{self.process.pid}/status") as file:
             return int(re.search(what + r":\s+(\d+)", file.read()).group(1))
 
@@ -331,7 +331,8 @@ class Daemon:
 
 
 class CountedDaemon(Daemon):
-    """A daemon whose instructions are counted by valgrind's callgrind. The load of the machine hardly changes this count."""
+    """A daemon whose instructions are counted by valgrind's callgrind. The count hardly depends on the load of the
+    machine."""
 
     tools = ("valgrind", "vgdb", "objcopy")
 
@@ -342,7 +343,7 @@ class CountedDaemon(Daemon):
         return ["valgrind", "--quiet", "--tool=callgrind", f"--callgrind-out-file={count}", copy]
 
     def instructions(self):
-        """The number of instructions that the daemon has executed since this function last returned."""
+        """The number of instructions that the daemon has executed since the last call."""
         before = set(os.listdir(self.folder))
         subprocess.run(["vgdb", f"--pid={self.process.pid}", "dump"], check=True, capture_output=True, timeout=patience(60))
         for name in set(os.listdir(self.folder)) - before:
@@ -362,8 +363,8 @@ def merge(base, more):
 
 
 def http_raw(address, raw, timeout=3.0, source=None, head_only=False):
-    """Sends bytes to an HTTP listener. Returns everything until the connection ends or is silent for long, or only the first
-    head."""
+    """Sends bytes to an HTTP listener. Returns all bytes until the connection ends or is silent for long, or only the
+    first head."""
     with socket.create_connection(address, timeout, (source, 0) if source else None) as connection:
         connection.sendall(raw)
         connection.settimeout(timeout)

@@ -1,4 +1,5 @@
-"""TLS and WebSocket for the probes: certificates, streams and frames. This module is independent of the daemon."""
+"""TLS and WebSocket for the probes: certificates, streams and frames. The module for TLS and WebSocket is independent of
+the daemon."""
 
 import base64
 import hashlib
@@ -26,8 +27,8 @@ class Authority:
                      "-subj", f"/CN={name}", "-keyout", self.key, "-out", self.file)
 
     def issue(self, name, alternatives, days=30, seconds=None):
-        """Issues a certificate and its key, and returns the paths of both. The certificate is valid for `seconds`, if they are
-        given."""
+        """Issues a certificate and its key, and returns the paths of certificate and key. If `seconds` is given, the
+        certificate is valid for so many seconds."""
         base = os.path.join(self.folder, name)
         self.openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", "/CN=ignored",
                      "-keyout", base + "-key.pem", "-out", base + ".csr")
@@ -40,7 +41,7 @@ class Authority:
         return base + ".pem", base + "-key.pem"
 
     def issue_shortly(self, base, seconds):
-        """Issues a certificate with `openssl ca`, which takes seconds and needs a list of issued certificates."""
+        """`openssl ca` takes seconds, and needs a list of issued certificates."""
         with open(base + ".index", "w"), open(base + ".ca", "w") as file:
             file.write(f"[ca]\ndefault_ca=it\n[it]\ndatabase={base}.index\nnew_certs_dir={self.folder}\nrand_serial=yes\n"
                        "default_md=sha256\nunique_subject=no\npolicy=any\n[any]\ncommonName=supplied\n")
@@ -58,7 +59,7 @@ class Authority:
 
 
 def context(authority=None, pair=None, protocols=("sip/2",), server=False):
-    """A TLS context with this authority and a certificate."""
+    """A TLS context with the authority and a certificate."""
     made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER if server else ssl.PROTOCOL_TLS_CLIENT)
     if pair:
         made.load_cert_chain(*pair)
@@ -72,13 +73,13 @@ def context(authority=None, pair=None, protocols=("sip/2",), server=False):
 
 
 class Sealed:
-    """A TLS socket from which one thread can read while another thread writes."""
+    """A TLS socket from which one thread can read while another writes."""
 
     def __init__(self, plain, made, name=None, server=False, session=None):
         plain.settimeout(48)
         self.socket = made.wrap_socket(
             plain, server_hostname=None if server else name, server_side=server, session=session)
-        # The handshake ends before any thread reads, because OpenSSL does not report the handshake as done while tickets arrive.
+        # The handshake ends before any thread reads, because OpenSSL does not report its end while TLS tickets arrive.
         self.certificate = self.socket.getpeercert()
         self.protocol = self.socket.selected_alpn_protocol()
         self.is_resumed = self.socket.session_reused
@@ -86,13 +87,13 @@ class Sealed:
         self.lock = threading.Lock()
 
     def wait(self, events):
-        """Waits a second at most for the socket. select() takes no descriptor above 1,023."""
+        """Waits a second at most for the socket, without select(), which takes no descriptor above 1,023."""
         try:
             poll = select.poll()
             poll.register(self.socket, events)
             poll.poll(1000)
         except ValueError:
-            # Another thread has closed the socket in the meantime.
+            # Another thread has closed the socket.
             pass
 
     def recv(self, count):
@@ -123,7 +124,7 @@ class Sealed:
             self.wait(select.POLLOUT)
 
     def close(self):
-        # Waits for the reader before the socket is closed, because OpenSSL would otherwise read from the next socket with the
+        # The reader ends before the socket is closed, because OpenSSL would otherwise read from the next socket with the
         # same descriptor.
         with self.lock:
             self.socket.close()
@@ -165,7 +166,7 @@ class SecureStream(Stream):
 
 
 class WebSocket(Agent):
-    """SIP over WebSocket as in a browser, whose Via and Contact have host names that cannot be reached (RFC 7118 section 5)."""
+    """SIP over WebSocket as in a browser, with unreachable host names in Via and Contact (RFC 7118 section 5)."""
 
     def __init__(self, host, target, made=None, name="sip.example.net", origin="https://phone.example.net",
                  secure=False, protocol="sip", fields=None, path="/"):
@@ -252,7 +253,7 @@ class WebSocket(Agent):
         return bool(first & 128), first & 15, payload
 
     def frame(self, payload, opcode=1, final=True, masked=True, reserved=0, size=None):
-        """One WebSocket frame, valid or not. `size` is the length that the frame's head announces."""
+        """One WebSocket frame, valid or not; `size` is the length in the frame's head."""
         size = len(payload) if size is None else size
         head = bytes([(128 if final else 0) | reserved << 4 | opcode])
         mark = 128 if masked else 0

@@ -1,4 +1,4 @@
-"""The load of this machine while a test failed: load average, stolen and waiting time, and the processes that used it."""
+"""The load of this machine while a test failed: load average, stolen and waiting time, and the busiest processes."""
 
 import collections
 import os
@@ -18,7 +18,7 @@ def read(path):
 
 
 def crowding():
-    """A factor from 1 to 8: how much longer an action takes on this machine now than on an idle one. The factor depends on the
+    """How much longer an action takes on this machine now than on an idle one, from 1 to 8. The factor depends on the
     number of threads that wait for each processor."""
     try:
         wanting = int(read("/proc/loadavg").split()[3].split("/")[0])
@@ -36,7 +36,7 @@ def patience(timeout):
 
 
 class Sample:
-    """The processor time that the machine and each process have used until now."""
+    """The processor time that the machine and each process have used so far."""
 
     def __init__(self):
         self.time = time.monotonic()
@@ -51,7 +51,7 @@ class Sample:
                     self.processes[int(entry)] = (head.partition("(")[2], int(words[11]) + int(words[12]))
 
     def since(self, former):
-        """The changes between two samples, as lines of text."""
+        """The changes of the load between two measurements, as lines of text."""
         seconds = max(self.time - former.time, 0.001)
         used = {name: self.machine.get(name, 0) - former.machine.get(name, 0) for name in NAMES}
         whole = max(sum(used.values()), 1)
@@ -75,7 +75,7 @@ def state():
 
 
 class Watch:
-    """Takes samples every few seconds in a thread. `told` returns the recent load."""
+    """Measures the load every few seconds in a thread; `told` returns the recent load."""
 
     def __init__(self, interval=5.0, kept=12):
         self.samples = collections.deque([Sample()], maxlen=kept)

@@ -10,8 +10,7 @@ from machine import patience
 
 
 class Manager:
-    """Receives a service's notifications (sd_notify), keeps the descriptors that it leaves, and opens sockets for it
-    (sd_listen_fds)."""
+    """Receives a service's notifications (sd_notify), keeps descriptors for it, and opens sockets for it (sd_listen_fds)."""
 
     def __init__(self, folder, watchdog=None):
         self.path = os.path.join(folder, "notify")
@@ -48,7 +47,7 @@ class Manager:
                 self.changed.notify_all()
 
     def wait(self, key, value="1", since=0.0, timeout=10.0):
-        """Returns the time of the first notification of the given kind after `since`, or None."""
+        """The time of the first notification of the given kind after `since`, or None."""
         limit = time.monotonic() + patience(timeout)
         with self.changed:
             while True:
@@ -88,8 +87,8 @@ class Manager:
             variables["WATCHDOG_USEC"] = str(int(self.watchdog * 1e6))
         if not numbers:
             return {"env": variables}
-        # In the child process, the passed descriptors begin at 3. Temporary copies have higher numbers than all passed
-        # descriptors, so that no descriptor is overwritten.
+        # In the child process, the passed descriptors begin at 3. Temporary copies have higher numbers, so that no passed
+        # descriptor is overwritten.
         above = max(numbers) + 64
 
         def arrange():

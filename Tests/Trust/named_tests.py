@@ -1,4 +1,4 @@
-"""Checks that each test which docs/Trust.md names exists. etc/rule-gate calls it.
+"""Checks for etc/rule-gate that each test which docs/Trust.md names exists.
 
 The last column of a rule's row names probes (`trust NAME`), suites and tests (*NAME*, `NAME of several words`), types or files of
 tests (`NameTests`), and scenarios (other names with a hyphen).

@@ -1,19 +1,19 @@
 """Ports for programs that stop and start again. This process reserves each port until the process ends.
 
-The numbers are below the range from which the kernel chooses free ports. Two sockets keep each of them. The UDP socket is bound
-to an address that serves nothing else, so that only one process can reserve the port. The TCP socket is bound to all addresses,
-and nobody connects to it. The program that needs the port can bind the port again and again, and no other program gets the port
-in between."""
+The ports are below the range from which the kernel chooses free ports. Two sockets reserve a port. The UDP socket is
+bound at an address without another use, so that only one process can reserve the port. The TCP socket is bound to all
+addresses, and nobody connects to it. A program can bind a reserved port again and again, and no other program gets the
+port in between."""
 
 import socket
 
-# Only this program and its counterpart in Swift (`ScenarioReplay/ReservedPort.swift`) bind sockets to this address.
+# Only ports.py and `ScenarioReplay/ReservedPort.swift` bind sockets to the address of KEEPER.
 KEEPER = "127.255.255.254"
 RANGE = range(20000, 32000)
 
 
 class NoPort(Exception):
-    """No port is free any more."""
+    """No port is free."""
 
 
 class Ports:
@@ -36,7 +36,7 @@ def reserve(port):
     stream = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
         datagrams.bind((KEEPER, port))
-        # The socket does not listen, so a program can listen on the socket's port.
+        # The socket does not listen, so that a program can listen on the port.
         stream.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         stream.bind(("0.0.0.0", port))
         if port not in datagram_ports():
@@ -49,8 +49,8 @@ def reserve(port):
 
 
 def datagram_ports():
-    """The local UDP ports of all sockets except the keepers, from the kernel's tables. The second word of a line is the address
-    and the port in hexadecimal digits."""
+    """The local UDP ports of all sockets, except sockets that reserve ports, from the kernel's tables. The second word of
+    a line is the address and the port in hexadecimal digits."""
     keeper, used = socket.inet_aton(KEEPER)[::-1].hex().upper(), set()
     for table in ("udp", "udp6"):
         try:

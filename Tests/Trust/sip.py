@@ -1,5 +1,4 @@
-"""SIP for the probes: messages as text, and agents over UDP and TCP. The Python module for SIP, which shares no code with the
-daemon."""
+"""SIP for the probes: messages as text, and agents over UDP and TCP. The module shares no code with the daemon."""
 
 import hashlib
 import itertools
@@ -27,7 +26,7 @@ def fresh(prefix):
 
 
 class Message:
-    """A received message. `raw` has the bytes of the message, for checks of text that a parser may overlook."""
+    """A received message; `raw` has its bytes, for checks of text that a parser may overlook."""
 
     def __init__(self, raw, source=None):
         self.raw = raw
@@ -78,7 +77,7 @@ class Message:
         return [part.strip() for value in self.all(name) for part in re.split(r",(?=\s*<)", value)]
 
     def head_lines(self):
-        """The lines of the message's head, divided at any carriage return or line feed, as by the most lenient reader."""
+        """The lines of the head, divided at any carriage return or line feed, as by the most lenient reader."""
         return re.split(rb"[\r\n]+", self.raw.partition(b"\r\n\r\n")[0])
 
     def __repr__(self):
@@ -86,7 +85,7 @@ class Message:
 
 
 class Request:
-    """A request to be sent. `fields` may be changed at will. `lines` are written unchanged after the fields."""
+    """A request to be sent; `fields` may be changed, and `lines` are written unchanged after the fields."""
 
     def __init__(self, method, uri, fields, body=b"", lines=()):
         self.method, self.uri, self.fields, self.lines = method, uri, list(fields), list(lines)
@@ -119,7 +118,7 @@ class Request:
         return Request(self.method, self.uri, self.fields, self.body, self.lines)
 
     def renewed(self):
-        """A copy of the request as a new transaction, with another branch and the next CSeq."""
+        """A copy of the request as a new transaction, with another Via branch and the next CSeq."""
         copy = self.copy()
         number, method = self.get("CSeq").split()
         copy.set("CSeq", f"{int(number) + 1} {method}")
@@ -141,7 +140,7 @@ def uri_of(user, host):
 
 
 def hang_up(connection, how=socket.SHUT_RDWR):
-    """Closes the connection. Without this, a reader that waits in the kernel would keep the port."""
+    """Closes the connection. Without shutdown, a reader that waits in the kernel would keep the port."""
     try:
         connection.shutdown(how)
     except OSError:
@@ -240,7 +239,7 @@ class Agent(Inbox):
         return "" if self.transport == "UDP" else ";transport=tcp"
 
     def exchange(self, request, timeout=6.0):
-        """Sends the request and waits for the final response. Over UDP, the request is repeated after a while."""
+        """Sends the request, over UDP repeatedly, and waits for the final response."""
         limit = time.monotonic() + patience(timeout)
         wait = 1.0
         while True:
@@ -278,7 +277,7 @@ class Agent(Inbox):
         return cancel
 
     def with_credentials(self, request, user, password, timeout=6.0, nc=1, uri=None):
-        """Sends the request and answers a challenge. Returns the final response, and the request for which the response came."""
+        """Sends the request and answers a challenge. Returns the final response, and its request."""
         answer = self.exchange(request, timeout)
         if answer is None or answer.status not in (401, 407):
             return answer, request
@@ -300,7 +299,7 @@ class Agent(Inbox):
         return answer
 
     def respond(self, request, status, reason="Whatever", tag=None, contact=True, fields=(), body=b"", lines=()):
-        """Answers a received request, at the address from which the request came."""
+        """Answers a received request, at the address from which it came."""
         text = [f"SIP/2.0 {status} {reason}"]
         for name, value in request.fields:
             if name in ("via", "from", "call-id", "cseq") or (name == "record-route" and status < 300):
@@ -426,7 +425,7 @@ class Stream(Agent):
 
 
 class Listener(Inbox):
-    """Accepts TCP connections. `take` returns the messages from all these connections."""
+    """Accepts TCP connections; `take` returns the messages from all connections."""
 
     def __init__(self, host, port):
         super().__init__()
@@ -492,7 +491,7 @@ class Trap:
 
 
 class Dialog:
-    """One side's view of a dialog. This side sends requests inside the dialog."""
+    """One side's view of a dialog, which sends requests inside the dialog."""
 
     def __init__(self, agent, call_id, local, remote, target, routes, cseq=100):
         self.agent, self.call_id, self.local, self.remote = agent, call_id, local, remote

@@ -16,7 +16,7 @@ from sip import Phone, Stream, Trap
 
 PROBES, TIMINGS = [], []
 
-# Rules that the daemon does not implement yet. The probes of these rules print "open" instead of FAIL.
+# Rules that the daemon does not implement yet; their probes print "open" instead of FAIL.
 OPEN = {}
 
 
@@ -29,8 +29,8 @@ class Skipped(Exception):
 
 
 def probe(rule, name, stage=None, alone=False, timing=False):
-    """Registers a probe of `rule`. `stage` is the daemon that it needs; without one it starts its own. A probe that compares
-    times needs an idle machine (`etc/trust --timing`)."""
+    """Registers a probe of `rule`; `stage` is its daemon, or it starts its own. A probe that compares times needs an idle
+    machine (`etc/trust --timing`)."""
 
     def add(function):
         if any(one[1] == name for one in PROBES + TIMINGS):
@@ -47,12 +47,12 @@ def check(truth, text):
 
 
 class Test:
-    """The environment of a probe: its daemon, addresses of its own, and a list of things to close afterwards."""
+    """The environment of a probe: its daemon, addresses of its own, and objects to close afterwards."""
 
     def __init__(self, suite, daemon, name):
         self.suite, self.daemon, self.name = suite, daemon, name
-        # The random numbers of the probe. The seed of a probe consists of the run's seed and the probe's name, so other probes do not
-        # change its random numbers.
+        # The random numbers of the probe. The seed consists of the run's seed and the probe's name, so other probes do not
+        # change the numbers.
         self.random = random.Random(f"{suite.seed} {name}")
         self.closing = []
 
@@ -107,7 +107,8 @@ class Suite:
         self.counts = {"ok": 0, "FAIL": 0, "open": 0, "skipped": 0}
 
     def folder_of(self, name):
-        """A new folder for the daemon with this name. Two daemons in one folder would share store, log and settings."""
+        """A new folder for the daemon with the given name. Two daemons in one folder would share store, log and
+        settings."""
         with self.lock:
             if name in self.names:
                 raise ValueError(f"two daemons have the name {name}: each needs a name of its own")
@@ -115,7 +116,7 @@ class Suite:
         return os.path.join(self.folder, name)
 
     def free_port(self):
-        """Returns a port for a daemon or another party, and reserves the port until this process ends."""
+        """Returns a port, which stays reserved until this process ends."""
         with self.lock:
             return self.ports.take()
 

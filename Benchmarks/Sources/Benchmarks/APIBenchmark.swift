@@ -1,10 +1,9 @@
-/// Measures how many token reports per second the HTTP API accepts, when each report is persisted before its 200, and
-/// whether calls become slower while reports arrive.
+/// Measures how many token reports per second the HTTP API accepts and stores, and whether calls become slower
+/// meanwhile.
 ///
 /// Calls are measured alternately without reports, while another daemon receives reports, and while their own daemon
-/// receives reports. Reports to another daemon delay calls only because both daemons share the machine. If reports to
-/// the daemon of the calls delay calls more than reports to a second daemon, the API itself causes the additional
-/// delay.
+/// receives reports. Reports to another daemon delay calls only because both daemons share the machine. The API itself
+/// causes the difference between the delay by its own daemon's reports and by another daemon's.
 enum APIBenchmark {
     private static let calls = 1000
     private static let rate = 200.0
@@ -21,7 +20,7 @@ enum APIBenchmark {
         var rates: [Double] = []
         var costs: [Double] = []
         var latency = Samples()
-        // The results of the first round are dropped, because this round warms up the daemon.
+        // The first round warms up the daemon, and its results are dropped.
         for round in 0...options.rounds {
             let before = try bench.daemon.figures()
             load.start(connections: options.connections)

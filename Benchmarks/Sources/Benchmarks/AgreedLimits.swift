@@ -26,8 +26,7 @@ package struct AgreedLimits: Hashable, Sendable {
         try self.init(text)
     }
 
-    /// Compares the measured counts with the agreed limits. The result has a complaint about each count that exceeds
-    /// its limit, has no limit, or is missing.
+    /// Returns a complaint about each measured count that exceeds its limit, has no limit, or is missing.
     package func complaints(about counts: [(name: String, count: Double)], of unit: String) -> [String] {
         var complaints: [String] = []
         for (name, count) in counts {

@@ -1,4 +1,4 @@
-/// The reason why a benchmark could not be run, as a sentence.
+/// Why a benchmark could not be run, as a sentence.
 package struct BenchmarkError: Error, CustomStringConvertible {
     package let description: String
 

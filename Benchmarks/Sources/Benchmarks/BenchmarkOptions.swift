@@ -9,7 +9,7 @@ package struct BenchmarkOptions: Sendable {
 
     package var names: [Name] = []
     package var isJSON = false
-    /// The path of the benchmark program, and the path of the daemon that is measured.
+    /// The paths of the benchmark program and of the measured daemon.
     package let program: String
     package var daemon: String
     package var limits: String?
@@ -18,19 +18,18 @@ package struct BenchmarkOptions: Sendable {
     package var requests = 30_000
     package var window = 256
     package var rounds = 3
-    /// The number of calls that are held at the same time, the rate at which they begin, and the low rate for
-    /// measurements of latency.
+    /// The number of held calls, the rate at which they begin, and the low rate for measurements of latency.
     package var calls = 10_000
     package var bulkRate = 2000.0
     package var lowRate = 100.0
     package var bindings = 300_000
-    /// The number of users whom the daemon keeps registered at a PBX.
+    /// The number of users that the daemon registers at a PBX.
     package var users = 100_000
     /// The number of connections to the HTTP API, each of which has one unanswered report at a time.
     package var connections = 64
-    /// The number of phones, each of which has its own connection.
+    /// The number of phones with their own connections.
     package var phones = 5000
-    /// The URL to which pushes are sent, the file with its certificate authority, and the number of pushes in a round.
+    /// The URL of the pushes, the file with its certificate authority, and the number of pushes in a round.
     package var url: String?
     package var authority: String?
     package var pushes = 100_000
@@ -43,7 +42,7 @@ package struct BenchmarkOptions: Sendable {
     /// - Parameters:
     ///   - words: the command line without the program's name.
     ///   - program: the path of the program, whose folder also contains the daemon.
-    /// - Throws: ``BenchmarkError`` with the argument, if an argument is unknown.
+    /// - Throws: ``BenchmarkError`` that names an unknown argument.
     package init(_ words: [String], program: String) throws(BenchmarkError) {
         self.program = program
         daemon = URL(filePath: program).deletingLastPathComponent().appending(path: "sippushd").path
@@ -85,8 +84,8 @@ package struct BenchmarkOptions: Sendable {
             throw BenchmarkError(
                 "--limits is for allocations, for instructions or for idle: each has a file of its own")
         }
-        // Four benchmarks run only if they are named: pushes need a receiver, counting instructions needs valgrind, and
-        // users at a PBX and simulated days run within this process.
+        // Without names, four benchmarks are left out: pushes need a receiver, instructions need valgrind, and two run
+        // only in this process.
         if names.isEmpty {
             names = Name.allCases.filter {
                 $0 != .days && $0 != .upstream && $0 != .instructions && ($0 != .push || url != nil)

@@ -1,6 +1,6 @@
-/// Runs the selected benchmarks, in the order in which the options name them.
+/// Runs the selected benchmarks in their order.
 package enum BenchmarkRun {
-    /// Runs the selected benchmarks one after the other.
+    /// Runs the selected benchmarks in their order.
     ///
     /// - Parameters:
     ///   - options: the selected benchmarks and their parameters.

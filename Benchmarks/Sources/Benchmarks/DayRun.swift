@@ -1,6 +1,6 @@
 import TestSupport
 
-/// Runs many simulated days, to find errors of the engine that the sixteen days of the tests do not find.
+/// Runs many simulated days, which find errors of the engine that the tests' sixteen days do not find.
 enum DayRun {
     static func run(_ options: BenchmarkOptions, into report: inout Report) {
         var all = SimulatedWorld.Statistics()

@@ -1,7 +1,8 @@
-/// Checks that each held call reaches its phone, and measures the time from INVITE to push and from REGISTER to INVITE.
+/// Measures the times from INVITE to push and from REGISTER to INVITE, and checks that each held call reaches its
+/// phone.
 enum HoldBenchmark {
     static func run(_ options: BenchmarkOptions, into report: inout Report) throws(BenchmarkError) {
-        // The load at the low rate lasts two seconds.
+        // The part of the benchmark at the low rate lasts two seconds.
         let calm = max(20, Int(options.lowRate * 2))
         let bench = try Workbench(options, calls: calm + options.calls)
         _ = try bench.registers.run(0..<(calm + options.calls), cseq: 1, window: options.window)
@@ -18,9 +19,8 @@ enum HoldBenchmark {
         let before = try bench.daemon.figures()
         let held = try bench.calls.hold(users, rate: rate)
         let pushes = bench.calls.pushLatencies
-        // The benchmark measures only phones with their own sockets. If the system allows too few file descriptors for
-        // all phones, some phones share a socket. After the first REGISTER on a shared socket, the daemon delivers the
-        // calls of all phones on the socket.
+        // Only phones with their own sockets are measured, because a REGISTER on a shared socket releases the calls of
+        // all its phones. If the system allows too few file descriptors, some phones share a socket.
         let alone = users.clamped(to: bench.alone)
         try bench.calls.wake(alone, rate: rate)
         let (wakes, again, completed) = (bench.calls.wakeLatencies, bench.calls.sentAgain, bench.calls.completed)

@@ -1,7 +1,6 @@
 /// Measures how much resident memory an idle connection adds to the daemon.
 ///
-/// The benchmark opens many connections, so that memory pages that the allocator reserves in advance add only a few
-/// bytes to each connection's share.
+/// Many connections are opened, so that memory reserved by the allocator adds only a few bytes to each connection.
 enum IdleBenchmark {
     /// The maximum number of connections that are being opened at the same time.
     private static let window = 64
@@ -22,7 +21,7 @@ enum IdleBenchmark {
         let bench = try Workbench(options, servesStreams: true)
         let load = try ConnectionLoad(at: bench.daemon, isSecure: isSecure)
         defer { load.close() }
-        // The first connections allocate the memory that all connections share.
+        // The first connections allocate memory that all connections share.
         _ = try load.open(window, window: window)
         let empty = try bench.daemon.figures().residentBytes
         _ = try load.open(options.phones, window: window, keeps: true)

@@ -1,14 +1,14 @@
 import Reactor
 import Timekeeping
 
-/// Measures how many requests the daemon still serves under ten times the usual load. The load consists of REGISTERs
-/// that refresh contacts, or of calls to phones that are awake. Each kind of load is measured at the usual rate, at ten
-/// times this rate, and at the usual rate again.
+/// Measures how many requests the daemon still serves under ten times the usual load. The requests are REGISTERs that
+/// refresh contacts, or calls to phones that are awake. REGISTERs and calls are measured at the usual rate, at ten
+/// times the usual rate, and at the usual rate again.
 enum OverloadBenchmark {
     private static let users = 20_000
     private static let phones = 500
     private static let time: Duration = .seconds(5)
-    /// The number of seconds after the high load in which the recovery is measured.
+    /// The seconds after the high load in which the recovery is measured.
     private static let recovery = 10
 
     static func run(_ options: BenchmarkOptions, into report: inout Report) throws(BenchmarkError) {
@@ -72,7 +72,7 @@ enum OverloadBenchmark {
             let usual = try load(at: rate, "at the usual \(Int(rate))/s", into: &report)
             let tenfold = try load(at: rate * 10, "at ten times that", into: &report)
             report.add("overload", "\(name): goodput at ten times, of the usual", "ratio", tenfold / max(usual, 1))
-            // The number of seconds from the end of the high load until nine of ten requests are served again.
+            // The seconds from the end of the high load until nine of ten requests are served again.
             var seconds = 0
             while seconds < recovery, try load(at: rate, nil, for: .seconds(1), into: &report) < 0.9 * rate {
                 seconds += 1

@@ -5,8 +5,7 @@ import HTTPSemantics
 import Reactor
 import Timekeeping
 
-/// Measures how many pushes per second one connection carries, and how much processor time each push costs this
-/// process.
+/// Measures how many pushes per second one connection carries, and how much processor time a push costs this process.
 enum PushBenchmark {
     static func run(
         _ options: BenchmarkOptions, _ allocationCount: @escaping () -> UInt64, into report: inout Report

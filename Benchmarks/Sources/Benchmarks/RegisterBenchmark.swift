@@ -4,7 +4,7 @@ enum RegisterBenchmark {
         let bench = try Workbench(options)
         var first = Rounds()
         var refresh = Rounds()
-        // The first round warms up the daemon's tables and its store.
+        // The first round only warms up the daemon's tables and its store.
         for round in 0...options.rounds {
             let users = (round * options.requests)..<((round + 1) * options.requests)
             let measured = try measure(bench, users, cseq: 1, options)

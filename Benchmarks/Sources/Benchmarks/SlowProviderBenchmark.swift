@@ -1,16 +1,16 @@
-/// Measures the time from an INVITE to its push, and whether a slow provider delays the pushes of other apps.
+/// Measures the time from INVITE to push, and whether a slow provider delays the pushes of other apps.
 ///
-/// The benchmark sends the same calls alternately to the ``Relay``, to the daemon, and to the daemon with the slow
-/// provider. The difference between relay and daemon is the time that the daemon needs.
+/// The same calls go alternately to the ``Relay``, to the daemon, and to the daemon with the slow provider. The
+/// daemon's own time is the difference between the times of relay and daemon.
 enum SlowProviderBenchmark {
     private static let calls = 5000
     private static let rate = 1000.0
-    /// In the benchmark, one call in six is for the app whose push provider is slow.
+    /// One call in so many is for the app whose push provider is slow.
     private static let share = 6
 
     static func run(_ options: BenchmarkOptions, into report: inout Report) throws(BenchmarkError) {
         let mixed = calls * share / (share - 1)
-        // Each round has three parts: calls for the relay, calls without the slow app, and calls with the slow app.
+        // A round has calls for the relay, calls without the slow app, and calls with the slow app.
         let round = calls + calls + mixed
         let bench = try Workbench(options, calls: round * options.rounds, wakesPhones: false) { user in
             let place = user % round - 2 * calls

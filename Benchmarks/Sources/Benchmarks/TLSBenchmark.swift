@@ -1,10 +1,10 @@
-/// Measures the costs of connections: full and resumed TLS handshakes, TCP connections, and REGISTERs over many
-/// connections. The benchmark also measures whether calls become slower when all phones connect at the same time.
+/// Measures full and resumed TLS handshakes, TCP connections, and REGISTERs over many connections. A further
+/// measurement shows whether calls become slower when all phones connect together.
 enum TLSBenchmark {
     /// The maximum number of connections that are being opened at the same time.
     private static let window = 64
-    /// The maximum number of connections that are being opened at the same time in a storm: so high that handshakes
-    /// always wait, and so low that no handshake exceeds its time limit.
+    /// The number of connections that a storm opens at the same time: handshakes always wait, but none exceeds its time
+    /// limit.
     private static let stormWindow = 500
     private static let calls = 500
     private static let rate = 200.0
@@ -25,7 +25,7 @@ enum TLSBenchmark {
         var full = Rounds()
         var resumed = Rounds()
         var accepted = Rounds()
-        // The results of the first round are dropped, because this round warms up the daemon.
+        // The first round warms up the daemon, and its results are dropped.
         for round in 0...options.rounds {
             let long = try measure(bench) { () throws(BenchmarkError) in
                 try secure.open(options.phones, window: window)
@@ -101,13 +101,11 @@ enum TLSBenchmark {
 
     /// Measures calls while many phones connect at the same time (a storm).
     ///
-    /// Real phones use no processor time of this machine, so the thread that plays the phones gets only the time that
-    /// no other thread needs. The thread that measures calls plays the PBX and the push gateway, so it runs as soon as
-    /// an event arrives.
+    /// The thread that plays the phones gets only spare processor time, because real phones use none of this machine's.
+    /// The measuring thread plays the PBX and the push gateway, and runs as soon as an event arrives.
     ///
-    /// Calls are measured alternately without a storm, during a storm on another daemon, and during a storm on the
-    /// daemon that serves the calls. A storm on another daemon slows calls down only because both daemons share the
-    /// machine.
+    /// Calls are measured alternately without a storm, with a storm on another daemon, and with a storm on their own
+    /// daemon. A storm on another daemon delays calls only because both daemons share the machine.
     static func storm(_ options: BenchmarkOptions, into report: inout Report) throws(BenchmarkError) {
         let users = 4 * calls * options.rounds
         let bench = try Workbench(options, calls: users, servesStreams: true)
@@ -169,8 +167,8 @@ enum TLSBenchmark {
             wakes.append(bench.calls.wakeLatencies.percentile(99).milliseconds)
         }
 
-        /// Measures calls while all connections end at the same moment, a fifth of a second after the first call. The
-        /// measurement has only few calls, so that most calls arrive while the connections end.
+        /// Measures calls while all connections end together, a fifth of a second after the first call. The calls are
+        /// few, so that most of them arrive while the connections end.
         mutating func add(
             _ bench: Workbench, _ users: Range<Int>, besideEndsOf load: ConnectionLoad, _ options: BenchmarkOptions
         ) throws(BenchmarkError) {
@@ -200,7 +198,7 @@ enum TLSBenchmark {
             guard let load else { return }
             storms.append(try load.finish().time.seconds)
             try load.closeAll()
-            // The next measurement must wait until the daemon has handled the ends of all connections.
+            // Before the next measurement, the daemon must have handled the ends of all connections.
             try bench.pause(.seconds(1))
         }
 

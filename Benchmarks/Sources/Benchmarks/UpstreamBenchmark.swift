@@ -11,18 +11,18 @@ import TestSupport
 import Timekeeping
 import UpstreamRegistration
 
-/// Measures how an engine keeps many users registered at a PBX: the REGISTERs a second, the memory of each user, and
-/// the CPU time of each REGISTER.
+/// Measures an engine that keeps many users registered at a PBX: REGISTERs per second, memory of a user, and CPU time
+/// of a REGISTER.
 ///
-/// The PBX and the time are simulated in this process. The PBX asks for passwords, and grants the hour that the engine
-/// asks for.
+/// The PBX and the time are simulated in this process. The simulated PBX asks for passwords, and grants the requested
+/// hour.
 enum UpstreamBenchmark {
     static func run(_ options: BenchmarkOptions, into report: inout Report) throws(BenchmarkError) {
         let users = options.users
         let trial = UpstreamTrial(users: users)
         let before = try ProcessFigures(of: getpid())
         trial.begin(users)
-        // Each user needs two REGISTERs at the PBX: one without and one with credentials.
+        // Each user needs two REGISTERs: one without and one with credentials.
         trial.advance(by: .seconds(Int64(users * 2 / UpstreamTrial.rate(for: users)) + 60))
         let registered = try ProcessFigures(of: getpid())
         guard trial.registered == users else {
@@ -45,8 +45,7 @@ enum UpstreamBenchmark {
         try measureReturn(of: trial, users, into: &report)
     }
 
-    /// Measures the hour in which the PBX does not answer, and the time after the PBX's return until the PBX has all
-    /// registrations.
+    /// Measures an hour without answers from the PBX, and then the time until the PBX has all registrations again.
     private static func measureReturn(
         of trial: UpstreamTrial, _ users: Int, into report: inout Report
     ) throws(BenchmarkError) {
@@ -72,21 +71,21 @@ enum UpstreamBenchmark {
     }
 }
 
-/// An engine whose users have registered phones with push tokens, and a simulated PBX with these users.
+/// An engine whose users have phones with push tokens, and a simulated PBX with the same users.
 private final class UpstreamTrial {
     private let engine: ProxyEngine
     private let reader = MessageReader()
     private var now = Moment(instant: Instant(nanoseconds: 1_000_000_000), date: UnixTime(seconds: 1_790_000_000))
     private var nonce = 0
     private(set) var sent = 0
-    /// Whether the PBX leaves all requests without an answer.
+    /// Whether the PBX answers no request.
     var isAway = false
     /// The users that the PBX has registered since it last forgot all registrations.
     private var known: Set<ByteString> = []
 
     var listed: Int { known.count }
 
-    /// The setting `register-upstream.*.rate`, which must be above 0.6 REGISTERs a second for each 1,000 users.
+    /// The setting `register-upstream.*.rate`, which must exceed 0.6 REGISTERs a second for each 1,000 users.
     static func rate(for users: Int) -> Int { max(50, users / 1000) }
 
     func forgetRegistrations() { known = [] }
@@ -106,7 +105,7 @@ private final class UpstreamTrial {
                     name: ByteString("user\(number)"), realm: ByteString("example.net"), password: ByteString("p"),
                     algorithms: [.md5], functions: .forTests))
         }
-        // In the benchmark, all phones register from one address at one instant.
+        // All phones register from one address at one instant.
         engine = EngineFixture.engine(StoredState(users: directory), seed: 1) { $0.limits.registersPerSource = 0 }
         for number in 0..<users {
             let contact = "<sip:user\(number)@192.0.2.5:40000;pn-provider=fcm;pn-param=p;pn-prid=token\(number)>"
@@ -118,11 +117,11 @@ private final class UpstreamTrial {
                     "Call-ID: r\(number)", "CSeq: 1 REGISTER", "Contact: \(contact)", "Expires: 604800",
                 ]), from: Self.phone)
         }
-        // After the pause, the transactions of the phones' REGISTERs have ended.
+        // After 60 seconds, the transactions of the phones' REGISTERs have ended.
         advance(by: .seconds(60))
     }
 
-    /// Adds the PBX to the settings, so that the engine begins to register the users there.
+    /// Adds the PBX to the settings, and the engine begins to register the users there.
     func begin(_ users: Int) {
         var settings = engine.settings
         var group = UpstreamRegistrationSettings()

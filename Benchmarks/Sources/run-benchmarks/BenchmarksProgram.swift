@@ -2,7 +2,6 @@ import Benchmarks
 import CAllocationCount
 import Foundation
 
-/// The command-line program that runs the benchmarks.
 @main
 struct BenchmarksProgram {
     static func main() {

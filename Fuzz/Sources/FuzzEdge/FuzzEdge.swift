@@ -1,7 +1,7 @@
 import Addressing
 import WebSocket
 
-/// Fuzzes the readers of STUN, the PROXY header and WebSocket frames; the first byte of the input selects one of them.
+/// Fuzzes the readers of STUN, the PROXY header and WebSocket frames, one of which the input's first byte selects.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzzEdge(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
     let input = unsafe Array(UnsafeBufferPointer(start: start, count: count))
@@ -20,7 +20,7 @@ private func checkSTUN(_ bytes: [UInt8]) {
     precondition((answer?.count ?? 0) <= 3 * bytes.count, "a long answer")
 }
 
-/// Checks that the result of reading a PROXY header does not change when more bytes follow the header.
+/// Checks that bytes after a PROXY header do not change the result.
 private func checkProxyHeader(_ bytes: [UInt8]) {
     let whole = ProxyHeader(bytes.span)
     for end in 0..<bytes.count {

@@ -2,12 +2,12 @@ import Bytes
 import SIPGrammar
 import SIPMessage
 
-/// Checks that the messages in a stream do not depend on the pieces in which the stream arrives, and that reader and
-/// framer find the same end of each message.
+/// Checks that messages do not depend on the pieces of the stream, and that reader and framer find the same end of each
+/// message.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzzFramer(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
     let input = unsafe Array(UnsafeBufferPointer(start: start, count: count))
-    // The first byte of the input determines how the other bytes are split into pieces.
+    // The input's first byte determines how the other bytes are split into pieces.
     guard let seed = input.first else { return 0 }
     let stream = Array(input.dropFirst())
     let whole = frames(stream) { stream.count }
@@ -30,7 +30,7 @@ private enum Piece: Equatable {
 private func frames(_ stream: [UInt8], size: () -> Int) -> [Piece] {
     var framer = StreamFramer()
     var found: [Piece] = []
-    // Bytes before `taken` are used; bytes from `arrived` on have not arrived yet.
+    // Bytes before `taken` are used, and bytes from `arrived` on have not arrived yet.
     var taken = 0
     var arrived = 0
     while true {

@@ -1,12 +1,11 @@
 import HTTPSemantics
 
-/// Checks that HTTP requests do not depend on the pieces in which a stream arrives, that no input crashes the reader,
-/// and that each request matches its head. The reader's files are links in this folder, because they are not a module
-/// of their own.
+/// Checks that no input crashes the HTTP reader, that requests do not depend on the pieces of the stream, and that each
+/// request matches its head. The HTTP reader's files are links in this folder, because they are no module of their own.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzzHTTP(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
     let input = unsafe Array(UnsafeBufferPointer(start: start, count: count))
-    // The first byte of the input determines how the fuzzer splits the remaining bytes into pieces.
+    // The input's first byte determines how the other bytes are split into pieces.
     guard let seed = input.first else { return 0 }
     let stream = Array(input.dropFirst())
     let whole = pieces(stream) { stream.count }
@@ -43,8 +42,7 @@ private func pieces(_ stream: [UInt8], size: () -> Int) -> [Piece] {
                 precondition(position == slice.count, "bytes were left")
                 break reading
             case .wantsContinue:
-                // Whether the reader asks the client for the body depends on the pieces of the stream, so the fuzzer
-                // does not compare this step.
+                // Whether the reader asks for the body depends on the pieces of the stream.
                 break
             case .request(let head, let body):
                 check(head, body)
@@ -72,7 +70,7 @@ private func check(_ head: HTTPRequestHead, _ body: [UInt8]) {
     for field in request.fields {
         precondition(!field.name.isEmpty && !field.value.utf8.contains(0x0a) && !field.value.utf8.contains(0x0d))
     }
-    // Decoding once makes a name or value at most three times as long, because U+FFFD may replace an invalid byte.
+    // Decoding makes a text at most three times as long, because U+FFFD may replace an invalid byte.
     for item in request.query + FormText.items(body[...]) {
         precondition(item.name.utf8.count <= head.target.utf8.count * 3 + body.count * 3)
     }

@@ -1,8 +1,8 @@
 import Bytes
 import JSON
 
-/// Checks that no input crashes the JSON reader, that the limits hold, that accepted texts are UTF-8, and that a value
-/// stays the same when it is written and read again.
+/// Checks that no input crashes the JSON reader, that limits hold, that accepted texts are UTF-8, and that a value
+/// survives writing and reading.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzzJSON(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
     let bytes = unsafe Array(UnsafeBufferPointer(start: start, count: count))
@@ -20,14 +20,14 @@ public func fuzzJSON(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
     precondition(String(validating: bytes, as: UTF8.self) != nil, "no UTF-8")
     var written: [UInt8] = []
     append(value, to: &written)
-    // Escapes may make the written text longer.
+    // Escapes may make the written JSON text longer.
     limits.bytes = 100_000
     guard let again = try? JSONValue(written, limits: limits) else { fatalError("not read again") }
     precondition(again == value, "another value")
     return 0
 }
 
-/// Reads the bytes as a JSON web token, and as the claims of one.
+/// Reads the bytes as a JSON web token, and as a token's claims.
 private func readToken(_ bytes: [UInt8]) {
     let claims = String(decoding: Base64.url.encode(bytes), as: UTF8.self)
     for text in [ByteString(bytes), ByteString("eyJhbGciOiJSUzI1NiJ9.\(claims).AA"), ByteString("\(claims).e30.AA")] {

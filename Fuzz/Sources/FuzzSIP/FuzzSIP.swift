@@ -3,8 +3,7 @@ import Bytes
 import SIPGrammar
 import SIPMessage
 
-/// Checks that no input crashes the message reader, and that each accepted message keeps its content when it is written
-/// and read again.
+/// Checks that no input crashes the message reader, and that each accepted message survives writing and reading.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzzSIP(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
     let bytes = unsafe Array(UnsafeBufferPointer(start: start, count: count))
@@ -20,7 +19,7 @@ public func fuzzSIP(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
 
 private let source = Endpoint(IPAddress(v4: 0x0a00_0009), 40_000)
 
-/// Reads a written message again, which must succeed unless the additions made the message too large.
+/// Reads a written message again, which must succeed unless the additions made it too large.
 private func reread(_ bytes: [UInt8]) -> ReadMessage? {
     let message = MessageReader().read(bytes.span, isStream: true)
     guard case .unusable(let unusable) = message else { return message }
@@ -68,7 +67,7 @@ private func check(_ response: SIPResponse) {
     touch(response.to)
     let bytes = response.withoutTopVia()
     guard response.viaCount > 1 else { return }
-    // The second Via was not parsed before, and may be malformed.
+    // The second Via of the response was not parsed before, and may be malformed.
     guard case .response(let relayed) = MessageReader().read(bytes.span, isStream: true) else { return }
     precondition(relayed.viaCount == response.viaCount - 1, "Via values lost or made")
     precondition(relayed.callID == response.callID && relayed.cseq == response.cseq, "another response")

@@ -2,13 +2,13 @@ import Bytes
 import SIPGrammar
 @testable import SIPMessage
 
-/// Checks the values that `SIPGrammar` calls plain and accepts without libosip2. In each of these values, libosip2 must
-/// find the same parts in the same places.
+/// Checks the values that `SIPGrammar` calls plain and accepts without libosip2. libosip2 must find the same parts at
+/// the same indices.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzzValues(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
     let bytes = unsafe Array(UnsafeBufferPointer(start: start, count: count))
-    // The SIP reader refuses a message with control bytes before it reads the values of header fields. In the fuzzer's
-    // comparison, folds and tabs of a header value count as white space.
+    // Messages with control bytes are refused before values are read. Folds and tabs of a header value count as white
+    // space.
     guard let kind = bytes.first, !bytes.contains(where: { $0 < 0x20 && !$0.isLinearSpace || $0 == 0x7f }) else {
         return 0
     }
@@ -36,8 +36,8 @@ private func checkVia(_ reader: ValueReader, _ range: Range<Int>) {
     precondition(reader.isAcceptable(via, range), "libosip2 reads a plain Via differently")
 }
 
-/// Checks an address, and its URI alone. Parameters belong to the header field if the URI has no brackets, and to the
-/// URI if they are inside the brackets.
+/// Checks an address, and its URI alone. Parameters belong to the URI inside brackets, and otherwise to the header
+/// field.
 private func checkAddress(_ reader: ValueReader, _ range: Range<Int>) {
     guard let address = reader.nameAddress(range) else { return }
     precondition(

@@ -3,7 +3,7 @@
 #include <features.h>
 #include <curl/curl.h>
 
-/* Swift cannot call libcurl's variadic functions. Each of these functions is for one type of argument. */
+/* Each function calls one of libcurl's variadic functions, which Swift cannot call, with one type of argument. */
 static inline CURLcode easy_set_long(CURL *easy, CURLoption option, long value) {
     return curl_easy_setopt(easy, option, value);
 }
@@ -32,7 +32,7 @@ static inline CURLcode easy_set_sink(CURL *easy, CURLoption option, curl_write_c
 static inline CURLcode easy_set_gate(CURL *easy, curl_prereq_callback value) {
     return curl_easy_setopt(easy, CURLOPT_PREREQFUNCTION, value);
 }
-/* The value of the macro CURLAUTH_BASIC, which Swift does not import. */
+/* The macro CURLAUTH_BASIC, which Swift does not import. */
 static inline unsigned long auth_basic(void) { return CURLAUTH_BASIC; }
 static inline CURLcode easy_long(CURL *easy, CURLINFO info, long *value) {
     return curl_easy_getinfo(easy, info, value);

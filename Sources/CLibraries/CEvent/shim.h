@@ -28,8 +28,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* The kernel's structure mmsghdr, and functions that glibc declares only with _GNU_SOURCE, which Swift's importer does
-   not define. */
+/* The kernel's structure mmsghdr, and functions that glibc declares only with _GNU_SOURCE. */
 struct batch_message {
     struct msghdr header;
     unsigned int length;
@@ -40,8 +39,8 @@ int batch_send(int fd, struct batch_message *messages, unsigned int count, int f
 int stream_accept(int fd, struct sockaddr *address, socklen_t *length, int flags) __asm__("accept4");
 int thread_set_name(pthread_t thread, const char *name) __asm__("pthread_setname_np");
 
-/* Sets the length of the calling thread's time slices by sched_setattr(2); the thread keeps its nice value. glibc has
-   no function for this call. The structure is the kernel's (linux/sched/types.h). */
+/* Sets the length of the calling thread's time slices by sched_setattr(2), which glibc does not wrap. The thread keeps
+   its nice value. The structure is the kernel's (linux/sched/types.h). */
 static inline long thread_set_turn(uint64_t nanoseconds) {
     struct {
         uint32_t size, policy;
@@ -58,8 +57,8 @@ static inline int process_set_dumpable(int is_dumpable) { return prctl(PR_SET_DU
 static inline int process_is_dumpable(void) { return prctl(PR_GET_DUMPABLE, 0, 0, 0, 0); }
 
 /* Asks the kernel whether another user may use a file, also by access control lists. During the call, the calling
-   thread has that user's identity for file access. glibc's setgroups would change all threads, so the system call is
-   used. Returns 0, an error number, or -1 if this process may not take the identity. */
+   thread has that user's identity for file access. The system call is used, because glibc's setgroups would change all
+   threads. Returns 0, an error number, or -1 if this process may not take the identity. */
 static inline int access_as(
     uint32_t user, uint32_t group, const uint32_t *groups, size_t count, const char *path, int mode)
 {
@@ -82,8 +81,8 @@ static inline long access_list_of(const char *path, void *list, size_t length) {
     return getxattr(path, "system.posix_acl_access", list, length);
 }
 
-/* Opens a file without a name, which no other process can open and which is removed when its descriptor is closed. The
-   octal constant is the kernel's O_TMPFILE, which glibc declares only with _GNU_SOURCE. */
+/* Opens a file without a name, which no other process can open, and which is removed when its descriptor is closed. The
+   octal constant is O_TMPFILE, which glibc declares only with _GNU_SOURCE. */
 static inline int open_unnamed(const char *folder) { return open(folder, 020000000 | O_DIRECTORY | O_WRONLY | O_CLOEXEC, 0600); }
 
 /* Sends one datagram to a Unix-domain socket, with a descriptor unless `descriptor` is negative. Swift cannot call the
@@ -114,7 +113,7 @@ static inline long notify_manager(
     return sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-/* How many nanoseconds the datagram that was read last had waited, by the wall clock; negative if this is unknown. */
+/* How many nanoseconds the last read datagram had waited, by the wall clock; negative if unknown. */
 static inline long long socket_last_wait(int fd) {
     struct timespec then, now;
     if (ioctl(fd, SIOCGSTAMPNS, &then) != 0 || clock_gettime(CLOCK_REALTIME, &now) != 0) return -1;

@@ -12,14 +12,14 @@
 #include <openssl/params.h>
 #include <stdlib.h>
 
-/* Sets the key of an HMAC-SHA256 context. It is written in C, because the OSSL_PARAM table needs pointers to locals. */
+/* Sets the key of an HMAC-SHA256 context, in C because OSSL_PARAM needs pointers to local variables. */
 static inline int hmac_set_key_sha256(EVP_MAC_CTX *context, const void *key, size_t count) {
     char name[] = "SHA256";
     OSSL_PARAM parameters[] = {
         OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, name, 0),
         OSSL_PARAM_construct_end(),
     };
-    /* For a null key, OpenSSL would use the key that was set before, so an empty key is passed as "". */
+    /* For a null key, OpenSSL would use the previous key, so an empty key is passed as "". */
     return EVP_MAC_init(context, key ? key : "", count, parameters);
 }
 
@@ -61,7 +61,7 @@ static inline int p256_multiply(const unsigned char *number, unsigned char *poin
     return made;
 }
 
-/* Writes a key's public point in the uncompressed form of 65 bytes, regardless of the form in which it was read. */
+/* Writes a key's public point in the uncompressed form of 65 bytes, whatever the form in which the key was read. */
 static inline int p256_public_point(const EVP_PKEY *key, unsigned char *point) {
     BIGNUM *x = NULL, *y = NULL;
     int made = EVP_PKEY_get_bn_param(key, OSSL_PKEY_PARAM_EC_PUB_X, &x) == 1
@@ -73,8 +73,8 @@ static inline int p256_public_point(const EVP_PKEY *key, unsigned char *point) {
     return made;
 }
 
-/* GMAC with a key that is set up once, made from OpenSSL's GHASH and EVP's AES. EVP's GCM makes the same tags. But for
-   each message it looks parameters up by name four times, which costs twice as much as the tag. */
+/* GMAC with a key that is set up once, made from OpenSSL's GHASH and EVP's AES. EVP's GCM makes the same tags, but
+   looks up parameters by name four times for each message, which costs twice as much as the tag. */
 static inline void gmac_block(const unsigned char in[16], unsigned char out[16], const void *aes) {
     int written = 0;
     /* Encrypting a block cannot fail in a context whose key is set. */
@@ -122,7 +122,7 @@ static inline int aes128gcm_open(
     return made;
 }
 
-/* Makes a public RSA key from its modulus and exponent, both with the most significant byte first. */
+/* Makes a public RSA key from its modulus and exponent, most significant byte first. */
 static inline EVP_PKEY *rsa_public_key(
     const unsigned char *modulus, int modulus_count, const unsigned char *exponent, int exponent_count) {
     EVP_PKEY *key = NULL;
@@ -145,7 +145,7 @@ static inline EVP_PKEY *rsa_public_key(
     return key;
 }
 
-/* Writes a public key in the form SubjectPublicKeyInfo, at most `room` bytes. Returns its length; 0 if it fails. */
+/* Writes a public key in the form SubjectPublicKeyInfo, at most `room` bytes. Returns the length; 0 for a failure. */
 static inline int public_key_bytes(EVP_PKEY *key, unsigned char *out, int room) {
     int count = i2d_PUBKEY(key, NULL);
     if (count <= 0 || count > room) return 0;

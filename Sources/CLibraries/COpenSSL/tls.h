@@ -1,4 +1,4 @@
-/* These functions wrap OpenSSL's macros and variadic functions, which Swift cannot call. */
+/* Functions for OpenSSL's macros and variadic functions, which Swift cannot call. */
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 
@@ -29,8 +29,8 @@ static inline void tls_set_strict_options(SSL_CTX *context) {
     SSL_CTX_set_options(context, SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION | SSL_OP_IGNORE_UNEXPECTED_EOF);
 }
 
-/* A function that gets each name in a certificate that counts for SIP (RFC 5922 section 7.1): the URIs and DNS names
-   among its alternative names, or the common name if there are no alternative names. */
+/* Gets each name of a certificate that counts for SIP (RFC 5922 section 7.1): the URIs and DNS names among its
+   alternative names, or the common name if it has no alternative names. */
 typedef void (*tls_name_function)(void *context, int is_uri, const unsigned char *text, size_t count);
 static inline void tls_each_name(X509 *certificate, tls_name_function found, void *context) {
     GENERAL_NAMES *names = X509_get_ext_d2i(certificate, NID_subject_alt_name, NULL, NULL);
@@ -54,7 +54,7 @@ static inline void tls_each_peer_name(const SSL *session, tls_name_function foun
 }
 
 /* Why a client would refuse a certificate chain: an X509_V_ code, or X509_V_OK. The chain begins with the server's own
-   certificate. `authorities` is a file, or null for the authorities of the system. */
+   certificate. `authorities` is a file, or null for the system's authorities. */
 static inline int tls_chain_fault(X509 **chain, int count, const char *authorities) {
     X509_STORE *store = X509_STORE_new();
     X509_STORE_CTX *check = X509_STORE_CTX_new();
@@ -87,8 +87,8 @@ static inline void tls_set_ticket_function(SSL_CTX *context, tls_ticket_function
 }
 static inline void *tls_ticket_keys(SSL *session) { return SSL_CTX_get_app_data(SSL_get_SSL_CTX(session)); }
 
-/* A function that decides whether a client may resume the session of its ticket. The result 0 means a full handshake,
-   after which the client gets a new ticket. */
+/* Decides whether a client may resume the session of its ticket. After 0, the client makes a full handshake and gets a
+   new ticket. */
 typedef int (*tls_session_function)(SSL_SESSION *);
 static inline SSL_TICKET_RETURN tls_ticket_opened(
     SSL *session, SSL_SESSION *found, const unsigned char *name, size_t count, SSL_TICKET_STATUS status, void *may) {
@@ -107,8 +107,8 @@ static inline void tls_open_tickets(SSL_CTX *context, tls_session_function may) 
     SSL_CTX_set_session_ticket_cb(context, NULL, tls_ticket_opened, (void *)may);
 }
 
-/* Sets up both contexts to seal or open a ticket with a secret of 64 bytes, of which the first half is for the cipher.
-   Returns 1 for success. */
+/* Sets up both contexts to seal or open a ticket with a secret of 64 bytes, whose first half is for the cipher. Returns
+   1 for success. */
 static inline int tls_use_ticket_secret(
     EVP_CIPHER_CTX *cipher, EVP_MAC_CTX *mac, const unsigned char *secret, const unsigned char *iv, int seals) {
     return EVP_CipherInit_ex(cipher, EVP_aes_256_cbc(), NULL, secret, iv, seals) == 1

@@ -13,8 +13,8 @@ struct chunk {
     size_t unused; /* aligns the memory after this header to 16 bytes */
 };
 
-/* The arena of the current thread. The allocators use it hundreds of times for each message, so it has the fastest
-   model of thread-local storage. The model is possible because the programs link this library statically. */
+/* The arena of the current thread, in the fastest model of thread-local storage, because it is used hundreds of times
+   for each message. The model requires that programs link this library statically. */
 __attribute__((tls_model("initial-exec"))) static _Thread_local struct {
     char *base;
     size_t size;
@@ -47,12 +47,11 @@ static void give_back(void *place) {
     arena.last = NULL;
 }
 
-/* Serves realloc. libosip2's parsers of single values never call it, but libosip2 requires all three allocators. */
+/* Serves realloc, which libosip2 requires, but which its parsers of single values never call. */
 static void *take_again(void *place, size_t size) {
     char *larger = cosip_arena_take(size);
     if (larger == NULL || place == NULL) return larger;
-    /* The size of libosip2's old allocation is unknown. It is at most the distance to the new allocation, so that much is
-       copied. */
+    /* The unknown size of the old allocation is at most the distance to the new one, so that much is copied. */
     char *old = place;
     if (old < arena.base || old >= larger || larger > arena.base + arena.size) return NULL;
     size_t known = (size_t)(larger - old);
@@ -88,7 +87,7 @@ static void ignore_trace(const char *file, int line, osip_trace_level_t level, c
 }
 
 void cosip_start(void) {
-    /* A trace function is set as well as a level, because the parser resets the level at its first message. */
+    /* A level alone does not silence the trace, because the parser resets it at its first message. */
     osip_trace_initialize_func(TRACE_LEVEL0, ignore_trace);
     parser_init();
     osip_set_allocators(cosip_arena_take, take_again, give_back);

@@ -21,7 +21,7 @@ static const unsigned char page_plots_js[] = {
 static const unsigned char icon_svg[] = {
 #embed "files/icon.svg"
 };
-/* Debian's libjs-chart.js. */
+/* The library Chart.js from Debian's package libjs-chart.js. */
 static const unsigned char chart_js[] = {
 #embed "/usr/share/javascript/chart.js/chart.min.js"
 };

@@ -3,14 +3,14 @@ import CLZ4
 
 /// Compresses bytes that resemble a sample, to an LZ4 block whose dictionary is the sample.
 ///
-/// To decompress a block, a program needs the sample and the original number of bytes.
+/// Decompression needs the sample and the original number of bytes.
 @safe package final class SampleCompressor {
-    /// The maximum number of bytes of a sample that LZ4 uses as the dictionary, counted from the sample's beginning.
+    /// The maximum number of bytes from the sample's beginning that LZ4 uses as the dictionary.
     package static let sampleLimit = 4096
 
-    /// The state of LZ4; `nil` if memory was lacking, so that no bytes are compressed.
+    /// The state of LZ4; without memory for it `nil`, so that no bytes are compressed.
     private let stream: UnsafeMutablePointer<LZ4_stream_t>?
-    /// The memory into which LZ4 writes a block, before the block is copied into memory of the block's exact length.
+    /// The memory for a block, before it is copied into memory of its exact length.
     private var room: [UInt8] = []
 
     package init() { unsafe stream = LZ4_createStream() }
@@ -21,9 +21,9 @@ import CLZ4
     ///
     /// - Parameters:
     ///   - bytes: the bytes to compress.
-    ///   - sample: bytes that resemble `bytes`; the sample may be empty.
+    ///   - sample: bytes that resemble `bytes`, or no bytes.
     ///   - limit: the maximum length of the block.
-    /// - Returns: the block; `nil` if the block would be longer than `limit`.
+    /// - Returns: the block; `nil` if it would be longer than `limit`.
     package func block(of bytes: ByteString, like sample: ByteString, limit: Int) -> ByteString? {
         guard let stream = unsafe stream, limit > 0, limit <= Int32.max, !bytes.isEmpty else { return nil }
         if room.count < limit { room = [UInt8](repeating: 0, count: limit) }
@@ -32,7 +32,7 @@ import CLZ4
                 unsafe sample.withUnsafeBytes { sample in
                     unsafe bytes.withUnsafeBytes { bytes in
                         unsafe room.withUnsafeMutableBytes { room in
-                            // Loading the dictionary also resets the state of LZ4 after the previous block.
+                            // Loading the dictionary also resets LZ4 after the previous block.
                             unsafe LZ4_loadDict(stream, Self.text(sample), Self.used(sample))
                             return unsafe LZ4_compress_fast_continue(
                                 stream, Self.text(bytes), room.baseAddress?.assumingMemoryBound(to: CChar.self),

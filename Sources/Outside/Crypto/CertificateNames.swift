@@ -4,8 +4,7 @@ import COpenSSL
 struct CertificateNames {
     /// The domains of the certificate's `sip:` URIs.
     private(set) var domains: [String] = []
-    /// The DNS names of the certificate. If a certificate has no alternative names, its common name counts as a DNS
-    /// name.
+    /// The DNS names of the certificate, or its common name if it has no alternative names.
     private(set) var hosts: [String] = []
 
     /// The names that identify the certificate's owner in SIP (RFC 5922 section 7.1): the SIP domains or, if the
@@ -14,7 +13,7 @@ struct CertificateNames {
 
     /// Collects the names of a certificate from OpenSSL.
     ///
-    /// - Parameter each: the function that is called with each name of the certificate.
+    /// - Parameter each: passes each name of the certificate to the given function.
     /// - Returns: the names.
     @unsafe
     static func collected(_ each: (tls_name_function, UnsafeMutableRawPointer) -> Void) -> CertificateNames {
@@ -33,12 +32,11 @@ struct CertificateNames {
     }
 
     private mutating func note(_ bytes: UnsafeBufferPointer<UInt8>, isURI: Bool) {
-        // A certificate's name with a NUL or a further invalid character is left out, because some programs stop
-        // comparing names at such a character.
+        // Names with characters such as NUL are left out, because some programs compare names only up to NUL.
         let text = unsafe String(decoding: bytes, as: UTF8.self).lowercased()
         guard text.utf8.allSatisfy({ $0 > 32 && $0 < 127 }) else { return }
         guard isURI else { return hosts.append(text) }
-        // A URI with a user part is ignored, because the certificate then certifies only the user, and not the domain.
+        // A URI with a user part certifies only the user, and not the domain.
         if text.hasPrefix("sip:"), !text.contains("@") { domains.append(String(text.dropFirst(4))) }
     }
 }

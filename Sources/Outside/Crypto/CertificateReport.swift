@@ -8,10 +8,9 @@ package struct CertificateReport: Hashable, Sendable {
     package let names: [String]
     package let begins: UnixTime
     package let ends: UnixTime
-    /// OpenSSL's reason why a client that trusts the authorities would refuse the certificate or its chain; `nil` if
-    /// the client would accept both.
+    /// OpenSSL's reason why a client that trusts the authorities would refuse the certificate or its chain, or `nil`.
     package let chainFault: String?
-    /// The requested names that the certificate does not cover.
+    /// The requested host names that the certificate does not cover.
     package let missingNames: [String]
 
     /// Reads the certificate, and checks that the key belongs to the certificate.

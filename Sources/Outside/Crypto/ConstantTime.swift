@@ -1,7 +1,6 @@
 import COpenSSL
 
-/// Whether both spans have the same bytes. The time that the comparison takes depends only on the lengths, and reveals
-/// nothing about the bytes.
+/// Compares two spans for equal bytes, in a time that depends only on their lengths.
 package func equalInConstantTime(_ left: Span<UInt8>, _ right: Span<UInt8>) -> Bool {
     guard left.count == right.count else { return false }
     return unsafe left.withUnsafeBytes { a in

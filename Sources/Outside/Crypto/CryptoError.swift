@@ -1,5 +1,4 @@
-/// The reason why a hash, a key or a signature could not be made. The description of a crypto error is a sentence that
-/// tells an operator what to do.
+/// Why a hash, a key, a signature or an encryption failed.
 package struct CryptoError: Error, Hashable, CustomStringConvertible {
     package enum Code: Hashable, Sendable {
         /// The file or text contains no PEM private key, or the key is encrypted.
@@ -17,8 +16,7 @@ package struct CryptoError: Error, Hashable, CustomStringConvertible {
     }
 
     package let code: Code
-    /// A sentence for operators about the cryptographic error. The description of a crypto error never contains key
-    /// material.
+    /// A sentence that tells operators what to do, and contains no key material.
     package let description: String
 
     init(_ code: Code, _ description: String) {

@@ -1,14 +1,14 @@
 import COpenSSL
 
-/// A key that authenticates bytes by GMAC (NIST SP 800-38D: AES-256-GCM with only associated data). GMAC is cheap: to
-/// authenticate 1,000 bytes, the processor runs some 1,500 instructions, a twentieth of HMAC-SHA256.
+/// A key that authenticates bytes by GMAC (NIST SP 800-38D: AES-256-GCM with only associated data). For 1,000 bytes,
+/// GMAC needs some 1,500 instructions, a twentieth of HMAC-SHA256.
 ///
-/// ``GMACKey`` generates all nonces itself, because a nonce that is used for two different texts would break the key.
+/// The key generates all nonces itself, because a nonce that is used for two texts would break the key.
 @safe
 package struct GMACKey: ~Copyable {
     private let aes: OpaquePointer
     private let gcm: OpaquePointer
-    /// The next nonce, which consists of a random start of 8 bytes and a counter.
+    /// The next nonce: a random start of 8 bytes and a counter.
     private var nonce: (start: UInt64, count: UInt32)
 
     /// Sets up the GMAC key.
@@ -35,15 +35,14 @@ package struct GMACKey: ~Copyable {
         unsafe EVP_CIPHER_CTX_free(aes)
     }
 
-    /// Seals all bytes from `start` on, so that any change to the bytes is noticed. The authentication code (a nonce
-    /// and a tag) is written into the reserved bytes directly before `start`.
+    /// Authenticates all bytes from `start` on. The authentication code, which is a nonce and a tag, is written into
+    /// the reserved bytes directly before `start`.
     package mutating func seal(_ bytes: inout [UInt8], from start: Int) {
         precondition(start >= Self.sealCount && start < bytes.count, "there is something, and room before it")
         let gcm = unsafe gcm
         let place = start - Self.sealCount
         nonce.count &+= 1
-        // After 4 billion authentication codes, the counter starts again, so the start value of the nonces is raised by
-        // one.
+        // The counter starts again after 4 billion codes, so the start of the nonces is raised by one.
         if nonce.count == 0 { nonce.start &+= 1 }
         let nonce = nonce
         let isDone = unsafe bytes.withUnsafeMutableBufferPointer { buffer in
@@ -57,7 +56,7 @@ package struct GMACKey: ~Copyable {
         precondition(isDone, "a keyed GMAC takes any bytes")
     }
 
-    /// Whether the authentication code directly before `range` was made with the GMAC key for the bytes in `range`.
+    /// Whether the bytes in `range` belong to the authentication code directly before `range`.
     package func isSealed(_ bytes: [UInt8], _ range: Range<Int>) -> Bool {
         guard range.lowerBound >= Self.sealCount, range.upperBound <= bytes.count, !range.isEmpty else { return false }
         let gcm = unsafe gcm

@@ -1,12 +1,11 @@
 import COpenSSL
 
-/// A key for HMAC-SHA256 (RFC 2104), which is set up once and used many times. The daemon uses HMAC keys for nonces,
-/// device codes, webhook signatures, and the keys of web pushes.
+/// A key for HMAC-SHA256 (RFC 2104), which is set up once and used many times.
 @safe
 package struct HMACKey: ~Copyable {
     private let raw: OpaquePointer
 
-    /// Sets up a key from secret bytes of any length. The secret bytes should be random, and at least 16 bytes.
+    /// Sets up a key from secret bytes, which should be random and at least 16.
     package init(_ key: Span<UInt8>) throws(CryptoError) {
         guard let algorithm = unsafe FetchedMAC.hmac.pointer, let raw = unsafe EVP_MAC_CTX_new(algorithm) else {
             throw .library("HMAC")
@@ -23,7 +22,7 @@ package struct HMACKey: ~Copyable {
 
     /// The HMAC of the bytes: 32 bytes that only an owner of the key can compute.
     package mutating func code(for bytes: Span<UInt8>) -> [UInt8] {
-        // With NULL as the key, OpenSSL starts a new computation with the key that is already set.
+        // If OpenSSL gets NULL as the key, it keeps the key that is already set.
         let started = unsafe EVP_MAC_init(raw, nil, 0, nil)
         let updated = unsafe bytes.withUnsafeBufferPointer { unsafe EVP_MAC_update(raw, $0.baseAddress, $0.count) }
         precondition(started == 1 && updated == 1, "a keyed HMAC takes any bytes")
@@ -38,7 +37,7 @@ package struct HMACKey: ~Copyable {
     package static let byteCount = 32
 }
 
-/// OpenSSL's algorithm object (`EVP_MAC`), which is fetched once and kept for the life of the process.
+/// OpenSSL's algorithm object (`EVP_MAC`), fetched once per process.
 ///
 /// - The type is `@unchecked Sendable`, because a fetched `EVP_MAC` is never written again.
 @safe

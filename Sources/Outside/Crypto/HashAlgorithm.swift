@@ -23,8 +23,7 @@ package enum HashAlgorithm: Hashable, Sendable, CaseIterable {
     package func digest(of bytes: [UInt8]) -> [UInt8] { digest(of: bytes.span) }
     package func hexDigest(of bytes: [UInt8]) -> [UInt8] { hexDigest(of: bytes.span) }
 
-    /// OpenSSL's object for the algorithm. OpenSSL's object for each algorithm is fetched only once per process,
-    /// because a fetch searches OpenSSL's providers under a lock.
+    /// OpenSSL's object for the algorithm, fetched once per process, because a fetch searches under a lock.
     var implementation: FetchedDigest {
         switch self {
         case .md5: .md5
@@ -34,7 +33,7 @@ package enum HashAlgorithm: Hashable, Sendable, CaseIterable {
     }
 }
 
-/// OpenSSL's algorithm object (`EVP_MD`), which is kept for the life of the process.
+/// OpenSSL's algorithm object (`EVP_MD`), kept for the life of the process.
 ///
 /// - The type is `@unchecked Sendable`, because a fetched `EVP_MD` is never written again.
 @safe

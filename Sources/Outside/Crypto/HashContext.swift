@@ -1,8 +1,7 @@
 import Bytes
 import COpenSSL
 
-/// The state of a digest computation, which can be used for many digests. After ``finish()``, the same state computes
-/// the next digest, so that many digests need only one set-up.
+/// The state of a digest computation. After ``finish()``, the state is ready for the next digest without a new set-up.
 @safe
 package struct HashContext: ~Copyable {
     package let algorithm: HashAlgorithm
@@ -33,7 +32,7 @@ package struct HashContext: ~Copyable {
         return digest
     }
 
-    /// Ends the computation, and returns the digest in lower-case hexadecimal, which digest authentication compares.
+    /// Ends the computation, and returns the digest in lower-case hexadecimal.
     package mutating func finishHex() -> [UInt8] { Hex.encode(finish().span) }
 
     private func start() {

@@ -30,16 +30,16 @@ package final class P256PublicKey: @unchecked Sendable {
 
     deinit { unsafe EVP_PKEY_free(raw) }
 
-    /// Whether the ES256 signature was made for the message with the private key that belongs to the public key. An
-    /// ES256 signature consists of the numbers r and s, 32 bytes each.
+    /// Whether an ES256 signature of a message was made with the private key of this public key. An ES256 signature
+    /// consists of the numbers r and s, 32 bytes each.
     package func isValid(_ signature: [UInt8], for message: [UInt8]) -> Bool {
         guard let encoded = ECDSASignature.encoded(signature) else { return false }
         return unsafe isSHA256Signature(encoded, for: message, by: raw)
     }
 }
 
-/// A private key on P-256 and its public key. Together with the public key of another pair, the private key gives a
-/// secret that both owners share (ECDH).
+/// A private key on P-256 and its public key. With the public key of another pair, the private key gives a secret that
+/// both owners share (ECDH).
 ///
 /// - The type is `@unchecked Sendable`, because nothing changes the `EVP_PKEY` after `init`, and OpenSSL locks its
 ///   internal caches.
@@ -51,7 +51,6 @@ package final class P256KeyPair: @unchecked Sendable {
 
     package static let privateKeyLength = 32
 
-    /// Creates a random key pair on the curve P-256.
     package init() throws(CryptoError) {
         ERR_clear_error()
         guard let raw = unsafe tls_make_p256_key() else { throw .library("a fresh key") }
@@ -77,8 +76,7 @@ package final class P256KeyPair: @unchecked Sendable {
 
     deinit { unsafe EVP_PKEY_free(raw) }
 
-    /// The secret that the owners of two key pairs share (ECDH): the X coordinate of a shared point, 32 bytes. Each of
-    /// the two parties computes the shared secret from its own private key and the other party's public key.
+    /// The secret that this owner shares with the owner of the other key (ECDH): the X coordinate of a point, 32 bytes.
     func sharedSecret(with other: P256PublicKey) throws(CryptoError) -> [UInt8] {
         ERR_clear_error()
         guard let context = unsafe EVP_PKEY_CTX_new_from_pkey(nil, raw, nil) else { throw .library("ECDH") }
@@ -101,8 +99,8 @@ func publicPoint(of key: OpaquePointer) throws(CryptoError) -> [UInt8] {
     return point
 }
 
-/// Whether the SHA-256 signature was made for the message. The signature must be in OpenSSL's form: for a key on an
-/// elliptic curve, this form is DER.
+/// Whether the SHA-256 signature was made for the message. The signature is in OpenSSL's form, which is DER for a key
+/// on an elliptic curve.
 func isSHA256Signature(_ signature: [UInt8], for message: [UInt8], by key: OpaquePointer) -> Bool {
     guard let context = unsafe EVP_MD_CTX_new() else { return false }
     defer {

@@ -2,7 +2,7 @@ import COpenSSL
 import Glibc
 package import Timekeeping
 
-/// The source of certificates or a key in PEM form: a file or bytes.
+/// The source of certificates or a key in PEM form.
 package enum PEM: Hashable, Sendable {
     case file(String)
     case bytes([UInt8])
@@ -14,8 +14,7 @@ package enum PEM: Hashable, Sendable {
         }
     }
 
-    /// Reads all certificates of the PEM, and passes them to `body` in their order. If the PEM contains no certificate,
-    /// the function throws an error.
+    /// Passes all certificates of the PEM to `body`, in their order; throws if none is found.
     func withCertificates<Result>(
         _ body: ([OpaquePointer]) throws(TLSError) -> Result
     ) throws(TLSError) -> Result {
@@ -25,7 +24,7 @@ package enum PEM: Hashable, Sendable {
         while let certificate = unsafe PEM_read_bio_X509(source.bio, nil, nil, nil) {
             unsafe certificates.append(certificate)
         }
-        // The error queue is emptied, because OpenSSL has reported the end of the file as an error.
+        // OpenSSL has left an error in its queue, because it reports the end of the file as an error.
         ERR_clear_error()
         guard unsafe !certificates.isEmpty else {
             throw .unreadable(source: name, reason: "no certificate in PEM form")
@@ -62,8 +61,8 @@ package enum PEM: Hashable, Sendable {
 
     func withPrivateKey<Result>(_ body: (OpaquePointer) throws(TLSError) -> Result) throws(TLSError) -> Result {
         let source = try PEMReader(self)
-        // The pass-phrase callback returns no pass phrase, so that encrypted keys are refused. Without the callback,
-        // OpenSSL would ask for the pass phrase at a terminal, and a daemon has no terminal.
+        // The callback returns no pass phrase, so that encrypted keys are refused. Without this callback, OpenSSL would
+        // ask for the pass phrase at a terminal.
         guard let key = unsafe PEM_read_bio_PrivateKey(source.bio, nil, { _, _, _, _ in 0 }, nil) else {
             ERR_clear_error()
             throw .unreadable(source: name, reason: "no private key in PEM form that is not encrypted")
@@ -73,7 +72,7 @@ package enum PEM: Hashable, Sendable {
     }
 }
 
-/// The sole owner of an OpenSSL input (BIO), which reads a file or a copy of some bytes.
+/// The sole owner of an OpenSSL input (BIO), which reads a file or a copy of bytes.
 @safe
 struct PEMReader: ~Copyable {
     let bio: OpaquePointer
@@ -82,7 +81,7 @@ struct PEMReader: ~Copyable {
         ERR_clear_error()
         switch source {
         case .file(let path):
-            // A folder is refused, because OpenSSL would open the folder and report an empty file.
+            // A folder is refused here, because OpenSSL would report it as an empty file.
             guard unsafe access(path + "/", F_OK) != 0 else {
                 throw .unreadable(source: path, reason: unsafe String(cString: strerror(EISDIR)))
             }

@@ -26,14 +26,13 @@ package final class ProviderKey: @unchecked Sendable {
     package let algorithm: Algorithm
     private let raw: OpaquePointer
 
-    /// Reads an unencrypted private key in PKCS#8 or one of OpenSSL's older forms. The algorithm ES256 needs a key on
-    /// the curve P-256, and RS256 an RSA key of at least 2048 bits.
+    /// Reads an unencrypted private key in PKCS#8 or one of OpenSSL's older forms. ES256 needs a key on the curve
+    /// P-256, and RS256 an RSA key of at least 2048 bits.
     package init(_ pem: PEM, for algorithm: Algorithm) throws(CryptoError) {
         let raw: OpaquePointer
         do throws(TLSError) {
             unsafe raw = try unsafe pem.withPrivateKey { key throws(TLSError) in
-                // The OpenSSL key gets one more reference, because the PEM reader frees its own reference after the
-                // closure.
+                // The PEM reader frees its own reference to the key after the closure.
                 guard unsafe EVP_PKEY_up_ref(key) == 1 else { throw .library(TLSError.pendingReason()) }
                 return unsafe key
             }
@@ -93,14 +92,14 @@ package final class ProviderKey: @unchecked Sendable {
         }
     }
 
-    /// Whether the key made the signature for the message.
+    /// Whether the key made the signature of the message.
     package func isValid(_ signature: [UInt8], for message: [UInt8]) -> Bool {
         guard let encoded = algorithm == .es256 ? ECDSASignature.encoded(signature) : signature else { return false }
         return unsafe isSHA256Signature(encoded, for: message, by: raw)
     }
 
-    /// The public key as an uncompressed point of 65 bytes. In base64url, the point of the public key is `k` in a web
-    /// push's authorization (RFC 8292 section 3.2), and the value of `+sip.vapid`.
+    /// The public key as an uncompressed point of 65 bytes. In base64url, the point is `k` in a web push's
+    /// authorization (RFC 8292 section 3.2), and the value of `+sip.vapid`.
     ///
     /// - Throws: ``CryptoError/Code/unsuitableKey`` if the key is not on a curve.
     package func publicPoint() throws(CryptoError) -> [UInt8] {
@@ -126,8 +125,7 @@ package final class ProviderKey: @unchecked Sendable {
 package enum ECDSASignature {
     private static let half = 32
 
-    /// Converts a DER signature to r followed by s. In the result, r and s are padded on the left, because DER omits
-    /// leading zero bytes.
+    /// Converts a DER signature to r followed by s. DER omits leading zero bytes, so r and s are padded on the left.
     package static func joined(_ der: [UInt8]) -> [UInt8]? {
         unsafe der.withUnsafeBufferPointer { der in
             var position = der.baseAddress
@@ -148,7 +146,7 @@ package enum ECDSASignature {
         defer { unsafe ECDSA_SIG_free(signature) }
         let r = unsafe BN_bin2bn(Array(joined[..<half]), Int32(half), nil)
         let s = unsafe BN_bin2bn(Array(joined[half...]), Int32(half), nil)
-        // After `ECDSA_SIG_set0`, the signature object owns r and s, and frees them.
+        // From now on, the signature object owns r and s, and frees them.
         guard unsafe ECDSA_SIG_set0(signature, r, s) == 1 else { return nil }
         var start: UnsafeMutablePointer<UInt8>?
         let count = unsafe i2d_ECDSA_SIG(signature, &start)

@@ -1,12 +1,12 @@
 import COpenSSL
 
-/// A key for AES-128-SIV (RFC 5297). AES-SIV needs no nonce: one text with the same associated data always gives the
-/// same encrypted bytes.
+/// A key for AES-128-SIV (RFC 5297). AES-SIV needs no nonce: the same text with the same associated data always gives
+/// the same encrypted bytes.
 ///
-/// OpenSSL's own AES-SIV and CMAC are slow, because OpenSSL sets up a context for each message. ``SIVKey`` builds
-/// AES-SIV and CMAC from OpenSSL's AES for single blocks. OpenSSL's contexts for single AES blocks store their keys. A
-/// message therefore needs neither a set-up nor an allocation. The table shows how many instructions the processor runs
-/// with OpenSSL 3.0.19, measured by callgrind for a text of 48 bytes with 36 and 10 associated bytes:
+/// OpenSSL's own AES-SIV is slow, because it sets up a context for each message. ``SIVKey`` uses only OpenSSL's AES for
+/// single blocks. OpenSSL's contexts for single blocks keep their keys, so a message needs neither a set-up nor an
+/// allocation. The table shows how many instructions the processor runs, measured by callgrind with OpenSSL 3.0.19 for
+/// a text of 48 bytes with 36 and 10 associated bytes:
 ///
 /// | | instructions |
 /// |---|---|
@@ -16,8 +16,8 @@ import COpenSSL
 /// | a code of 36 bytes by this type; by `CMAC_Final`; by `EVP_MAC` | 1,000; 1,750; 2,150 |
 /// | counter mode of 48 bytes by this type; by `EVP` | 840; 1,200 |
 ///
-/// AES-GCM with a context that keeps its key takes 3,200 instructions by `EVP` and 1,800 by `CRYPTO_gcm128`. AES-GCM is
-/// not used: its nonce makes each token 16 letters longer, and it never encrypts a text twice to the same token.
+/// With a context that keeps its key, AES-GCM takes 3,200 instructions by `EVP` and 1,800 by `CRYPTO_gcm128`. AES-GCM
+/// is not used, because its nonce makes tokens 16 letters longer, and one text never gives the same token twice.
 /// OpenSSL has AES-GCM-SIV only from version 3.2 on.
 package struct SIVKey: ~Copyable {
     package static let byteCount = 32
@@ -26,15 +26,14 @@ package struct SIVKey: ~Copyable {
 
     private let mac: BlockCode
     private let cipher: AESContext
-    /// The CMAC of sixteen zero bytes, with which the S2V computation of each message begins.
+    /// The CMAC of sixteen zero bytes, with which S2V begins for each message.
     private let start: Block
-    /// The intermediate result of S2V for the next message, over the data that were associated with it so far.
+    /// The intermediate result of S2V over the data associated with the next message.
     private var chain: Block
 
-    /// Sets up the SIV key.
+    /// Sets up a key of 32 bytes: one half for the authentication code, one for the cipher.
     ///
-    /// - Throws: ``CryptoError/Code/wrongLength`` unless the key has 32 bytes: one half for the code, one for the
-    ///   cipher.
+    /// - Throws: ``CryptoError/Code/wrongLength`` unless the key has 32 bytes.
     package init(_ key: Span<UInt8>) throws(CryptoError) {
         guard key.count == Self.byteCount else {
             throw CryptoError(.wrongLength, "A key for AES-128-SIV has \(Self.byteCount) bytes, not \(key.count).")
@@ -47,8 +46,7 @@ package struct SIVKey: ~Copyable {
         self.cipher = cipher
     }
 
-    /// Associates data with the next message. An encrypted message can be decrypted only with the data that were
-    /// associated at encryption, in their order.
+    /// Associates data with the next message. A message can be decrypted only with the same data in the same order.
     package mutating func associate(_ data: Span<UInt8>) {
         chain = chain.doubled ^ mac.code(of: data)
     }
@@ -62,8 +60,7 @@ package struct SIVKey: ~Copyable {
         apply(tag, to: &out, from: begin)
     }
 
-    /// Decrypts a text and appends the plain text to `plain`. If the text is not authentic, the function appends
-    /// nothing.
+    /// Decrypts a text, and appends the plain text to `plain` if the text is authentic.
     ///
     /// - Returns: whether the text was encrypted with this key and these associated data.
     package mutating func open(_ sealed: Span<UInt8>, into plain: inout [UInt8]) -> Bool {
@@ -75,15 +72,14 @@ package struct SIVKey: ~Copyable {
         let begin = plain.count
         unsafe sealed.extracting(Self.overhead...).withUnsafeBufferPointer { unsafe plain.append(contentsOf: $0) }
         apply(given, to: &plain, from: begin)
-        // The tags are compared as two integers, because such a comparison always takes the same time and reveals
-        // nothing about the tag.
+        // Two integers are compared in a constant time, which reveals no part of the tag.
         if tag(of: plain.span.extracting(begin...)) == given { return true }
         plain.removeLast(plain.count - begin)
         return false
     }
 
-    /// The synthetic initialisation vector of a message (S2V, RFC 5297 section 2.4). After the computation, the
-    /// associated data are forgotten, so that the next message begins without associated data.
+    /// The synthetic initialisation vector of a message (S2V, RFC 5297 section 2.4), which also resets the associated
+    /// data.
     private mutating func tag(of plain: Span<UInt8>) -> Block {
         defer { chain = start }
         guard plain.count < 16 else { return mac.code(of: plain, addingToEnd: chain) }
@@ -91,13 +87,13 @@ package struct SIVKey: ~Copyable {
     }
 
     /// Encrypts or decrypts the bytes in counter mode, with the tag as the start of the counter. Two bits of the tag
-    /// are cleared first, so that a counter of 32 bits is enough (RFC 5297 section 2.5).
+    /// are cleared, so that a counter of 32 bits is enough (RFC 5297 section 2.5).
     private func apply(_ tag: Block, to bytes: inout [UInt8], from begin: Int) {
         var counter = tag & ~(1 << 63 | 1 << 31)
         unsafe bytes.withUnsafeMutableBytes { raw in
             for index in stride(from: begin, to: raw.count, by: 64) {
-                // OpenSSL encrypts four blocks at a time, because each use of OpenSSL costs ten times as much as
-                // encrypting one block. Most encrypted texts need four blocks.
+                // OpenSSL encrypts four blocks at once, because a call costs ten times as much as one block. Most
+                // encrypted texts need four blocks.
                 var stream = [4 of Block] { (counter &+ Block($0)).bigEndian }
                 counter &+= 4
                 unsafe withUnsafeMutableBytes(of: &stream) { stream in
@@ -111,16 +107,15 @@ package struct SIVKey: ~Copyable {
     }
 }
 
-/// A key for a single AES block, which encrypts sixteen bytes into sixteen bytes. Without the key, nobody can tell an
-/// encrypted block from random bytes, or create the encrypted form of chosen bytes.
+/// A key for single AES blocks of sixteen bytes. Without the key, an encrypted block looks like random bytes, and
+/// nobody can encrypt chosen bytes.
 ///
-/// The sixteen bytes must contain a value by which the receiver recognises a forged block. Encrypting with a block key
-/// costs a fifteenth of encrypting with an ``SIVKey``.
+/// The plain bytes must contain a value by which the receiver recognises a forged block. Encrypting a block costs a
+/// fifteenth of encrypting a text with an ``SIVKey``.
 package struct BlockKey: ~Copyable {
     private let forward, backward: AESContext
 
-    /// Derives a block key from the bytes of an ``SIVKey``. Nobody can compute one of the two AES keys from the other
-    /// key.
+    /// Derives a block key from an ``SIVKey``'s bytes; neither key reveals the other.
     package init(derivedFrom key: Span<UInt8>) throws(CryptoError) {
         guard key.count == SIVKey.byteCount else {
             throw CryptoError(.wrongLength, "A key for AES-128-SIV has \(SIVKey.byteCount) bytes, not \(key.count).")
@@ -143,11 +138,11 @@ package struct BlockKey: ~Copyable {
     }
 }
 
-/// Computes the message authentication code of RFC 4493 (AES-CMAC), for messages of any length.
+/// AES-CMAC (RFC 4493), for messages of any length.
 private struct BlockCode: ~Copyable {
     private let cipher: AESContext
-    /// The values that are added to a message's last block: `whole` for a complete block, `filled` for a padded block
-    /// (RFC 4493 section 2.3).
+    /// The values added to a message's last block: `whole` for a complete block, `filled` for a padded one (RFC 4493
+    /// section 2.3).
     private let whole, filled: Block
 
     init(_ key: Span<UInt8>) throws(CryptoError) {
@@ -157,16 +152,16 @@ private struct BlockCode: ~Copyable {
         self.cipher = cipher
     }
 
-    /// The authentication code of a message that has exactly sixteen bytes.
+    /// The authentication code of a message of exactly sixteen bytes.
     func code(of block: Block) -> Block { cipher.encrypted(block ^ whole) }
 
-    /// The authentication code of the bytes. The `addend` is first added to the last sixteen bytes (`xorend` of RFC
-    /// 5297 section 2.1). A text with an addend must have at least sixteen bytes.
+    /// The authentication code of the bytes, after `addend` was added to the last sixteen bytes (`xorend`, RFC 5297
+    /// section 2.1). A message with an addend must have at least sixteen bytes.
     func code(of bytes: Span<UInt8>, addingToEnd addend: Block = 0) -> Block {
         var state: Block = 0
         var rest = bytes
         while rest.count > 16 {
-            // If the text's last block is incomplete, the addend covers parts of the last two blocks.
+            // If the last block is incomplete, the addend covers parts of the last two blocks.
             state = cipher.encrypted(state ^ Block(first: rest) ^ addend >> (8 * (rest.count - 16)))
             rest = rest.extracting(droppingFirst: 16)
         }
@@ -175,11 +170,10 @@ private struct BlockCode: ~Copyable {
     }
 }
 
-/// OpenSSL's context of AES-128 for single blocks (ECB). OpenSSL's context for single AES blocks uses one key for all
-/// blocks.
+/// OpenSSL's context of AES-128 for single blocks (ECB), which keeps one key.
 ///
-/// The counter mode of ``SIVKey`` is also built from single blocks. OpenSSL's own counter mode is slower, because
-/// setting its initialisation vector costs more than encrypting the three blocks of a token.
+/// ``SIVKey`` also builds its counter mode from single blocks. OpenSSL's own counter mode is slower: to set its
+/// initialisation vector costs more than to encrypt a token's three blocks.
 @safe
 private struct AESContext: ~Copyable {
     let raw: OpaquePointer
@@ -226,7 +220,6 @@ extension Block {
         (UInt64(truncatingIfNeeded: self >> 64), UInt64(truncatingIfNeeded: self))
     }
 
-    /// Makes an AES block from the first sixteen bytes.
     fileprivate init(first bytes: Span<UInt8>) {
         self = unsafe Block(bigEndian: bytes.bytes.unsafeLoadUnaligned(as: Block.self))
     }

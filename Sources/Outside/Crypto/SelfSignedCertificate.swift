@@ -1,13 +1,13 @@
 import COpenSSL
 
-/// A new P-256 key and a certificate that is signed with this key, for sandboxes and tests. A client accepts the
-/// self-signed certificate if the client's settings name it as a certificate authority.
+/// A new P-256 key with a certificate that the key itself signed, for sandboxes and tests. A client accepts the
+/// certificate if the client's settings name it as a certificate authority.
 package struct SelfSignedCertificate: Sendable {
     package let certificate: [UInt8]
     package let key: [UInt8]
 
-    /// Creates a certificate for host names and IP addresses. All `hosts` become alternative names, and the first host
-    /// also becomes the common name. If `validDays` is 0, the certificate has already expired when it is created.
+    /// Creates a certificate for host names and IP addresses. All hosts become alternative names, and the first host
+    /// also becomes the common name. If `validDays` is 0, the certificate has already expired.
     package init(hosts: [String], validDays: Int = 3650) throws(TLSError) {
         ERR_clear_error()
         guard let key = unsafe tls_make_p256_key() else { throw .library(TLSError.pendingReason()) }
@@ -19,7 +19,7 @@ package struct SelfSignedCertificate: Sendable {
         let days = min(max(validDays, 0), 36_500)
         guard unsafe X509_set_version(certificate, 2) == 1,
             unsafe ASN1_INTEGER_set_uint64(X509_get_serialNumber(certificate), serial >> 1) == 1,
-            // The certificate is valid from yesterday on, because the clocks of different machines differ.
+            // The certificate is valid from yesterday on, because clocks differ between machines.
             unsafe X509_gmtime_adj(X509_getm_notBefore(certificate), -86_400) != nil,
             unsafe X509_gmtime_adj(X509_getm_notAfter(certificate), days * 86_400) != nil,
             unsafe X509_set_pubkey(certificate, key) == 1

@@ -3,8 +3,7 @@ import COpenSSL
 
 /// The public key of a server that signs JSON web tokens.
 ///
-/// Each key has exactly one algorithm, so that the sender of a token cannot choose another algorithm for the key (RFC
-/// 8725 section 3.1).
+/// Each key has one algorithm, so that the sender of a token cannot choose another (RFC 8725 section 3.1).
 ///
 /// - The type is `@unchecked Sendable`, because nothing changes the `EVP_PKEY` after `init`, and OpenSSL locks its
 ///   internal caches.
@@ -13,11 +12,11 @@ package final class SigningKey: @unchecked Sendable {
     package let algorithm: ProviderKey.Algorithm
     /// The length of the RSA key in bits.
     package let bits: Int
-    /// The SHA-256 digest of the key in the form SubjectPublicKeyInfo.
+    /// The SHA-256 digest of the key's SubjectPublicKeyInfo.
     package let digest: [UInt8]
     private let raw: OpaquePointer
 
-    /// The allowed sizes of RSA keys in bits. A larger RSA key would make each check of a signature slow.
+    /// The allowed sizes of RSA keys in bits; larger keys would slow down the check of signatures.
     private static let sizes = 2048...8192
     private static let longestExponent = 4
 
@@ -37,7 +36,7 @@ package final class SigningKey: @unchecked Sendable {
         try unsafe self.init(owning: raw)
     }
 
-    /// Makes an RSA key from its modulus and exponent, with the most significant byte first.
+    /// Makes an RSA key from its modulus and exponent, most significant byte first.
     ///
     /// - Throws: ``CryptoError/Code/unsuitableKey`` if the key is too small or too large, or has an unusual exponent.
     package convenience init(modulus: [UInt8], exponent: [UInt8]) throws(CryptoError) {
@@ -56,7 +55,7 @@ package final class SigningKey: @unchecked Sendable {
         try unsafe self.init(owning: raw)
     }
 
-    /// Takes ownership of an OpenSSL key, and frees the key even if the initialiser throws.
+    /// Takes ownership of an OpenSSL key, which is freed even if the initialiser throws.
     private init(owning raw: OpaquePointer) throws(CryptoError) {
         unsafe self.raw = raw
         bits = Int(unsafe EVP_PKEY_get_bits(raw))

@@ -1,7 +1,6 @@
 import COpenSSL
 
-/// A certificate with its chain, and its private key. The first certificate of the chain is the owner's own
-/// certificate.
+/// A certificate with its chain, and its private key. The chain begins with the owner's own certificate.
 package struct TLSIdentity: Hashable, Sendable {
     package let certificate: PEM
     package let key: PEM
@@ -15,8 +14,7 @@ package struct TLSIdentity: Hashable, Sendable {
 /// The certificates and rules for TLS sessions: TLS 1.2 and 1.3 with Mozilla's "intermediate" ciphers, no compression,
 /// no renegotiation.
 ///
-/// A TLS context never changes, so a renewed certificate needs a new context. Each TLS session keeps the context from
-/// its beginning.
+/// A renewed certificate needs a new context; existing sessions keep their context.
 ///
 /// - The type is `@unchecked Sendable`, because nothing changes the context after its creation, and OpenSSL locks its
 ///   reference counts.
@@ -25,17 +23,15 @@ package final class TLSContext: @unchecked Sendable {
     private let raw: OpaquePointer
     private let isServer: Bool
     private let verifiesPeer: Bool
-    /// The ALPN names, which are stored because OpenSSL's callback has only an unretained pointer to them.
+    /// The ALPN names, to which OpenSSL's callback has an unretained pointer.
     private let protocols: ProtocolList
-    /// The keys of session tickets, which are stored because OpenSSL's callback has only an unretained pointer to them.
-    /// The properties for further host names keep their contexts alive, because OpenSSL has only unretained pointers to
-    /// these contexts.
+    /// The keys of session tickets, to which OpenSSL's callback has an unretained pointer. The contexts for further
+    /// host names, to which OpenSSL has unretained pointers.
     private var tickets: TicketKeys?
     private var choice: CertificateChoice?
     private var others: [TLSContext] = []
 
-    // The ciphers of TLS 1.2. TLS 1.3 needs no list of ciphers, because OpenSSL's defaults are already Mozilla's
-    // recommendation.
+    // The ciphers of TLS 1.2; for TLS 1.3, OpenSSL's defaults are Mozilla's recommendation.
     private static let ciphers =
         "ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-RSA-AES128-GCM-SHA256:ECDHE-ECDSA-AES256-GCM-SHA384:"
         + "ECDHE-RSA-AES256-GCM-SHA384:ECDHE-ECDSA-CHACHA20-POLY1305:ECDHE-RSA-CHACHA20-POLY1305:"
@@ -56,8 +52,7 @@ package final class TLSContext: @unchecked Sendable {
         unsafe tls_use_automatic_dh(raw)
         unsafe tls_release_idle_buffers(raw)
         unsafe tls_keep_no_sessions(raw)
-        // A peer may close TCP without close_notify, because SIP and HTTP detect missing bytes by the lengths in their
-        // messages.
+        // A peer may close TCP without close_notify, because SIP and HTTP messages contain their lengths.
         unsafe tls_set_strict_options(raw)
     }
 
@@ -65,10 +60,10 @@ package final class TLSContext: @unchecked Sendable {
 
     // MARK: Servers
 
-    /// Creates a TLS context for accepted connections. The argument `certificate` has the server's own certificate,
-    /// followed by its chain. The argument `protocols` lists ALPN names in the server's order of preference. A client
-    /// that supports none of the ALPN names is served without ALPN. If `clientAuthority` is set, clients must present a
-    /// certificate that this authority issued.
+    /// Creates a TLS context for accepted connections. The argument `certificate` is the server's certificate, followed
+    /// by its chain. The argument `protocols` lists ALPN names in the server's order of preference. A client that
+    /// supports none of the listed ALPN names is served without ALPN. If `clientAuthority` is set, clients must present
+    /// a certificate that the authority issued.
     package static func server(
         certificate: PEM, key: PEM, protocols: [String] = [], clientAuthority: PEM? = nil
     ) throws(TLSError) -> TLSContext {
@@ -78,8 +73,8 @@ package final class TLSContext: @unchecked Sendable {
     }
 
     /// Creates a context for accepted connections, with one certificate for each of several host names. A client that
-    /// asks for a host name gets the first identity whose certificate covers the name. For a host name without a
-    /// certificate, the client gets the first certificate of the list (RFC 6066 section 3).
+    /// names a host in the handshake gets the first identity whose certificate covers the host. A client that names
+    /// another host gets the first certificate of the list (RFC 6066 section 3).
     package static func server(
         identities: [TLSIdentity], protocols: [String] = [], clients: ClientCertificates = .unknown,
         tickets: TicketKeys? = nil
@@ -98,12 +93,11 @@ package final class TLSContext: @unchecked Sendable {
         return first
     }
 
-    /// Whether clients must present a certificate, may present a certificate, or are not asked for a certificate.
+    /// Whether the server asks clients for a certificate, and which certificates it accepts.
     package enum ClientCertificates: Hashable, Sendable {
-        /// The server does not ask clients for a certificate.
         case unknown
-        /// TLS clients may send a certificate, but need not. A certificate that the given authority issued identifies
-        /// the client; any other certificate is ignored.
+        /// Clients may send a certificate. A certificate identifies the client if the given authority issued it; any
+        /// other certificate is ignored.
         case mayShow(PEM)
         /// Clients must present a certificate that the given authority issued.
         case mustShow(PEM)
@@ -114,18 +108,17 @@ package final class TLSContext: @unchecked Sendable {
         case .unknown: break
         case .mayShow(let authority):
             try trust(authority)
-            // The handshake accepts any client certificate, and the session stores whether the certificate is valid.
+            // The handshake accepts any client certificate; the session remembers whether the certificate is valid.
             unsafe SSL_CTX_set_verify(raw, SSL_VERIFY_PEER, { _, _ in 1 })
         case .mustShow(let authority):
             try trust(authority)
             unsafe SSL_CTX_set_verify(raw, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nil)
         }
-        // The session context contains the authorities, so that a ticket is valid only with the authorities of its
-        // creation.
+        // The session id context depends on the authorities, so that tickets are valid only while the authorities stay
+        // the same.
         let name = try clients.sessionContext()
         unsafe SSL_CTX_set_session_id_context(raw, name, UInt32(name.count))
-        // A client with a certificate may not resume a session, so that each of its handshakes checks the dates of the
-        // certificate.
+        // A client with a certificate may not resume a session, so that each handshake checks the certificate's dates.
         unsafe tls_open_tickets(raw, mayResume)
     }
 
@@ -149,8 +142,8 @@ package final class TLSContext: @unchecked Sendable {
 
     // MARK: Clients
 
-    /// Creates a context for connecting to servers. The argument `authority` replaces the system's list of certificate
-    /// authorities. The arguments `certificate` and `key` are for servers that ask for a client certificate. If
+    /// Creates a context for connecting to servers. The argument `authority` replaces the system's certificate
+    /// authorities. The arguments `certificate` and `key` identify the client to servers that ask for a certificate. If
     /// `verifiesPeer` is false, the server's certificate is not checked, so anybody can pose as the server.
     package static func client(
         authority: PEM? = nil, certificate: PEM? = nil, key: PEM? = nil, protocols: [String] = [],
@@ -168,7 +161,7 @@ package final class TLSContext: @unchecked Sendable {
         unsafe SSL_CTX_set_verify(context.raw, verifiesPeer ? SSL_VERIFY_PEER : SSL_VERIFY_NONE, nil)
         if !protocols.isEmpty {
             let wire = context.protocols.wire
-            // The function SSL_CTX_set_alpn_protos returns 0 for success, while other functions of OpenSSL return 1.
+            // SSL_CTX_set_alpn_protos returns 0 for success, unlike other functions of OpenSSL.
             guard unsafe SSL_CTX_set_alpn_protos(context.raw, wire, UInt32(wire.count)) == 0 else {
                 throw .library("bad ALPN list")
             }
@@ -213,8 +206,8 @@ package final class TLSContext: @unchecked Sendable {
         return try unsafe TLSSession(SSL_new(raw), context: self, isServer: true)
     }
 
-    /// Creates the session of a connection to `host`, a name or an IP address. The client sends the host as the server
-    /// name, and the server's certificate must cover the host.
+    /// Creates the session of a connection to `host`, a name or an IP address, which the server's certificate must
+    /// cover.
     package func makeClientSession(host: String) throws(TLSError) -> TLSSession {
         precondition(!isServer, "a server context cannot connect")
         let session = try unsafe TLSSession(SSL_new(raw), context: self, isServer: false)
@@ -223,7 +216,7 @@ package final class TLSContext: @unchecked Sendable {
     }
 }
 
-/// ALPN names in the form of RFC 7301 section 3.1: a byte with its length precedes each name.
+/// ALPN names, each preceded by a byte with its length (RFC 7301 section 3.1).
 private final class ProtocolList: Sendable {
     let wire: [UInt8]
 
@@ -236,8 +229,8 @@ private final class ProtocolList: Sendable {
 }
 
 extension TLSContext.ClientCertificates {
-    /// A digest of the rules for client certificates and of the authorities. OpenSSL stores the digest in each TLS
-    /// session, and resumes a session only if the stored digest equals the context's digest.
+    /// A digest of the rules for client certificates and of the authorities. OpenSSL resumes a session only if the
+    /// session's stored digest equals the context's digest.
     fileprivate func sessionContext() throws(TLSError) -> [UInt8] {
         let (kind, authority): (UInt8, PEM?) =
             switch self {
@@ -251,8 +244,7 @@ extension TLSContext.ClientCertificates {
     }
 }
 
-/// Whether a client may resume the session of its ticket: the result is 1 if the client presented no certificate in
-/// that session.
+/// Whether a client may resume the session of its ticket: 1 if that session had no client certificate.
 private func mayResume(_ session: OpaquePointer?) -> Int32 {
     guard let session = unsafe session else { return 0 }
     return unsafe SSL_SESSION_get0_peer(session) == nil ? 1 : 0
@@ -272,15 +264,13 @@ private func selectProtocol(
         let code = unsafe SSL_select_next_proto(
             &result, selectedLength, ours.baseAddress, UInt32(ours.count), offered, offeredLength)
         guard code == OPENSSL_NPN_NEGOTIATED else { return SSL_TLSEXT_ERR_NOACK }
-        // The pointer stays valid after the function has returned, because it points into the context's list, which
-        // outlives the handshake.
+        // The pointer into the context's list stays valid, because the list outlives the handshake.
         unsafe selected.pointee = unsafe UnsafePointer(result)
         return SSL_TLSEXT_ERR_OK
     }
 }
 
-/// The TLS contexts of a server with several host names, one for each certificate. Each handshake chooses one context
-/// by the host name.
+/// A server's TLS contexts, one for each certificate; the host name in the handshake chooses the context.
 @safe
 private final class CertificateChoice {
     private let contexts: [OpaquePointer]

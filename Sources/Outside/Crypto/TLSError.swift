@@ -1,10 +1,9 @@
 import COpenSSL
 import Glibc
 
-/// The reason why a TLS context or session could not be created. The text of a TLS error's reason comes from OpenSSL,
-/// and contains no key material.
+/// Why a TLS context or session could not be created, as OpenSSL says and without key material.
 package enum TLSError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// A certificate, key or authority cannot be read. The value `source` is a file name or "PEM bytes".
+    /// A certificate, key or authority cannot be read; `source` is a file name or "PEM bytes".
     case unreadable(source: String, reason: String)
     case keyDoesNotMatchCertificate
     /// OpenSSL failed: memory is lacking, or the host name is invalid.
@@ -18,8 +17,7 @@ package enum TLSError: Error, Hashable, Sendable, CustomStringConvertible {
         }
     }
 
-    /// The text of OpenSSL's oldest pending error. ``pendingReason()`` returns OpenSSL's error, and empties OpenSSL's
-    /// error queue.
+    /// The text of OpenSSL's oldest pending error. The function empties OpenSSL's error queue.
     static func pendingReason() -> String {
         let code = ERR_get_error()
         ERR_clear_error()
@@ -30,7 +28,7 @@ package enum TLSError: Error, Hashable, Sendable, CustomStringConvertible {
 
     static func reason(for code: UInt) -> String {
         guard code != 0 else { return "unknown TLS error" }
-        // For a failed system call, the error code contains an errno, and OpenSSL has no text for it.
+        // For a failed system call, the code contains an errno, and OpenSSL has no text.
         if code & systemErrorFlag != 0 {
             return unsafe String(cString: strerror(Int32(truncatingIfNeeded: code & (systemErrorFlag - 1))))
         }

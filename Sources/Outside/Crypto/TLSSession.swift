@@ -1,7 +1,7 @@
 import COpenSSL
 import Glibc
 
-/// The TLS state of one connection. The C library that transports the bytes has its own reference to the TLS state: see
+/// The TLS state of one connection. The library that transports the bytes has its own reference to the session: see
 /// ``retainedHandle()``.
 ///
 /// - The type is `@unchecked Sendable`: after the session was passed to a connection, only the connection's loop uses
@@ -31,16 +31,15 @@ package final class TLSSession: @unchecked Sendable {
         guard unsafe SSL_set1_host(raw, host) == 1 else { throw .library("not a host name") }
     }
 
-    /// Asks the server to resume an earlier session. The earlier session must have received a ticket; a TLS 1.3 server
-    /// sends tickets after the handshake. ``resume(_:)`` must be called before the TLS handshake.
+    /// Asks the server to resume an earlier session that received a ticket; called before the handshake. A TLS 1.3
+    /// server sends tickets only after the handshake.
     package func resume(_ earlier: TLSSession) throws(TLSError) {
         guard let ticket = unsafe SSL_get_session(earlier.raw), unsafe SSL_set_session(raw, ticket) == 1 else {
             throw .library(TLSError.pendingReason())
         }
     }
 
-    /// OpenSSL's `SSL` object with one additional reference. The C library that gets the `SSL` object releases the
-    /// additional reference by `SSL_free`.
+    /// OpenSSL's `SSL` object with an additional reference, which the receiver releases by `SSL_free`.
     @unsafe
     package func retainedHandle() -> UnsafeMutableRawPointer {
         unsafe SSL_up_ref(raw)
@@ -49,21 +48,21 @@ package final class TLSSession: @unchecked Sendable {
 
     // MARK: The handshake of a server
 
-    /// The state of a TLS handshake after its last step.
+    /// The state of a handshake after its last step.
     package enum HandshakeStep: Hashable, Sendable {
         case done
         case wantsInput
         case wantsOutput
-        /// The client closed the connection during the handshake.
+        /// The client closed the connection.
         case ended
-        /// The connection failed with the given `errno` during the handshake.
+        /// The connection failed with the given `errno`.
         case broken(Int32)
-        /// Client and server could not agree; the associated text is OpenSSL's reason.
+        /// Client and server could not agree; the text is OpenSSL's reason.
         case failed(String)
     }
 
-    /// Attaches the TLS session to a connected socket. The owner of the socket must still close the socket.
-    /// ``accept(on:)`` must be called before the first ``shakeHands()``.
+    /// Attaches the session to a connected socket, before the first ``shakeHands()``. The caller still owns and closes
+    /// the socket.
     ///
     /// - Returns: false if memory is lacking.
     package func accept(on socket: Int32) -> Bool {
@@ -71,8 +70,8 @@ package final class TLSSession: @unchecked Sendable {
         return unsafe SSL_set_fd(raw, socket) == 1
     }
 
-    /// Continues the handshake until it ends or must wait for the socket. While the handshake waits, ``shakeHands()``
-    /// must be called again when the socket can be read or written.
+    /// Continues the handshake until it ends or must wait for the socket. While the handshake waits, the caller calls
+    /// ``shakeHands()`` again when the socket can be read or written.
     package func shakeHands() -> HandshakeStep {
         ERR_clear_error()
         errno = 0
@@ -93,7 +92,7 @@ package final class TLSSession: @unchecked Sendable {
 
     // MARK: After the handshake
 
-    /// The ALPN name on which both sides agreed; `nil` if they agreed on no name.
+    /// The ALPN name on which both sides agreed; `nil` for none.
     package var applicationProtocol: String? {
         var name: UnsafePointer<UInt8>?
         var length: UInt32 = 0
@@ -112,9 +111,9 @@ package final class TLSSession: @unchecked Sendable {
         return unsafe String(cString: X509_verify_cert_error_string(code))
     }
 
-    /// The names by which the peer's certificate identifies the peer, in lower case (RFC 5922 section 7.1). The names
-    /// are the certificate's SIP domains; if there are none, its DNS names; if there are none either, its common name.
-    /// A peer without a trusted certificate has no names.
+    /// The names of the peer according to its trusted certificate, in lower case (RFC 5922 section 7.1); empty without
+    /// a trusted certificate. The names are the certificate's SIP domains, or else its DNS names, or else its common
+    /// name.
     package var peerNames: [String] {
         guard verificationFailure == nil else { return [] }
         return unsafe CertificateNames.collected { found, context in
@@ -122,7 +121,7 @@ package final class TLSSession: @unchecked Sendable {
         }.forSIP
     }
 
-    /// Whether the client resumed an earlier session by a ticket, so that the handshake was short.
+    /// Whether the client resumed an earlier session by a ticket.
     package var isResumed: Bool { unsafe SSL_session_reused(raw) == 1 }
 
     /// OpenSSL's text for an error code; `nil` if the code means no error.

@@ -1,23 +1,21 @@
 package import Bytes
 
-/// Encrypts short texts so that they can be used in URIs, and decrypts them again. Without the key, nobody can read,
-/// change or create an encrypted text.
+/// Encrypts short texts for use in URIs, and decrypts them. Without the key, nobody can read, change or create an
+/// encrypted text.
 ///
-/// An encrypted text is the base64url form of the key's number and the AES-SIV ciphertext. The sealer decrypts a text
-/// only together with the two texts to which it was bound. The newest key encrypts texts, and each older key only
-/// decrypts the texts that it has encrypted. After its first use, a sealer allocates only its return values.
+/// The result is the base64url form of the key's number and the AES-SIV ciphertext. Each text is bound to two other
+/// texts, without which the sealer does not decrypt it. The newest key encrypts, and older keys only decrypt. After its
+/// first use, a sealer allocates memory only for its results.
 ///
 /// - The type is `@unchecked Sendable`, because only its shard's thread uses it.
 package final class TextSealer: @unchecked Sendable {
     package struct Opened {
         package let plain: [UInt8]
-        /// A 64-bit digest of the encrypted text: the key's number in the upper eight bits, then the start of the
-        /// text's tag.
+        /// A digest of the encrypted text: the key's number in the upper eight bits, then the start of the text's tag.
         package let digest: UInt64
     }
 
-    /// The maximum length of an encrypted text in bytes. An encrypted text above 240 bytes is invalid, because a sealer
-    /// never makes such a text.
+    /// The maximum length of an encrypted text in bytes; longer texts are invalid.
     package static let maximumLength = 240
 
     private var keys: [Key] = []
@@ -42,17 +40,17 @@ package final class TextSealer: @unchecked Sendable {
 
     package init() {}
 
-    /// Sets the key that encrypts texts from now on. If a key with the same number exists, the new key replaces it.
+    /// Sets the key that encrypts from now on, and replaces a key with the same number.
     package func use(_ key: [UInt8], number: UInt8) throws(CryptoError) {
         let new = try Key(number, key.span)
         forget(number)
         keys.insert(new, at: 0)
     }
 
-    /// Removes a key, so that texts encrypted with the key can no longer be decrypted.
+    /// Removes a key, whose texts can then no longer be decrypted.
     package func forget(_ number: UInt8) { keys.removeAll { $0.number == number } }
 
-    /// Seals a text, and binds the text to two other texts.
+    /// Encrypts a text, and binds it to two other texts.
     ///
     /// - Precondition: a key was set by ``use(_:number:)``.
     package func seal(_ plain: [UInt8], with first: ByteString, _ second: ByteString) -> [UInt8] {
@@ -65,8 +63,7 @@ package final class TextSealer: @unchecked Sendable {
         return Base64.url.encode(bytes.span)
     }
 
-    /// Decrypts a text. If none of the keys encrypted the text together with `first` and `second`, ``open(_:with:_:)``
-    /// returns `nil`.
+    /// Decrypts a text; returns `nil` if no key encrypted the text together with `first` and `second`.
     package func open(_ text: ByteString, with first: ByteString, _ second: ByteString) -> Opened? {
         guard text.count <= Self.maximumLength else { return nil }
         var bytes = takeScratch()
@@ -84,8 +81,8 @@ package final class TextSealer: @unchecked Sendable {
         return Opened(plain: plain, digest: digest)
     }
 
-    /// Encrypts sixteen bytes, given as two integers. The sixteen bytes must contain a value by which the receiver can
-    /// recognise a forgery.
+    /// Encrypts sixteen bytes, given as two integers. The integers must contain a value by which the receiver
+    /// recognises a forgery.
     ///
     /// - Precondition: a key was set by ``use(_:number:)``.
     package func seal(_ high: UInt64, _ low: UInt64) -> [23 of UInt8] {
@@ -101,8 +98,7 @@ package final class TextSealer: @unchecked Sendable {
         return .init(initializingWith: { Base64.url.encode(bytes.span, into: &$0) })
     }
 
-    /// Decrypts sixteen bytes without checking whether they are authentic. If the text is malformed or its key is
-    /// unknown, ``openBlock(_:)`` returns `nil`.
+    /// Decrypts sixteen bytes without checking them; returns `nil` if the text is malformed or its key is unknown.
     package func openBlock(_ text: ByteString) -> (high: UInt64, low: UInt64)? {
         guard text.count <= Self.maximumLength else { return nil }
         var bytes = takeScratch()
@@ -113,8 +109,7 @@ package final class TextSealer: @unchecked Sendable {
         return key.blocks.opened(number(1..<9), number(9..<17))
     }
 
-    /// Takes the buffer from `scratch`: it is empty, but has its capacity. After use, the buffer must be stored in
-    /// `scratch` again.
+    /// Takes the emptied buffer out of `scratch`, into which the caller must store the buffer again.
     private func takeScratch() -> [UInt8] {
         var bytes: [UInt8] = []
         swap(&bytes, &scratch)

@@ -1,18 +1,15 @@
 import COpenSSL
 import Synchronization
 
-/// The keys that encrypt TLS session tickets (RFC 5077 section 4). A ticket lets a phone reconnect without a full
-/// handshake.
+/// The keys that encrypt TLS session tickets (RFC 5077 section 4).
 ///
-/// Each ticket key is used only for a short time, because a thief who has the key can decrypt the TLS sessions whose
-/// tickets this key encrypted. A ticket key encrypts tickets until the next ``rotate()``, and still decrypts these
-/// tickets until the second ``rotate()``. Ticket keys are never written to disk, so phones make full handshakes after a
-/// restart.
+/// Each key is used for a short time, because a thief of the key can decrypt the sessions of its tickets. A key
+/// encrypts tickets until the next ``rotate()``, and decrypts them until the second ``rotate()``. Keys are never
+/// written to disk, so phones make full handshakes after a restart.
 package final class TicketKeys: Sendable {
     private struct Key {
         var name: [UInt8]
-        /// The key bytes of a ticket key: the first 32 bytes are for the cipher, and the other 32 bytes for the
-        /// authentication code.
+        /// 32 bytes for the cipher, and 32 for the authentication code.
         var secret: [UInt8]
 
         init() throws(TLSError) {
@@ -25,19 +22,18 @@ package final class TicketKeys: Sendable {
         }
     }
 
-    /// The current ticket key, and then the previous ticket key, if there is one.
+    /// The current key, then the previous key if it exists.
     private let keys: Mutex<[Key]>
 
     package init() throws(TLSError) { keys = Mutex([try Key()]) }
 
-    /// Creates a key that encrypts all later session tickets. If no random bytes are available, the previous key stays
-    /// in use.
+    /// Creates the key for all later tickets; without random bytes, the previous key stays in use.
     package func rotate() {
         guard let key = try? Key() else { return }
         keys.withLock { $0 = [key] + $0.prefix(1) }
     }
 
-    /// Sets up OpenSSL's contexts for encrypting or decrypting a session ticket. OpenSSL expects a number: -1 for an
+    /// Sets up OpenSSL's contexts for encrypting or decrypting a session ticket. The result for OpenSSL is -1 for an
     /// error, 0 for a full handshake, 1 for a valid ticket, 2 for a ticket to renew.
     fileprivate func seal(
         _ name: UnsafeMutablePointer<UInt8>, _ iv: UnsafeMutablePointer<UInt8>, _ cipher: OpaquePointer,

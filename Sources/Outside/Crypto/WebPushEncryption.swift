@@ -1,20 +1,19 @@
 import COpenSSL
 
-/// Encrypts the bodies of web pushes (RFC 8291), for the browser or app that subscribed. Each encrypted body is one
-/// record of the content coding aes128gcm (RFC 8188).
+/// Encrypts the bodies of web pushes (RFC 8291) for the browser or app that subscribed. Each body is one record of the
+/// content coding aes128gcm (RFC 8188).
 package enum WebPushEncryption {
-    /// The maximum length in bytes of a plaintext for a web push. The encrypted body of the longest plaintext has 4096
-    /// bytes, which every push service accepts.
+    /// The maximum length in bytes of a plaintext, whose encrypted body has 4096 bytes, which every push service
+    /// accepts.
     package static let plaintextLimit = 3993
     package static let authSecretLength = 16
 
     private static let saltLength = 16
     private static let recordSize = 4096
     private static let tagLength = 16
-    /// The number of bytes before the ciphertext of a body: for salt, record size, length of the key, and key.
+    /// The number of bytes before the ciphertext: salt, record size, length of the key, and key.
     private static let headLength = saltLength + 4 + 1 + P256PublicKey.pointLength
-    /// The delimiter byte after the plaintext of the last record (RFC 8188 section 2). In a web push's plaintext, zeros
-    /// as padding may follow the delimiter byte.
+    /// The delimiter after the plaintext of the last record, which zeros as padding may follow (RFC 8188 section 2).
     private static let lastDelimiter: UInt8 = 2
 
     /// Encrypts a body for the subscription with the given key ("p256dh", 65 bytes) and secret ("auth", 16 bytes).
@@ -28,8 +27,8 @@ package enum WebPushEncryption {
             plaintext, for: userAgent, authSecret: authSecret, from: P256KeyPair(), salt: RandomBytes.make(saltLength))
     }
 
-    /// Encrypts a body with a given key pair and salt, for test vectors only. The same key pair and salt must never
-    /// encrypt two bodies, because an attacker could then find out both texts.
+    /// Encrypts a body with a given key pair and salt, for test vectors only. A pair and a salt must never encrypt two
+    /// bodies, because an attacker could then find out both texts.
     package static func encrypt(
         _ plaintext: [UInt8], for userAgent: [UInt8], authSecret: [UInt8], from sender: P256KeyPair, salt: [UInt8]
     ) throws(CryptoError) -> [UInt8] {

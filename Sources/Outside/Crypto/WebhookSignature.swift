@@ -1,24 +1,22 @@
 import Bytes
 package import Timekeeping
 
-/// The signature of a webhook, which proves to the receiver that the sender knows the secret. A webhook signature has
-/// the form `t=UNIX,v1=HEX`: HEX is the HMAC-SHA256 of the time's digits, a full stop and the body.
+/// The signature of a webhook, which proves to the receiver that the sender knows the secret. The form is
+/// `t=UNIX,v1=HEX`: HEX is the HMAC-SHA256 of the time's digits, a full stop and the body.
 ///
-/// While a secret is being replaced, a signature has one code for the old secret and one for the new secret. A receiver
-/// needs to know only one of the two secrets.
+/// While a secret is being replaced, a signature has one code for the old and one for the new secret.
 package struct WebhookSignature: Hashable, Sendable {
     /// The time at which the webhook was signed, in whole seconds.
     package let time: UnixTime
-    /// The authentication codes in a webhook's signature, one for each secret.
+    /// The authentication codes, one for each secret.
     private let codes: [[UInt8]]
 
-    /// The maximum difference, in either direction, between the time of a signature and the receiver's clock.
+    /// The maximum difference between the time of a signature and the receiver's clock.
     package static let tolerance: Duration = .seconds(300)
 
     /// The maximum number of codes in one signature that receivers check.
     private static let codeLimit = 8
-    /// The maximum number of digits in the time of a signature. Twelve digits are enough for 30,000 years, and
-    /// calculations with twelve digits cannot overflow.
+    /// The maximum number of digits in the time of a signature, with which calculations cannot overflow.
     private static let timeDigitLimit = 12
 
     /// Signs the webhook's body with each secret.
@@ -29,8 +27,7 @@ package struct WebhookSignature: Hashable, Sendable {
         self.codes = codes
     }
 
-    /// Reads a signature from the value of a header field. The initialiser ignores members of the field's value other
-    /// than `t` and `v1`.
+    /// Reads a signature from the value of a header field, and ignores members other than `t` and `v1`.
     package init?(_ text: [UInt8]) {
         var time: UnixTime?
         var codes: [[UInt8]] = []
@@ -65,9 +62,9 @@ package struct WebhookSignature: Hashable, Sendable {
         return text
     }
 
-    /// Whether a holder of one of the secrets signed the body at a time close to `now`.
+    /// Whether an owner of one of the secrets signed the body at a time close to `now`.
     ///
-    /// The time that the comparison takes does not reveal which bytes of a code are right.
+    /// The duration of the comparison does not reveal which bytes of a code are right.
     package func isValid(
         for body: [UInt8], secrets: [[UInt8]], now: UnixTime, tolerance: Duration = tolerance
     ) throws(CryptoError) -> Bool {

@@ -3,21 +3,20 @@ package import Addressing
 /// A packet of the Homer Encapsulation Protocol, version 3 (HEP3). One packet carries one SIP message or one log line
 /// to a collector such as Homer, heplify-server or sngrep.
 ///
-/// The order of a packet's chunks suits all collectors: sngrep reads the chunks in a fixed order, and the other
-/// collectors in any order.
+/// sngrep needs a packet's chunks in a fixed order; other collectors accept any order.
 package struct HEPPacket {
-    /// The kind of a packet's payload; the raw value is the value of the chunk 0x000b.
+    /// The kind of a packet's payload, by its number in the chunk 0x000b.
     package enum Content: UInt8 {
         case sip = 1
-        /// Homer's type for log lines. Homer shows a log line next to the call with the same Call-ID.
+        /// Homer's type for log lines, which it shows next to the call with the same Call-ID.
         case log = 100
     }
 
-    /// The name of the program that sends the HEP packets, which collectors show.
+    /// The program that sends the packets, as collectors show it.
     package struct Agent: Sendable {
         package let id: UInt32
         package let name: [UInt8]
-        /// The key that the collector checks; empty if the collector wants no key.
+        /// The key that the collector checks; empty for none.
         package let password: [UInt8]
 
         package init(id: UInt32, name: [UInt8], password: [UInt8] = []) {
@@ -46,12 +45,12 @@ package struct HEPPacket {
         self.correlation = correlation
     }
 
-    /// The maximum length of a HEP packet in bytes. The length field of a HEP packet has 16 bits.
+    /// The maximum length of a packet in bytes, because its length field has 16 bits.
     package static let longest = 65_535
     /// The maximum length of a packet in one UDP datagram over IPv4.
     package static let longestDatagram = 65_507
 
-    /// Returns the bytes of the HEP packet. If the packet would be longer than `limit`, the payload loses its end.
+    /// Returns the bytes of the packet. If the packet would be longer than `limit`, the payload is cut.
     package func bytes(payload: Span<UInt8>, from agent: Agent, limit: Int) -> (bytes: [UInt8], isCut: Bool) {
         let name = agent.name.prefix(Self.longestText)
         let password = agent.password.prefix(Self.longestText)
@@ -85,7 +84,7 @@ package struct HEPPacket {
         return (out, kept < payload.count)
     }
 
-    /// The maximum length of the agent's name, the password and the Call-ID in bytes.
+    /// The maximum length in bytes of the agent's name, the password and the Call-ID.
     private static let longestText = 1024
 
     private func append(_ number: UInt64, _ count: Int, to out: inout [UInt8]) {
@@ -109,7 +108,7 @@ package struct HEPPacket {
     }
 
     /// Appends the chunk of an address, in the packet's address family. If source and destination have different
-    /// address families, one of the two addresses becomes the unspecified address.
+    /// address families, the other family's address becomes the unspecified address.
     private func address(_ address: IPAddress, _ type: UInt64, to out: inout [UInt8]) {
         guard !target.address.isV4 else {
             return chunk(type, address.isV4 ? UInt64(address.v4Bits) : 0, 4, to: &out)

@@ -3,14 +3,14 @@ import SIPGrammar
 
 /// The start line, the header fields and the body of a SIP message, found without judging the message.
 ///
-/// Traces also contain malformed messages, so the outline accepts every message whose first line contains `SIP/2.0`. A
-/// line that begins with a blank continues the field before the line. A header line without a name and a colon becomes
-/// a field whose name is empty.
+/// Traces also contain malformed messages, so every message whose first line contains `SIP/2.0` is accepted. A line
+/// that begins with a blank continues the field before it. A header line without a name and a colon becomes a field
+/// whose name is empty.
 package struct SIPOutline {
     package struct Field {
-        /// The name of the field without blanks; empty for a line that has no name.
+        /// The name without blanks; empty for a line that has no name.
         package let name: Range<Int>
-        /// The value of the field: everything between the colon and the next field, including folded lines.
+        /// The value: everything between the colon and the next field, including folded lines.
         package let value: Range<Int>
     }
 
@@ -18,7 +18,7 @@ package struct SIPOutline {
     package private(set) var fields: [Field] = []
     package let body: Range<Int>
 
-    /// For bytes that are no SIP message, such as keep-alives, the result is `nil`.
+    /// The result is `nil` for bytes that are no SIP message, such as keep-alives.
     package init?(_ bytes: Span<UInt8>) {
         guard bytes.count > 12, bytes[0].isToken else { return nil }
         let lineEnd = Self.lineEnd(bytes, from: 0)
@@ -27,7 +27,7 @@ package struct SIPOutline {
         var at = Self.nextLine(bytes, from: lineEnd)
         while at < bytes.count {
             let end = Self.lineEnd(bytes, from: at)
-            // Only an empty line of CR and LF ends the head, as in the parser of the daemon.
+            // Only an empty line of CR and LF ends the head, as in the daemon's parser.
             if end == at, at + 1 < bytes.count, bytes[at] == UInt8(ascii: "\r"), bytes[at + 1] == UInt8(ascii: "\n") {
                 body = at + 2..<bytes.count
                 return
@@ -44,7 +44,7 @@ package struct SIPOutline {
         body = bytes.count..<bytes.count
     }
 
-    /// The trimmed value of the first field with the given name in lower case, or with its compact form.
+    /// The trimmed value of the first field with the given lower-case name, or with its compact form.
     package func value(_ name: StaticString, or compact: StaticString, of bytes: Span<UInt8>) -> Range<Int>? {
         for field in fields
         where bytes.equalsIgnoringCase(field.name, name) || bytes.equalsIgnoringCase(field.name, compact) {
@@ -53,11 +53,10 @@ package struct SIPOutline {
         return nil
     }
 
-    /// The Call-ID of the message; `nil` if the message has none.
+    /// The Call-ID, if the message has one.
     package func callID(of bytes: Span<UInt8>) -> Range<Int>? { value("call-id", or: "i", of: bytes) }
 
-    /// Whether the message is a request or response of the given method, whose name is in upper case. For a message
-    /// without CSeq, the start line decides about the method.
+    /// Whether the message is a request or response of the given upper-case method, by CSeq or else by the start line.
     package func isOf(_ method: StaticString, _ bytes: Span<UInt8>) -> Bool {
         let length = method.utf8CodeUnitCount
         if startLine.count > length, Self.equals(bytes, 0..<length, method), bytes[length] == UInt8(ascii: " ") {

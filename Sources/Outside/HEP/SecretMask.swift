@@ -3,11 +3,11 @@ import SIPGrammar
 
 /// Replaces the secrets of a SIP message by `x` of the same length, so that Content-Length and positions stay right.
 ///
-/// The secrets are credentials, push tokens and other `pn-*` parameters, passwords in URIs, keys of media, and all
-/// bodies that are no session description. Fields and parameters count as secret by parts of their names, because the
-/// daemon cannot know the fields of every app. The mask hides too much rather than too little.
+/// The secrets are credentials, `pn-*` parameters such as push tokens, passwords in URIs, media keys, and bodies other
+/// than session descriptions. Fields and parameters are secret by parts of their names, because the daemon cannot know
+/// every app's fields. If it is in doubt whether a value is secret, the mask hides the value.
 package struct SecretMask: Sendable {
-    /// Whether the copies keep message bodies other than session descriptions readable.
+    /// Whether bodies other than session descriptions stay readable.
     package var keepsBodies: Bool
 
     package init(keepsBodies: Bool = false) { self.keepsBodies = keepsBodies }
@@ -32,7 +32,7 @@ package struct SecretMask: Sendable {
         if Self.challenges.contains(name) {
             maskChallenge(&message, field.value)
         } else if name.isEmpty {
-            // The daemon masks a header line without a name, because the line may contain a secret.
+            // A header line without a name may contain a secret, so it is masked.
             Self.mask(&message, field.value)
         } else if Self.isSecret(name) {
             let start = Self.schemeEnd(message, field.value)
@@ -42,8 +42,7 @@ package struct SecretMask: Sendable {
         }
     }
 
-    /// The fields that contain challenges or proofs of a server. Parameters such as `realm` and `qop`, which describe
-    /// the server's challenge, stay readable.
+    /// The header fields with a server's challenges or proofs; descriptive parameters such as `realm` stay readable.
     private static let challenges: [[UInt8]] = [
         "www-authenticate", "proxy-authenticate", "authentication-info", "proxy-authentication-info",
     ].map { Array($0.utf8) }
@@ -57,8 +56,7 @@ package struct SecretMask: Sendable {
         "auth", "token", "passw", "passwd", "pwd", "secret", "cookie", "credential", "api-key", "apikey", "api_key",
     ].map { Array($0.utf8) }
 
-    /// Whether the value of a header field, parameter or JSON member with the given name is secret. The name of the
-    /// header field is in lower case.
+    /// Whether the value of a field, parameter or JSON member with the given lower-case name is secret.
     package static func isSecret(_ name: [UInt8]) -> Bool { secretParts.contains { name.contains($0) } }
 
     /// The index at which the secret part of credentials begins: after the name of a known scheme.
@@ -127,15 +125,15 @@ package struct SecretMask: Sendable {
                 byte == UInt8(ascii: ">") || endsAtSpace && byte == UInt8(ascii: " ")
                     || (mark == UInt8(ascii: ";") ? byte == UInt8(ascii: ";") : byte == UInt8(ascii: "&"))
             }
-            // As in the log, the first four characters of a long token show which token it is.
+            // As in the log, the first four characters of a long token stay readable.
             let shown = isPush && end - start >= 16 && message[start] != UInt8(ascii: "\"") ? 4 : 0
             Self.mask(&message, start + shown..<end)
             index = end
         }
     }
 
-    /// The name of a parameter in lower case and without percent-encoding, and the index after the name and the blanks
-    /// that follow.
+    /// The name of a parameter in lower case without percent-encoding, and the index after the name and following
+    /// blanks.
     private static func name(_ message: [UInt8], _ range: Range<Int>) -> (name: [UInt8], after: Int) {
         var index = range.lowerBound
         var name: [UInt8] = []
@@ -156,8 +154,8 @@ package struct SecretMask: Sendable {
         return (name, index)
     }
 
-    /// The index after a value that begins at the range's start: after the closing quote, or at the first byte for
-    /// which `isEnd` is true.
+    /// The index after a value at the range's start: after the closing quote, or at the first byte for which `isEnd` is
+    /// true.
     private static func valueEnd(_ message: [UInt8], _ range: Range<Int>, _ isEnd: (UInt8) -> Bool) -> Int {
         var index = range.lowerBound
         while index < range.upperBound, message[index].isLinearSpace, !isEnd(message[index]) { index += 1 }
@@ -172,16 +170,16 @@ package struct SecretMask: Sendable {
         return index
     }
 
-    /// The password of a URI `sip:user:password@host`; `nil` if `colon` is not the colon of the scheme, or the URI has
-    /// no password.
+    /// The password of a URI `sip:user:password@host`; `nil` if `colon` is not the scheme's colon, or the URI has no
+    /// password.
     private static func password(_ message: [UInt8], colon: Int, _ range: Range<Int>) -> Range<Int>? {
         guard isScheme(message, before: colon, range) else { return nil }
         var second: Int?
         for index in colon + 1..<range.upperBound {
             switch message[index] {
             case UInt8(ascii: "@"): return second.map { $0 + 1..<index }
-            // A third colon after "sip" begins another URI. If the search did not end at another URI, many URIs without
-            // "@" would take time that grows with the square of the field's length.
+            // A third colon after "sip" begins another URI. If the search went on after another URI's colon, many URIs
+            // without "@" would take quadratic time.
             case UInt8(ascii: ":") where second != nil && isScheme(message, before: index, range): return nil
             case UInt8(ascii: ":"): second = second ?? index
             case UInt8(ascii: ">"), UInt8(ascii: "<"), UInt8(ascii: "\""), UInt8(ascii: " "): return nil
@@ -264,7 +262,7 @@ package struct SecretMask: Sendable {
         }
     }
 
-    /// The index at which the key begins, in a line of a session description that contains a key.
+    /// The index of the key in a line of a session description, if the line has one.
     private static func keyStart(_ bytes: Span<UInt8>, _ line: Range<Int>) -> Int? {
         func begins(_ text: StaticString) -> Int? {
             let end = line.lowerBound + text.utf8CodeUnitCount

@@ -6,15 +6,15 @@ import Glibc
 import HTTPClient
 import Reactor
 
-/// The sole owner of one libcurl easy handle, and of the buffers to which the handle points. An easy handle (libcurl's
-/// object for a transfer) serves one request after another.
+/// The sole owner of one libcurl easy handle, and of the buffers to which the handle points. An easy handle, libcurl's
+/// object for a transfer, serves one request after another.
 ///
-/// The method ``prepare(_:)`` gives libcurl unretained pointers to the easy handle. The owner of a multi handle must
-/// retain the easy handle until the easy handle is removed from the multi handle.
+/// ``prepare(_:)`` gives libcurl unretained pointers to this object. The owner of the multi handle must retain the easy
+/// handle until it is removed from the multi handle.
 @safe
 final class EasyHandle {
     let raw: UnsafeMutableRawPointer
-    /// The URL in libcurl's parsed form, kept for all requests with the same URL.
+    /// The URL in libcurl's parsed form, kept for requests with the same URL.
     private let url: OpaquePointer
     private var headerList: UnsafeMutablePointer<curl_slist>?
     private var connectList: UnsafeMutablePointer<curl_slist>?
@@ -23,16 +23,16 @@ final class EasyHandle {
     private(set) var body: [UInt8] = []
     private var bodyLimit = 0
     private(set) var isBodyTooLarge = false
-    /// Whether libcurl has begun to send the request, so that the daemon must not send the request again.
+    /// Whether libcurl has begun to send the request, which must then not be sent again.
     private var hasLeft = false
-    /// Whether libcurl tried to send the request a second time, which the daemon forbids.
+    /// Whether libcurl tried to send the request a second time, which is forbidden.
     private var wasToRepeat = false
-    /// Whether libcurl waits for bytes of the server, which shows that the connection is established.
+    /// Whether libcurl waits for bytes of the server, so that the connection is established.
     private var isReading = false
-    /// The HTTP request that libcurl's handle currently serves.
+    /// The request that the handle serves at present.
     var exchange: HTTPExchange?
 
-    /// The source address of connections; `nil` if the kernel chooses the address.
+    /// The source address of connections; `nil` to let the kernel choose.
     private let source: IPAddress?
 
     private static let keepAliveIdle = 60
@@ -57,13 +57,13 @@ final class EasyHandle {
 
     // MARK: Request
 
-    /// The request whose options are set in the handle, without its body; `nil` if the handle is new or only partly
-    /// set. Only options that differ from the last request are set, because most requests of a group are nearly equal.
+    /// The request whose options are set in the handle, without its body; `nil` for a new or partly set handle. Only
+    /// options that have changed since the last request are set, because most requests of a group are nearly equal.
     private var last: HTTPClientRequest?
     private var hadBody = false
     private var connectMilliseconds = 0
 
-    /// Sets all of libcurl's options for the request. If libcurl refuses an option, ``prepare(_:)`` returns `false`.
+    /// Sets libcurl's options for the request; returns `false` if libcurl refuses one.
     func prepare(_ request: HTTPClientRequest) -> Bool {
         bodyLimit = request.responseLimit
         isBodyTooLarge = false
@@ -74,7 +74,7 @@ final class EasyHandle {
         var last = last.take()
         let hasBody = !request.body.isEmpty
         if hadBody == hasBody, last?.method == request.method, last?.hasRoute(of: request) == true {
-            // The options of the `if` branch are already set, because the previous request had the same values.
+            // Options that are not set here are already set, because the previous request had the same values.
         } else {
             last = nil
             unsafe curl_easy_reset(raw)
@@ -119,13 +119,11 @@ final class EasyHandle {
     }
 
     private func set(_ proxy: HTTPProxy?) -> Bool {
-        // libcurl must ignore proxies in environment variables, because only the daemon's settings decide about
-        // proxies.
+        // Only the daemon's settings decide about proxies, and not environment variables.
         guard let proxy else { return set(CURLOPT_NOPROXY, "*") }
         guard
             set(CURLOPT_NOPROXY, "") && set(CURLOPT_PROXY, proxy.url) && set(CURLOPT_HTTPPROXYTUNNEL, 1)
-                // With the option CURLHEADER_SEPARATE, libcurl does not send the request's own header fields, such as
-                // the daemon's credentials, to the proxy.
+                // CURLHEADER_SEPARATE keeps the request's own header fields, such as credentials, from the proxy.
                 && set(CURLOPT_HEADEROPT, Int(CURLHEADER_SEPARATE))
         else { return false }
         guard let login = proxy.login else { return true }
@@ -150,8 +148,7 @@ final class EasyHandle {
 
     private func set(_ route: HTTPRoute) -> Bool {
         if let authority = route.authority {
-            // The option CURLOPT_CAPATH is set to NULL: without this, libcurl would also trust the authorities in the
-            // system's folder.
+            // Unless CURLOPT_CAPATH is NULL, libcurl also trusts the authorities in the system's folder.
             guard unsafe easy_set_string(raw, CURLOPT_CAPATH, nil) == CURLE_OK,
                 set(authority, file: CURLOPT_CAINFO, bytes: CURLOPT_CAINFO_BLOB)
             else { return false }
@@ -177,12 +174,12 @@ final class EasyHandle {
     }
 
     private func setURL(_ text: String) -> Bool {
-        // The URL object must be empty, because libcurl would read a URL without a server relative to the previous URL.
+        // The URL object is emptied, because libcurl would read a URL without a server relative to the previous URL.
         unsafe curl_url_set(url, CURLUPART_URL, nil, 0) == CURLUE_OK
             && curl_url_set(url, CURLUPART_URL, text, 0) == CURLUE_OK
     }
 
-    /// Sets the time limit for connecting, unless the time limit of the whole request is shorter.
+    /// Sets the time limit for connecting, at most the time limit of the request.
     private func setPatience(_ request: HTTPClientRequest) -> Bool {
         let wanted = request.connectTimeout < request.timeout ? request.connectTimeout.milliseconds : 0
         guard wanted != connectMilliseconds else { return true }
@@ -192,8 +189,8 @@ final class EasyHandle {
 
     private func connect(to address: IPAddress) -> Bool {
         unsafe curl_slist_free_all(connectList)
-        // Because the rule has an empty host and an empty port, libcurl connects to the address for any host of the
-        // URL, at the URL's port.
+        // With an empty host and port in the list's rule, libcurl connects to the address for any host, at the URL's
+        // port.
         unsafe connectList = curl_slist_append(nil, "::\(address.uriHost):")
         guard unsafe connectList != nil else { return false }
         return unsafe easy_set_list(raw, CURLOPT_CONNECT_TO, connectList) == CURLE_OK
@@ -202,12 +199,10 @@ final class EasyHandle {
     private func setBody(_ request: HTTPClientRequest) -> Bool {
         let bytes = request.body
         guard request.method == "POST" || !bytes.isEmpty else { return true }
-        // The size of the request body is set before the body, because libcurl copies as many bytes of the body as the
-        // size says.
+        // The body's size is set before the body, because libcurl copies as many bytes as the size says.
         guard set(CURLOPT_POSTFIELDSIZE, bytes.count) else { return false }
         return unsafe bytes.withUnsafeBytes {
-            // For an empty array, the pointer must not be NULL: with NULL, libcurl would request the body from a
-            // callback.
+            // With NULL for an empty array, libcurl would request the body from a callback.
             unsafe easy_set_bytes(raw, CURLOPT_COPYPOSTFIELDS, $0.baseAddress ?? UnsafeRawPointer(raw)) == CURLE_OK
         }
     }
@@ -218,16 +213,15 @@ final class EasyHandle {
         var hasContentType = false
         for header in request.headers {
             var line = header.name
-            // In libcurl's list of header fields, "Name:" means "leave the field out", and "Name;" means an empty
-            // value.
+            // In libcurl's list, "Name:" means "leave the field out", and "Name;" means an empty value.
             line += header.value.isEmpty ? ";" : ": "
             line += header.value
             guard append(line) else { return false }
             if header.name.utf8.count == 12, header.name.lowercased() == "content-type" { hasContentType = true }
         }
         if request.method == "POST" || !request.body.isEmpty {
-            // Without an empty Content-Type, libcurl would declare that the body is a form. Without an empty Expect,
-            // libcurl would wait for a 100 before a long body, although few servers send a 100.
+            // Without "Content-Type:", libcurl would declare that the body is a form. Without "Expect:", libcurl would
+            // wait for a 100 before a long body, although few servers send one.
             if !hasContentType { guard append("Content-Type:") else { return false } }
             guard append("Expect:") else { return false }
         }
@@ -250,7 +244,7 @@ final class EasyHandle {
 
     // MARK: Response
 
-    /// The result of the request, once libcurl has finished it.
+    /// The result of a finished request.
     func outcome(_ code: CURLcode) -> Result<HTTPClientResponse, HTTPClientError> {
         guard code == CURLE_OK else {
             if wasToRepeat {
@@ -267,7 +261,7 @@ final class EasyHandle {
                 duration: microseconds(CURLINFO_TOTAL_TIME_T), isNewConnection: long(CURLINFO_NUM_CONNECTS) > 0))
     }
 
-    /// The error of a request that failed because of the proxy; `nil` if the proxy is not the cause.
+    /// The error of a request that failed because of the proxy; otherwise `nil`.
     private func proxyError(_ code: CURLcode) -> HTTPClientError? {
         guard let proxy = exchange?.request.route.proxy else { return nil }
         let detail = unsafe String(cString: curl_easy_strerror(code))
@@ -275,8 +269,7 @@ final class EasyHandle {
         let status = long(CURLINFO_HTTP_CONNECTCODE)
         if status != 0, !(200...299).contains(status) { return proxy.error(.tunnel(.refused(status: status))) }
         guard microseconds(CURLINFO_PRETRANSFER_TIME_T) == .zero else { return nil }
-        // If libcurl's write error occurs before the request is sent, the proxy's answer is too long, because only the
-        // proxy has sent anything so far.
+        // A write error before the request is sent means that the proxy's answer is too long.
         if code == CURLE_WRITE_ERROR { return proxy.error(.tunnel(.tooLong)) }
         guard status == 0 else { return nil }
         switch code {
@@ -291,8 +284,7 @@ final class EasyHandle {
         }
     }
 
-    /// The error of a request that reached its deadline while it waited for the proxy; `nil` if the request waits for
-    /// the server.
+    /// The error of a request whose time ended while it waited for the proxy; otherwise `nil`.
     var delay: HTTPClientError? {
         guard let proxy = exchange?.request.route.proxy, long(CURLINFO_HTTP_CONNECTCODE) == 0,
             microseconds(CURLINFO_PRETRANSFER_TIME_T) == .zero
@@ -304,8 +296,8 @@ final class EasyHandle {
 
     private func errorCode(_ code: CURLcode, wasSent: Bool) -> HTTPClientError.Code {
         switch code {
-        // If the request ended before it sent a byte, libcurl does not support the scheme of the URL. If the request
-        // had sent bytes, the server answered without a status line ("HTTP/0.9").
+        // If no byte was sent, libcurl does not support the URL's scheme. If bytes were sent, the server answered
+        // without a status line ("HTTP/0.9").
         case CURLE_UNSUPPORTED_PROTOCOL: wasSent ? .badResponse : .invalidRequest
         case CURLE_URL_MALFORMAT, CURLE_SSL_CERTPROBLEM, CURLE_SSL_CACERT_BADFILE,
             CURLE_BAD_FUNCTION_ARGUMENT:
@@ -334,7 +326,7 @@ final class EasyHandle {
         return .microseconds(value)
     }
 
-    /// Releases the response, and the receiver of the response.
+    /// Releases the response and its receiver.
     func clear() {
         exchange = nil
         body = []
@@ -342,9 +334,9 @@ final class EasyHandle {
 
     // MARK: Callbacks
 
-    /// Allows libcurl to send the HTTP request only once. By default, libcurl would send the request up to five more
-    /// times if a reused connection ends without an answer. Sending a request again is dangerous, because the server
-    /// may have carried out the first request already (RFC 9110 section 9.2.2).
+    /// Allows libcurl to send the request only once. By default, libcurl would send a request up to five more times if
+    /// a reused connection ends without an answer. The server may have carried out the first request already (RFC 9110
+    /// section 9.2.2).
     fileprivate func mayLeave() -> Bool {
         if hasLeft { wasToRepeat = true }
         hasLeft = true
@@ -355,8 +347,7 @@ final class EasyHandle {
     func socketChanged(reads: Bool) { isReading = reads }
 
     fileprivate func appendHead(_ line: UnsafeRawBufferPointer) -> Int {
-        // A status line begins the head of a new response. Earlier header lines belonged to an interim response, and
-        // are dropped.
+        // A status line begins the head of a new response, after the head of an interim response.
         if unsafe line.starts(with: statusLineStart) { head.removeAll(keepingCapacity: true) }
         guard head.count + line.count <= HTTPClientResponse.headLimit else { return 0 }
         unsafe head.append(contentsOf: line)
@@ -401,7 +392,7 @@ private func bodyArrived(
 }
 
 extension Duration {
-    /// The duration in milliseconds for libcurl; at least 1, because 0 means "no limit" in libcurl.
+    /// The duration in milliseconds; at least 1, because 0 means "no limit" in libcurl.
     fileprivate var milliseconds: Int {
         let (seconds, attoseconds) = components
         let scaled = seconds.multipliedReportingOverflow(by: 1000)

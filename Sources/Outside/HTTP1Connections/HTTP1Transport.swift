@@ -4,11 +4,10 @@ package import HTTPClient
 package import Reactor
 import Timekeeping
 
-/// The HTTP/1.1 connections of one request group, which the event loop drives. ``HTTP1Transport`` is the sole owner of
-/// one libcurl multi handle.
+/// The HTTP/1.1 connections of one request group. ``HTTP1Transport`` is the sole owner of one libcurl multi handle.
 ///
-/// libcurl calls back only while ``HTTP1Transport`` calls libcurl, on the loop's thread. The completions of requests
-/// run only while libcurl does not run. The resolver of libcurl looks up host names.
+/// libcurl calls back only while ``HTTP1Transport`` calls libcurl, on the loop's thread. Completions of requests run
+/// only while libcurl does not. libcurl's own resolver looks up host names.
 ///
 /// - The type is `@unchecked Sendable`, because only the loop's thread uses it.
 @safe
@@ -18,17 +17,16 @@ package final class HTTP1Transport: HTTPTransport, @unchecked Sendable {
     private let source: IPAddress?
     private var timer: LoopTimer?
     private var watches: FileWatches?
-    /// libcurl's easy handles of the active HTTP requests. The table keeps the easy handles alive while libcurl uses
-    /// them.
+    /// The easy handles of active requests, retained while libcurl uses them.
     private var active: [ObjectIdentifier: EasyHandle] = [:]
     private var idle: [EasyHandle] = []
-    /// Whether libcurl will start the new requests at the end of the loop's present iteration.
+    /// Whether new requests will start at the end of the loop's iteration.
     private var isStartDue = false
 
-    /// The maximum number of unused easy handles that are kept for later requests.
+    /// The maximum number of unused easy handles that are kept.
     private static let idleLimit = 256
 
-    /// Initialises libcurl once per process, before libcurl's first handle is created.
+    /// Initialises libcurl once per process.
     private static let isLibraryReady: Bool = curl_global_init(Int(CURL_GLOBAL_DEFAULT)) == CURLE_OK
 
     package init(on loop: EventLoop, limits: HTTPSession.Limits, names: HostNames) throws(HTTPClientError) {
@@ -41,8 +39,7 @@ package final class HTTP1Transport: HTTPTransport, @unchecked Sendable {
         unsafe multi_set_long(raw, CURLMOPT_MAX_TOTAL_CONNECTIONS, limits.connections)
         unsafe multi_set_long(raw, CURLMOPT_MAXCONNECTS, limits.connections)
         do throws(SystemError) {
-            // The timer of libcurl has the loop's first priority, so that libcurl sends its requests before other work
-            // adds further requests.
+            // The timer has the loop's first priority, so that requests are sent before other work adds more.
             timer = try LoopTimer(on: loop, turn: .first) { [weak self] in self?.advance(CURL_SOCKET_BAD, 0) }
         } catch {
             throw HTTPClientError(.failed, detail: error.description)
@@ -50,7 +47,7 @@ package final class HTTP1Transport: HTTPTransport, @unchecked Sendable {
         watches = FileWatches(on: loop, turn: .first, until: timer) { [weak self] descriptor, ready in
             self?.advance(descriptor, ready == .read ? CURL_CSELECT_IN : CURL_CSELECT_OUT)
         }
-        // The pointer is unretained, because deinit removes both callbacks before the transport is freed.
+        // The pointer is unretained, because `deinit` removes both callbacks before the transport is freed.
         let context = unsafe Unmanaged.passUnretained(self).toOpaque()
         unsafe multi_set_socket_callback(raw, socketCallback, context)
         unsafe multi_set_timer_callback(raw, timerCallback, context)
@@ -60,8 +57,7 @@ package final class HTTP1Transport: HTTPTransport, @unchecked Sendable {
         unsafe multi_set_socket_callback(raw, nil, nil)
         unsafe multi_set_timer_callback(raw, nil, nil)
         for easy in active.values { unsafe curl_multi_remove_handle(raw, easy.raw) }
-        // The event loop's watches on sockets are removed before libcurl closes the sockets, because a watch must end
-        // before its descriptor.
+        // The watches are removed before libcurl closes the sockets, because a watch must end before its descriptor.
         watches = nil
         unsafe curl_multi_cleanup(raw)
     }
@@ -87,7 +83,7 @@ package final class HTTP1Transport: HTTPTransport, @unchecked Sendable {
 
     package func delay(of exchange: HTTPExchange) -> HTTPClientError? { (exchange.connection as? EasyHandle)?.delay }
 
-    /// Does nothing, because opening a connection early would gain too little for HTTP/1.1.
+    /// Does nothing, because for HTTP/1.1 an early connection would gain too little.
     package func keepWarm(_ request: HTTPClientRequest) {}
 
     package func close() -> [HTTPExchange] {
@@ -106,7 +102,7 @@ package final class HTTP1Transport: HTTPTransport, @unchecked Sendable {
 
     // MARK: Driving libcurl
 
-    /// At the end of the loop's iteration, lets libcurl start all new requests of the iteration together.
+    /// Starts all new requests of the loop's iteration together, at its end.
     private func startSoon() {
         guard !isStartDue else { return }
         isStartDue = true
@@ -128,7 +124,7 @@ package final class HTTP1Transport: HTTPTransport, @unchecked Sendable {
             guard unsafe message.pointee.msg == CURLMSG_DONE, let handle = unsafe message.pointee.easy_handle else {
                 continue
             }
-            // The values of libcurl's message are read first, because removing the handle frees the message.
+            // The values of the message are read first, because removing the handle frees the message.
             let code = unsafe multi_message_result(message)
             var context: UnsafeMutableRawPointer?
             unsafe easy_private(handle, &context)
@@ -144,8 +140,8 @@ package final class HTTP1Transport: HTTPTransport, @unchecked Sendable {
     // MARK: Callbacks
 
     fileprivate func socketChanged(_ descriptor: Int32, _ what: Int32) {
-        // When libcurl no longer needs the socket, it asks for neither reading nor writing. The event loop's watch on
-        // the socket is then kept, because libcurl may soon use the socket again.
+        // When libcurl no longer needs a socket, it asks for neither reading nor writing. The watch on the socket is
+        // kept, because libcurl may soon use the socket again.
         let reads: FileWatch.Interest = what & CURL_POLL_IN != 0 ? .read : FileWatch.Interest(rawValue: 0)
         let writes: FileWatch.Interest = what & CURL_POLL_OUT != 0 ? .write : FileWatch.Interest(rawValue: 0)
         watches?.watch(descriptor, for: reads.union(writes))

@@ -2,8 +2,7 @@ package import HTTPClient
 import Reactor
 
 extension HTTPSession {
-    /// Sends a request on a new loop, and blocks until the request has ended. Only command-line tools use
-    /// ``wait(for:)``, because ``wait(for:)`` blocks the thread.
+    /// Sends a request on a new loop, and blocks the thread until it has ended, for command-line tools only.
     package static func wait(for request: HTTPClientRequest) throws(HTTPClientError) -> HTTPClientResponse {
         let loop: EventLoop
         do {

@@ -24,13 +24,13 @@ extension HTTP2Client {
         streams[index].status = 0
     }
 
-    /// Stores a header field of the response that is being received.
+    /// Stores a header field of the response.
     ///
     /// - Returns: whether the head is still within the limit.
     fileprivate func fieldArrived(_ name: UnsafeBufferPointer<UInt8>, _ value: UnsafeBufferPointer<UInt8>) -> Bool {
         guard let index = headStream else { return true }
         if unsafe name.first == UInt8(ascii: ":") {
-            // The status needs no check, because nghttp2 has checked that `:status` occurs once and has three digits.
+            // nghttp2 has checked that `:status` occurs once and has three digits.
             streams[index].status = unsafe value.reduce(0) { $0 &* 10 &+ Int($1 &- UInt8(ascii: "0")) }
             return true
         }
@@ -43,7 +43,7 @@ extension HTTP2Client {
     }
 
     fileprivate func headEnded() {
-        // An interim response (1xx) is ignored, because the final response follows on the same stream.
+        // After an interim response (1xx), the final response follows on the same stream.
         guard let index = headStream, streams[index].status >= 200 else { return }
         streams[index].hasFinalHead = true
         streams[index].head = Array(head)
@@ -65,13 +65,13 @@ private func fieldArrived(
 ) -> Int32 {
     let isTaken = unsafe owner(context)?.fieldArrived(
         UnsafeBufferPointer(start: name, count: nameCount), UnsafeBufferPointer(start: value, count: valueCount))
-    // The returned error code ends only the stream, and not the whole HTTP/2 connection.
+    // The returned error code ends only the stream, and not the connection.
     return isTaken == false ? NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue : 0
 }
 
 extension [UInt8] {
-    /// Appends a header line `name: value` to the response head. One function appends all parts of the line, so that
-    /// exclusive access is checked only once.
+    /// Appends a header line `name: value` to the response head. One function appends all parts, so that exclusive
+    /// access is checked only once.
     fileprivate mutating func append(
         fieldOf name: UnsafeBufferPointer<UInt8>, _ value: UnsafeBufferPointer<UInt8>
     ) {

@@ -1,17 +1,16 @@
 import CNGHTTP2
 
-/// The client's side of one HTTP/2 connection. ``HTTP2Client`` gets requests and received bytes, and returns outcomes
-/// and bytes to send.
+/// The client's side of one HTTP/2 connection. The client gets requests and received bytes, and returns results of
+/// requests and bytes to send.
 ///
-/// ``HTTP2Client`` itself uses neither a socket nor a clock. After each input or request, the owner must fetch the
-/// bytes to send by ``takeOutput(_:)``, and the finished requests by ``takeFinished(into:)``. ``HTTP2Client`` is the
-/// sole owner of the nghttp2 session.
+/// The client uses neither a socket nor a clock. After each input or request, the owner fetches the bytes to send by
+/// ``takeOutput(_:)``, and the finished requests by ``takeFinished(into:)``. ``HTTP2Client`` is the sole owner of the
+/// nghttp2 session.
 @safe
 package final class HTTP2Client {
-    /// The client's own limits, which apply in addition to the server's limits.
+    /// The client's own limits, besides the server's limits.
     package struct Limits: Hashable, Sendable {
-        /// The maximum number of simultaneous requests on the connection. The server's own limit of streams applies as
-        /// well.
+        /// The maximum number of simultaneous requests, besides the server's own limit.
         package var streams = 1000
         /// The maximum size of a response's header fields in bytes.
         package var head = 16 << 10
@@ -21,41 +20,40 @@ package final class HTTP2Client {
 
     package struct Response: Sendable {
         package let status: Int
-        /// The header fields of the response as lines `name: value`, each followed by a line feed.
+        /// The header fields of the response as lines `name: value`, each with a line feed.
         package let head: [UInt8]
         package let body: [UInt8]
     }
 
     package enum Outcome: Sendable {
-        /// The response is complete; its status may be any final status, such as 200 or 500.
+        /// The response is complete, with any final status, such as 200 or 500.
         case answered(Response)
-        /// The server did not process the request, so the client can safely send the request again on another
-        /// connection.
+        /// The server did not process the request, which can safely be sent again on another connection.
         case refused
         /// The server ended the stream before its response was complete.
         case reset(HTTP2ErrorCode)
-        /// The response violates the rules of HTTP, or its head is too long.
+        /// The response violates HTTP, or its head is too long.
         case malformed(HTTP2ErrorCode)
         case bodyTooLarge
-        /// The request cannot be sent; the associated text is nghttp2's reason.
+        /// The request cannot be sent; the text is nghttp2's reason.
         case unsendable(String)
     }
 
-    /// The outcome of a finished request. The stream index of a finished request can be used for another request.
+    /// The result of a finished request, whose stream index can be used again.
     package struct Finished: Sendable {
         package let stream: Int
         package let outcome: Outcome
     }
 
-    /// A GOAWAY frame, which a server sends before it closes the connection.
+    /// A GOAWAY frame, by which a server announces that it closes the connection.
     package struct GoAway: Hashable, Sendable {
         package let code: HTTP2ErrorCode
-        /// The debug data of the GOAWAY frame, shortened and made printable.
+        /// The debug data, cut and made printable.
         package let reason: String
     }
 
     struct Stream {
-        /// The stream id of HTTP/2; 0 if the entry of the table of streams is free.
+        /// The stream id of HTTP/2; 0 for a free entry.
         var number: Int32 = 0
         var isAbandoned = false
         var hasFinalHead = false
@@ -69,7 +67,7 @@ package final class HTTP2Client {
         var head: [UInt8] = []
         var answer: [UInt8] = []
         var answerLimit = 0
-        /// The total number of bytes that the connection had produced for sending before the request.
+        /// The number of bytes that the connection had produced before the request.
         var offset = 0
     }
 
@@ -80,35 +78,34 @@ package final class HTTP2Client {
     private var output: [UInt8] = []
     private var finished: [Finished] = []
     private var isBroken = false
-    /// The header lines of one response that were received so far.
+    /// The header lines of one response so far.
     var head: [UInt8] = []
-    /// The stream of the response whose header lines are in ``head``; `nil` while the client ignores header fields,
-    /// such as trailers.
+    /// The stream whose response's header lines are in ``head``; `nil` while header fields, such as trailers, are
+    /// ignored.
     var headStream: Int?
 
-    /// The number of output bytes that the HTTP/2 client has produced, including bytes that nobody has fetched yet.
+    /// The number of output bytes produced, including bytes not fetched yet.
     private(set) package var producedCount = 0
-    /// The number of unfinished requests on the HTTP/2 connection. A cancelled request still counts until the server
-    /// has been told about the end of its stream.
+    /// The number of unfinished requests on the connection. A cancelled request counts until the server knows about the
+    /// end of its stream.
     private(set) package var openCount = 0
     /// Whether the server's SETTINGS frame has arrived.
     private(set) package var hasSettings = false
     private(set) package var goAway: GoAway?
     /// The number of the client's PINGs that the server has answered.
     private(set) package var pongCount = 0
-    /// Whether the connection still has unused stream ids.
+    /// Whether unused stream ids are left.
     private var hasNumbers = true
     private var serverLimit = HTTP2Client.limitBeforeSettings
 
-    /// The maximum number of simultaneous requests before the server's settings arrive. Before the server's settings
-    /// arrive, one request is allowed, because Apple's servers begin with a limit of one request.
+    /// The maximum number of simultaneous requests before the server's settings arrive. The limit is one request,
+    /// because Apple's servers begin with this limit.
     private static let limitBeforeSettings = 1
-    /// The flow-control window: the number of bytes of response bodies that the server can send without a
-    /// WINDOW_UPDATE.
+    /// The flow-control window: the bytes of response bodies that the server may send without a WINDOW_UPDATE.
     private static let window: Int32 = 1 << 20
     private static let reasonLimit = 200
 
-    /// Creates the client's side of a connection; the result is `nil` if memory is lacking.
+    /// Creates the client's side of a connection; `nil` if memory is lacking.
     package init?(limits: Limits = Limits()) {
         self.limits = limits
         guard let session = unsafe makeSession() else { return nil }
@@ -143,16 +140,16 @@ package final class HTTP2Client {
 
     // MARK: State
 
-    /// The maximum number of simultaneous requests that both the server and the client allow now.
+    /// The maximum number of simultaneous requests that both sides allow now.
     package var streamLimit: Int { min(serverLimit, limits.streams) }
 
-    /// Whether the connection can take another request, now or after an active request has finished.
+    /// Whether the connection can take another request, now or after an active request.
     package var acceptsRequests: Bool { goAway == nil && hasNumbers && !isBroken }
 
     package var hasRoom: Bool { acceptsRequests && openCount < streamLimit }
 
-    /// Whether the HTTP/2 connection still has requests or output. The value becomes false after an error of the
-    /// server, or when all requests are answered after a GOAWAY.
+    /// Whether the connection still has requests or output. The value becomes false after a server's error, or when all
+    /// requests are answered after a GOAWAY.
     package var isWanted: Bool {
         guard !isBroken else { return false }
         return unsafe nghttp2_session_want_read(session) != 0 || nghttp2_session_want_write(session) != 0
@@ -163,10 +160,10 @@ package final class HTTP2Client {
     /// Starts a request.
     ///
     /// - Parameters:
-    ///   - head: the header fields, beginning with the pseudo-header fields of HTTP/2, such as `:method`.
-    ///   - body: the body of the request, which the client keeps until the body is sent.
+    ///   - head: the header fields, beginning with pseudo-header fields such as `:method`.
+    ///   - body: the body of the request, kept until it is sent.
     ///   - answerLimit: the maximum size of the response body in bytes.
-    /// - Returns: the number of the request's stream, a small number; `nil` if the connection accepts no request now.
+    /// - Returns: the small index of the request's stream; `nil` if the connection accepts no request now.
     package func start(_ head: inout HeaderBlock, body: [UInt8], answerLimit: Int) -> Int? {
         guard hasRoom else { return nil }
         let index = takeStream()
@@ -179,8 +176,8 @@ package final class HTTP2Client {
         }
         guard number > 0 else {
             release(index)
-            // When no stream ids are left, after 2^30 requests, nghttp2 reports NGHTTP2_ERR_STREAM_ID_NOT_AVAILABLE.
-            // Any other error of nghttp2 at the start of a request means that memory is lacking.
+            // NGHTTP2_ERR_STREAM_ID_NOT_AVAILABLE means that 2^30 requests have used up the stream ids. Any error other
+            // than NGHTTP2_ERR_STREAM_ID_NOT_AVAILABLE means that memory is lacking.
             hasNumbers = false
             return nil
         }
@@ -192,8 +189,7 @@ package final class HTTP2Client {
         return index
     }
 
-    /// Cancels a request, and tells the server that the response is not needed. The client reports no outcome for a
-    /// cancelled request.
+    /// Cancels a request without reporting a result, and tells the server that the response is not needed.
     package func cancel(_ stream: Int) {
         guard streams.indices.contains(stream), streams[stream].number != 0, !streams[stream].isAbandoned else {
             return
@@ -205,9 +201,9 @@ package final class HTTP2Client {
     }
 
     /// Whether at least one byte of an unfinished request was written to the connection. The argument `unsentCount` is
-    /// the number of bytes that were fetched but are not written yet.
+    /// the number of bytes that were fetched but not written.
     package func wasWritten(_ stream: Int, unsentCount: Int) -> Bool {
-        // A request has no stream id if nghttp2 refused the request because the connection is ending.
+        // nghttp2 gives no stream id to a request that it refused because the connection is ending.
         guard streams.indices.contains(stream), streams[stream].number != 0 else { return false }
         return streams[stream].offset < producedCount - output.count - unsentCount
     }
@@ -233,7 +229,7 @@ package final class HTTP2Client {
         produce()
     }
 
-    /// Sends a GOAWAY. The owner must call ``close()`` before it closes the connection.
+    /// Sends a GOAWAY; called before the connection is closed.
     package func close() {
         unsafe nghttp2_session_terminate_session(session, NGHTTP2_NO_ERROR.rawValue)
         produce()
@@ -251,8 +247,7 @@ package final class HTTP2Client {
         return isWanted
     }
 
-    /// Passes the bytes to send to `send`, and then drops them. If there are no bytes to send, the function `send` is
-    /// not called.
+    /// Passes the bytes to send, if any, to `send`, and drops them.
     package func takeOutput(_ send: (Span<UInt8>) -> Void) {
         guard !output.isEmpty else { return }
         let bytes = output
@@ -307,7 +302,7 @@ package final class HTTP2Client {
         return streams.indices.contains(index) && streams[index].number == number ? index : nil
     }
 
-    /// Ends a stream before its request body was completely sent, because the response is complete or too long.
+    /// Ends a stream before the request's body was completely sent, because the response is complete or too long.
     func stopSending(_ index: Int) {
         unsafe nghttp2_submit_rst_stream(
             session, UInt8(NGHTTP2_FLAG_NONE.rawValue), streams[index].number, NGHTTP2_CANCEL.rawValue)

@@ -14,9 +14,9 @@ private func owner(_ context: UnsafeMutableRawPointer?) -> HTTP2Server? {
 // MARK: Requests
 
 extension HTTP2Server {
-    /// Stores a header field of the request that is being received.
+    /// Stores a header field of the request.
     ///
-    /// - Returns: whether the request's head is still within the size limit.
+    /// - Returns: whether the head is still within the limit.
     fileprivate func fieldArrived(_ name: String, _ value: String, on number: Int32) -> Bool {
         streams[number, default: Stream()].headCount += name.utf8.count + value.utf8.count + 32
         guard streams[number]?.headCount ?? 0 <= limits.head else { return false }
@@ -46,7 +46,7 @@ private func fieldArrived(
     let nameText = unsafe String(decoding: UnsafeBufferPointer(start: name, count: nameLength), as: UTF8.self)
     let valueText = unsafe String(decoding: UnsafeBufferPointer(start: value, count: valueLength), as: UTF8.self)
     let isTaken = unsafe owner(context)?.fieldArrived(nameText, valueText, on: frame.pointee.hd.stream_id)
-    // The returned error code ends only the stream, and not the whole HTTP/2 connection.
+    // The returned error code ends only the stream, and not the connection.
     return isTaken == false ? NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue : 0
 }
 

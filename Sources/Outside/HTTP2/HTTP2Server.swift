@@ -1,21 +1,20 @@
 import CNGHTTP2
 
-/// The server's side of one HTTP/2 connection. ``HTTP2Server`` gets received bytes and answers, and returns requests
-/// and bytes to send.
+/// The server's side of one HTTP/2 connection. The server gets received bytes and answers, and returns requests and
+/// bytes to send.
 ///
-/// ``HTTP2Server`` itself uses no socket. After each use of the server, the owner must fetch the bytes to send by
-/// ``takeOutput()``. ``HTTP2Server`` is the sole owner of the nghttp2 session.
+/// The server uses no socket. After each use, the owner fetches the bytes to send by ``takeOutput()``. ``HTTP2Server``
+/// is the sole owner of the nghttp2 session.
 @safe
 package final class HTTP2Server {
-    /// The limits that the server sets for its HTTP/2 client.
+    /// The limits that the server sets for its client.
     package struct Limits: Hashable, Sendable {
-        /// The maximum number of simultaneous requests on one HTTP/2 connection.
+        /// The maximum number of simultaneous requests.
         package var streams = 256
-        /// The maximum size of a request's header fields in bytes, counted as in RFC 9113 section 6.5.2. The server
-        /// resets the stream of a request with a longer head.
+        /// The maximum size of a request's header fields in bytes (RFC 9113 section 6.5.2); a longer head ends its
+        /// stream.
         package var head = 16 << 10
-        /// The maximum size in bytes of an HTTP/2 request's body. If a request's body is longer than the limit, the end
-        /// of the body is dropped.
+        /// The maximum size of a request's body in bytes; the end of a longer body is dropped.
         package var body = 1 << 20
 
         package init() {}
@@ -27,10 +26,10 @@ package final class HTTP2Server {
         package let scheme: String
         package let authority: String
         package let path: String
-        /// The header fields of the request in their received order, with names in lower case.
+        /// The header fields in their received order, with names in lower case.
         package let fields: [(name: String, value: String)]
         package let body: [UInt8]
-        /// Whether the body of the request was too long, so that its end is missing.
+        /// Whether the body was too long and was cut.
         package let isBodyCut: Bool
     }
 
@@ -53,7 +52,7 @@ package final class HTTP2Server {
     private var requests: [Request] = []
     private var isBroken = false
 
-    /// Creates the server's side of a connection; the result is `nil` if memory is lacking.
+    /// Creates the server's side of a connection; `nil` if memory is lacking.
     package init?(limits: Limits = Limits()) {
         self.limits = limits
         guard let session = unsafe makeSession() else { return nil }
@@ -79,8 +78,7 @@ package final class HTTP2Server {
 
     /// Processes received bytes.
     ///
-    /// - Returns: whether the bytes were HTTP/2; if not, the connection must be closed after the waiting output was
-    ///   sent.
+    /// - Returns: whether the bytes were HTTP/2; if not, the connection must be closed after its output was sent.
     package func received(_ bytes: Span<UInt8>) -> Bool {
         let used = unsafe bytes.withUnsafeBufferPointer {
             unsafe nghttp2_session_mem_recv(session, $0.baseAddress, $0.count)
@@ -90,8 +88,8 @@ package final class HTTP2Server {
         return !isBroken
     }
 
-    /// Whether the HTTP/2 connection still has requests or output. After a client's error, the value becomes false;
-    /// after a GOAWAY, it becomes false once no stream is open.
+    /// Whether the connection still has requests or output. The value becomes false after a client's error, or when no
+    /// stream is open after a GOAWAY.
     package var isWanted: Bool {
         guard !isBroken else { return false }
         return unsafe nghttp2_session_want_read(session) != 0 || nghttp2_session_want_write(session) != 0
@@ -118,8 +116,7 @@ package final class HTTP2Server {
         produce()
     }
 
-    /// Sends a GOAWAY, which tells the client that the server accepts no more requests and has not processed the
-    /// requests after `lastStream`.
+    /// Sends a GOAWAY: the server accepts no more requests, and has not processed requests after `lastStream`.
     package func goAway(lastStream: Int32? = nil, _ code: HTTP2ErrorCode = .noError, reason: String = "") {
         let last = unsafe lastStream ?? nghttp2_session_get_last_proc_stream_id(session)
         let reason = Array(reason.utf8)
@@ -142,10 +139,10 @@ package final class HTTP2Server {
 
     // MARK: Answers
 
-    /// Whether the stream is still open, so that an answer would reach the client.
+    /// Whether the stream is still open for an answer.
     package func isOpen(_ number: Int32) -> Bool { streams[number] != nil }
 
-    /// Answers the request of a stream, and does nothing if the stream was closed.
+    /// Answers the request of a stream, unless the stream was closed.
     ///
     /// By default, an answer without body and trailers ends with its HEADERS frame. If `endsWithHead` is false, an
     /// answer without body and trailers ends with an empty DATA frame.

@@ -1,9 +1,9 @@
 import CNGHTTP2
 
-/// The header fields of one outgoing message, in one piece of memory that is reused for the next message.
+/// The header fields of one outgoing message, in memory that is reused for the next message.
 ///
-/// Header fields that two successive messages have in common are written only once. The method ``removeRest(behind:)``
-/// removes the fields after a mark, and restores earlier values of the fields before the mark.
+/// Fields that two successive messages have in common are written only once. ``removeRest(behind:)`` removes the fields
+/// after a mark, and restores earlier values of the fields before it.
 package struct HeaderBlock {
     private struct Field {
         let name: Range<Int>
@@ -11,7 +11,7 @@ package struct HeaderBlock {
         let isRepeated: Bool
     }
 
-    /// The state of a header block at one time, to which ``removeRest(behind:)`` returns.
+    /// The state of a header block to which ``removeRest(behind:)`` returns.
     package struct Mark: Sendable {
         fileprivate let bytes: Int
         fileprivate let fields: Int
@@ -19,7 +19,7 @@ package struct HeaderBlock {
 
     private var bytes: [UInt8] = []
     private var fields: [Field] = []
-    /// The original values of the header fields whose values were replaced only for the current message.
+    /// The original values of fields that were replaced only for the current message.
     private var replaced: [(index: Int, value: Range<Int>)] = []
 
     package init() {}
@@ -40,8 +40,8 @@ package struct HeaderBlock {
     /// Appends a field, with its name in lower case and its value without white space around it (RFC 9113 section
     /// 8.2.1).
     ///
-    /// If `isRepeated` is false, the header field is not put into HTTP/2's compression table (HPACK), where it would
-    /// displace more useful fields.
+    /// If `isRepeated` is false, the field stays out of HTTP/2's compression table (HPACK), where it would displace
+    /// more useful fields.
     package mutating func append(_ name: String, _ value: String, isRepeated: Bool = true) {
         append(name, value.utf8.span, isRepeated: isRepeated)
     }
@@ -55,7 +55,7 @@ package struct HeaderBlock {
         fields.append(Field(name: start..<end, value: end..<bytes.count, isRepeated: isRepeated))
     }
 
-    /// Replaces the value of a field, until ``removeRest(behind:)`` restores the original value.
+    /// Replaces the value of a field until ``removeRest(behind:)``.
     package mutating func setValue(at index: Int, to value: Span<UInt8>) {
         let start = bytes.count
         append(trimmed: value)
@@ -74,7 +74,7 @@ package struct HeaderBlock {
         unsafe span.withUnsafeBufferPointer { unsafe bytes.append(contentsOf: $0) }
     }
 
-    /// Calls `body` with the fields in the form that nghttp2 needs; nghttp2 copies the fields.
+    /// Calls `body` with the fields in nghttp2's form; nghttp2 copies them.
     @discardableResult
     mutating func withFields<Result>(_ body: (UnsafePointer<nghttp2_nv>?, Int) -> Result) -> Result {
         unsafe bytes.withUnsafeMutableBufferPointer { bytes in

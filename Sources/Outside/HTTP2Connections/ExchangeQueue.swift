@@ -1,7 +1,7 @@
 import HTTPClient
 
-/// The requests that wait for a connection, in their order. If a waiting request ends, it stays in the queue until it
-/// is the first request, or until the queue removes many ended requests together.
+/// The requests that wait for a connection, in their order. A request that has ended stays in the queue until it is the
+/// first, or until many ended requests are removed together.
 struct ExchangeQueue {
     private var items: [HTTPExchange?] = []
     private var start = 0
@@ -31,14 +31,14 @@ struct ExchangeQueue {
         return nil
     }
 
-    /// Inserts requests before all waiting requests of the queue. The order of the inserted requests does not change.
+    /// Inserts requests, in their order, before all waiting requests.
     mutating func prepend(_ exchanges: [HTTPExchange]) {
         items.replaceSubrange(..<start, with: exchanges)
         start = 0
         count += exchanges.count
     }
 
-    /// Notes that an HTTP request in the queue has ended.
+    /// Notes that a request in the queue has ended.
     mutating func noteEnd() {
         count -= 1
         if items.count - start - count > Self.deadLimit + count { compact() }

@@ -3,10 +3,9 @@ import HTTPClient
 import Reactor
 import Timekeeping
 
-/// Checks the health of a connection: the client sends PINGs while the server is silent, and a connection with an
-/// unanswered PING counts as sick.
+/// Checks a silent connection by PINGs; a connection with an unanswered PING counts as sick.
 extension HTTP2Connection {
-    /// Notes that bytes have arrived from the server, so that the server counts as alive.
+    /// Notes that bytes have arrived from the server.
     func heard(now: Instant) {
         lastHeard = now
         asked = nil
@@ -32,8 +31,7 @@ extension HTTP2Connection {
                 }
             } else if now >= asked + limits.pingPatience {
                 sickSince = now
-                // The origin is asked to distribute the requests again, so that the origin notices the sick connection
-                // and opens a second connection.
+                // The origin then notices the sick connection, and opens a second connection.
                 origin?.flushSoon()
             }
         } else if now >= nextPing {
@@ -49,16 +47,15 @@ extension HTTP2Connection {
         arm(now: now)
     }
 
-    /// The time at which the connection must send its next PING. While requests wait for answers, the pause doubles
-    /// after each PING, because some requests take the server much time.
+    /// The time of the connection's next PING. While requests wait, the pause doubles after each PING, because some
+    /// requests take the server much time.
     private var nextPing: Instant {
         guard client.openCount > 0 else { return lastHeard + limits.pingInterval }
         let pause = min(limits.answerPatience * (1 << min(quietPings, 10)), limits.pingInterval)
         return max(lastHeard, busySince) + pause
     }
 
-    /// Sets the timer to the time of the next check, or leaves it at an earlier time, because a timer that fires too
-    /// early costs little.
+    /// Sets the timer to the next check; an earlier time stays, because firing too early costs little.
     private func arm(now: Instant) {
         let next =
             if let sickSince { sickSince + limits.sickPatience } else if let asked { asked + limits.pingPatience } else

@@ -11,8 +11,7 @@ import Timekeeping
 /// - The type is `@unchecked Sendable`, because only the loop's thread uses it.
 final class HTTP2Connection: @unchecked Sendable {
     private enum State {
-        /// The connection is being established, by TCP and TLS. The connection's state `opening` is followed by `open`
-        /// or `closed`.
+        /// TCP and TLS are being established; `open` or `closed` follows.
         case opening
         case open
         case closed
@@ -28,30 +27,27 @@ final class HTTP2Connection: @unchecked Sendable {
     /// The active requests, at the indices of their streams.
     private var exchanges: [HTTPExchange?] = []
     private var finished: [HTTP2Client.Finished] = []
-    /// Whether the connection must get no more requests, because it was idle for too long or the server refused
-    /// requests.
+    /// Whether the connection gets no more requests, because it was idle for too long or the server refused requests.
     private(set) var isRetired = false
     private(set) var opened = Instant.distantFuture
 
-    // The timer of the connection's next health check (PING). The file HTTP2Connection+Health.swift uses `checkTimer`
-    // and the properties after it.
+    // The timer of the next health check (PING). HTTP2Connection+Health.swift uses `checkTimer` and the properties
+    // after it.
     var checkTimer: LoopTimer?
     /// When the last bytes arrived from the server.
     var lastHeard = Instant.distantPast
-    /// The time since which the connection has had at least one active request without a pause.
+    /// The time since which the connection has always had an active request.
     var busySince = Instant.distantPast
-    /// The time since which the HTTP/2 connection has had no active request.
+    /// The time since which the connection has had no active request.
     var idleSince = Instant.distantPast
-    /// When the unanswered PING was sent; `nil` if no PING is unanswered.
+    /// When the unanswered PING was sent, if any.
     var asked: Instant?
-    /// The time since which the server has counted as sick, because it did not answer a PING in time; `nil` if the
-    /// server is healthy.
+    /// The time since which the server has counted as sick for an unanswered PING; `nil` for a healthy server.
     var sickSince: Instant?
-    /// The number of PINGs that were sent since the last answer to a request.
+    /// The number of PINGs since the last answer to a request.
     var quietPings = 0
 
-    /// The maximum number of bytes that may wait to be sent. Normally far fewer bytes wait to be sent, because of flow
-    /// control and the origin's own limit.
+    /// The maximum number of bytes that may wait to be sent, far above the usual number.
     private static let outputLimit = 64 << 20
 
     /// Creates a connection, which starts to connect to the address.
@@ -73,8 +69,7 @@ final class HTTP2Connection: @unchecked Sendable {
         var streamLimits = StreamConnection.Limits()
         streamLimits.output = Self.outputLimit
         streamLimits.openTimeout = timeout
-        // An HTTP/2 connection has the loop's first priority, so that its output is sent before more requests are
-        // accepted.
+        // With the loop's first priority, output is sent before the loop accepts more requests.
         streamLimits.turn = .first
         stream = try StreamConnection.connect(
             to: endpoint, from: limits.source, on: loop, through: origin.key.proxy?.tunnel(to: origin.key.target),
@@ -89,24 +84,23 @@ final class HTTP2Connection: @unchecked Sendable {
 
     // MARK: State
 
-    /// The error of a request whose time ends while the connection waits for the proxy's answer; `nil` if the
-    /// connection does not wait for a proxy.
+    /// The error of a request whose time ends while the connection waits for the proxy; otherwise `nil`.
     var relayDelay: StreamTunnel.Failure? { stream?.relayDelay }
 
     var isOpen: Bool { state == .open }
 
-    /// Whether the connection is healthy and can take another request, now or after an active request has finished.
+    /// Whether the connection is healthy and can take another request, now or after an active request.
     var isGood: Bool { state == .open && !isRetired && sickSince == nil && client.acceptsRequests }
 
     var hasRoom: Bool { client.hasRoom }
 
     var isSick: Bool { sickSince != nil }
 
-    /// Whether the server's SETTINGS have arrived, which proves that the connection works.
+    /// Whether the server's SETTINGS have arrived, so that the connection works.
     var hasWorked: Bool { client.hasSettings }
 
     /// Whether the connection has as many active requests as the server allows. While the server's limit is still low,
-    /// as at the beginning of a connection, the connection does not count as used up.
+    /// as at the beginning, the connection does not count as used up.
     var isUsedUp: Bool { client.openCount >= client.streamLimit && client.streamLimit >= Self.usualStreams }
 
     private static let usualStreams = 100
@@ -118,7 +112,7 @@ final class HTTP2Connection: @unchecked Sendable {
 
     // MARK: Requests
 
-    /// Starts an HTTP request on the HTTP/2 connection.
+    /// Starts a request on the connection.
     ///
     /// - Returns: whether the request was started.
     func start(_ exchange: HTTPExchange, now: Instant) -> Bool {
@@ -171,8 +165,7 @@ final class HTTP2Connection: @unchecked Sendable {
         let goesOn = client.received(bytes)
         origin.goOn { finish(for: origin, now: now) }
         guard state == .open, !goesOn else { return }
-        // The session of nghttp2 has ended: the server sent a GOAWAY and has answered all requests, or the server
-        // violated the protocol.
+        // The nghttp2 session has ended: the server has answered all requests after a GOAWAY, or violated the protocol.
         write()
         end(HTTPClientError(.reset, detail: ending("the server ended the connection")))
     }
@@ -204,7 +197,7 @@ final class HTTP2Connection: @unchecked Sendable {
 
     var hasFinished: Bool { client.hasFinished }
 
-    /// Reports the outcome of HTTP requests that ended while the connection sent its output.
+    /// Reports the results of requests that ended while the connection sent its output.
     func finishRest() {
         guard state == .open, let origin else { return }
         origin.goOn { finish(for: origin, now: loop.now) }
@@ -250,8 +243,8 @@ final class HTTP2Connection: @unchecked Sendable {
         }
     }
 
-    /// Ends the HTTP/2 connection after an error. Requests that were already sent over the connection fail with the
-    /// error. Unsent requests of the connection move to another connection.
+    /// Ends the connection after an error. Requests that were already sent over the connection fail with the error.
+    /// Unsent requests of the connection move to another connection.
     func end(_ error: HTTPClientError) {
         guard state == .open, let origin else { return }
         // Complete responses that arrived before the error are still reported.
@@ -269,14 +262,14 @@ final class HTTP2Connection: @unchecked Sendable {
                 unwritten.append(exchange)
             }
         }
-        // Waiting output with unsent requests is dropped, because these requests will be sent on another connection.
+        // Waiting output is dropped if it has unsent requests, which another connection will send.
         shut(flushing: unwritten.isEmpty)
         origin.lost(self, error, written: written, unwritten: unwritten)
     }
 
     /// Closes the connection.
     ///
-    /// - Returns: the HTTP requests that were active on the connection.
+    /// - Returns: the requests that were active on the connection.
     func close() -> [HTTPExchange] {
         guard state != .closed else { return [] }
         let under = exchanges.compactMap { $0 }
@@ -302,8 +295,7 @@ extension HTTPClientError {
         switch reason {
         case .peerClosed: self.init(whileOpening ? .connect : .reset, detail: "the server closed the connection")
         case .system(let error): self.init(whileOpening ? .connect : .reset, detail: error.reason)
-        // A TLS error can also occur on an open connection, because with TLS 1.3 the server checks the client's
-        // certificate after the client's handshake has ended.
+        // With TLS 1.3, the server checks the client's certificate after the client's handshake has ended.
         case .tls(let text): self.init(whileOpening ? .tls : .reset, detail: text)
         case .tunnel(let failure): self.init(.proxy, detail: "\(failure)")
         case .openTimeout: self.init(.timeout, detail: "no connection in time")

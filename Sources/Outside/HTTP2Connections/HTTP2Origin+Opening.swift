@@ -18,16 +18,15 @@ extension HTTP2Origin {
         }
     }
 
-    /// How long a TLS context is used for new connections; then a new context is made, which reads changed certificate
-    /// files.
+    /// The time after which a new TLS context is made for new connections, which reads changed certificate files.
     private static let contextTime: Duration = .seconds(60)
-    /// The pause after a failed attempt to open an additional connection while a good connection exists.
+    /// The pause after a failed attempt to open an additional connection while a good one exists.
     private static let sparePause: Duration = .seconds(1)
     private static let addressLimit = 8
 
     // MARK: When connections open
 
-    /// Opens a connection although no request waits, and opens a new connection whenever the connection ends.
+    /// Opens a connection although no request waits, and replaces it whenever it ends.
     func keepWarm() {
         isKeptWarm = true
         flushSoon()
@@ -49,7 +48,7 @@ extension HTTP2Origin {
 
     /// Handles the end of a connection, and decides when the next connection can be opened. After a connection that
     /// lasted long enough, the next connection can be opened immediately. After a shorter connection, the next
-    /// connection is opened after a pause, or when a request waits for a connection.
+    /// connection waits for a pause or for a request.
     func noteEnd(of connection: HTTP2Connection) {
         if connection.hasWorked, loop.now >= connection.opened + limits.longestWarmPause {
             warmPause = limits.firstWarmPause
@@ -72,7 +71,7 @@ extension HTTP2Origin {
         names.resolve(key.target) { [weak self] in self?.resolved(opening, $0) }
     }
 
-    /// Resolves the name of the HTTP proxy. The name of the server is not resolved, because the proxy resolves it.
+    /// Resolves the proxy's name; the proxy resolves the server's name.
     private func resolve(_ proxy: HTTPProxy, _ opening: Opening) {
         guard let target = proxy.target else { return failed(proxy.error(.unresolved("it is not a host name"))) }
         names.resolve(target) { [weak self] result in
@@ -80,8 +79,7 @@ extension HTTP2Origin {
         }
     }
 
-    /// The error for requests whose time ends because the HTTP proxy has not answered yet; `nil` if no proxy delays the
-    /// connection.
+    /// The error for requests whose time ends because the proxy has not answered yet; otherwise `nil`.
     var openingDelay: HTTPClientError? {
         guard let proxy = key.proxy, let opening else { return nil }
         guard let connection = opening.connection else { return proxy.error(.unresolved("no answer in time")) }
@@ -99,14 +97,14 @@ extension HTTP2Origin {
         }
     }
 
-    /// Tries to connect to the server's next address. The argument `error` is the failure of the previous address.
+    /// Tries the server's next address; `error` is the failure of the previous address.
     private func connectNext(_ opening: Opening, _ error: HTTPClientError) {
         let now = loop.now
         let count = opening.candidates.count
         guard now < opening.end, let endpoint = opening.candidates.popLast() else { return failed(error) }
         do throws(HTTPClientError) {
             let session = try makeTLSSession(now: now)
-            // The remaining time is divided among the remaining addresses, because each address may fail to respond.
+            // The remaining time is divided among the remaining addresses, each of which may fail to respond.
             let timeout = (opening.end - now) / count
             do throws(SystemError) {
                 opening.connection = try HTTP2Connection(for: self, to: endpoint, tls: session, timeout: timeout)
@@ -152,8 +150,7 @@ extension HTTP2Origin {
     func openingFailed(_ connection: HTTP2Connection, _ error: HTTPClientError) {
         guard let opening, opening.connection === connection else { return }
         opening.connection = nil
-        // After a certificate error, the server's other addresses are not tried, because they would have the same
-        // certificate.
+        // After a certificate error, other addresses are not tried, because they would have the same certificate.
         if error.code == .tls || error.code == .proxyRefused { failed(error) } else { connectNext(opening, error) }
     }
 
@@ -162,7 +159,7 @@ extension HTTP2Origin {
         context = nil
         let now = loop.now
         nextSpare = now + Self.sparePause
-        // If a good connection exists, the waiting requests do not fail, because they can use this connection.
+        // If a good connection exists, the waiting requests do not fail, because they can use it.
         guard !connections.contains(where: \.isGood) else { return }
         failWaiting(error)
         flushSoon()

@@ -4,14 +4,13 @@ import HTTPClient
 import Reactor
 import Timekeeping
 
-/// The HTTP/2 connections to one server with one client certificate, and the requests that wait for these connections.
+/// The HTTP/2 connections to one server with one client certificate, and the requests that wait for them.
 ///
-/// New requests are collected during an iteration of the loop, then distributed to the connections and written
-/// together.
+/// New requests of a loop's iteration are distributed to connections and written together.
 ///
 /// - The type is `@unchecked Sendable`, because only the loop's thread uses it.
 final class HTTP2Origin: @unchecked Sendable {
-    /// The values that two requests must have in common to use the same connection.
+    /// The values that two requests must share to use the same connection.
     struct Key: Hashable {
         let target: RequestTarget
         let address: IPAddress?
@@ -33,48 +32,45 @@ final class HTTP2Origin: @unchecked Sendable {
     }
 
     let key: Key
-    /// The first request to the server; all connections use the route and options of this request.
+    /// The first request to the server, whose route and options all connections use.
     private let model: HTTPClientRequest
     let loop: EventLoop
     let limits: HTTPSession.Limits
     let names: HostNames
 
     var waiting = ExchangeQueue()
-    /// The connections in the order in which they were opened. Connections that accept no more requests stay in the
-    /// list until their requests are answered.
+    /// The connections in the order of their opening. A connection that accepts no more requests stays until its
+    /// requests are answered.
     var connections: [HTTP2Connection] = []
     private var isFlushDue = false
-    /// Whether the completions of requests are running; requests that a completion starts are written afterwards.
+    /// Whether completions are running; requests that a completion starts are written afterwards.
     private var isFinishing = false
     /// Whether requests are being moved from a lost connection back to the queue.
     private var isRecovering = false
     private var isClosed = false
 
-    // The attempt to open a connection; `nil` if no connection is being opened. The file HTTP2Origin+Opening.swift uses
-    // `opening` and the properties after it.
+    // The attempt to open a connection, if any. HTTP2Origin+Opening.swift uses `opening` and the properties after it.
     var opening: Opening?
     var context: (made: Instant, context: TLSContext)?
-    /// The time until which no additional connection is opened while a good connection exists.
+    /// The time until which no additional connection is opened while a good one exists.
     var nextSpare = Instant.distantPast
     var isKeptWarm = false
     var warmTimer: LoopTimer?
-    /// The time until which a connection is opened only if a request waits for the connection.
+    /// The time until which a connection is opened only for a waiting request.
     var nextWarm = Instant.distantPast
     /// The pause after the next failed attempt to open a connection that no request needs yet.
     var warmPause: Duration
-    /// The time until which the server is assumed not to support HTTP/2. For a server that supports HTTP/2,
-    /// `withoutHTTP2Until` is in the distant past.
+    /// The time until which the server is taken not to support HTTP/2; in the distant past if it does.
     private var withoutHTTP2Until = Instant.distantPast
 
-    /// The maximum number of times that a request is sent if the server reports each time that it did not process the
-    /// request.
+    /// How often a request is sent while the server reports each time that it did not process it.
     private static let tryLimit = 4
     /// How long the origin remembers that the server does not support HTTP/2.
     private static let withoutHTTP2Time: Duration = .seconds(3600)
     /// The number of bytes of waiting output above which a connection gets no more requests.
     private static let outputLimit = 1 << 20
 
-    /// Creates the origin of a request; the result is `nil` if memory is lacking.
+    /// Creates the origin of a request; `nil` if memory is lacking.
     init?(_ key: Key, of request: HTTPClientRequest, on loop: EventLoop, limits: HTTPSession.Limits, names: HostNames) {
         self.key = key
         model = request
@@ -88,8 +84,8 @@ final class HTTP2Origin: @unchecked Sendable {
 
     var speaksHTTP2: Bool { withoutHTTP2Until == .distantPast || loop.now >= withoutHTTP2Until }
 
-    /// Whether the origin can be released, because it has no requests and no connections, and need not remember
-    /// anything about the server.
+    /// Whether the origin can be released: it has no requests and no connections, and need not remember anything about
+    /// the server.
     var isForgettable: Bool {
         waiting.count == 0 && connections.isEmpty && opening == nil && !isKeptWarm && speaksHTTP2 && !isFinishing
             && !isRecovering
@@ -97,9 +93,8 @@ final class HTTP2Origin: @unchecked Sendable {
 
     // MARK: Requests
 
-    /// Whether the request can use the connections of the origin: the request must have the origin's server and client
-    /// certificate. ``fits(_:)`` compares the requests, because creating a dictionary key for each request would cost
-    /// more time.
+    /// Whether the request has the origin's server and client certificate. ``fits(_:)`` compares requests, because a
+    /// dictionary key for each request would cost more time.
     func fits(_ request: HTTPClientRequest) -> Bool {
         key.target.begins(request.url) && request.hasRoute(of: model)
     }
@@ -109,7 +104,7 @@ final class HTTP2Origin: @unchecked Sendable {
         flushSoon()
     }
 
-    /// Cancels a request, whether it waits in the queue or is active on a stream.
+    /// Cancels a request that waits in the queue or is active on a stream.
     func takeBack(_ exchange: HTTPExchange) {
         if let connection = exchange.connection as? HTTP2Connection {
             connection.cancel(exchange.stream)
@@ -121,7 +116,7 @@ final class HTTP2Origin: @unchecked Sendable {
 
     /// Closes all connections.
     ///
-    /// - Returns: the HTTP requests that waited or were active.
+    /// - Returns: the requests that waited or were active.
     func close() -> [HTTPExchange] {
         isClosed = true
         isKeptWarm = false
@@ -135,7 +130,7 @@ final class HTTP2Origin: @unchecked Sendable {
         for exchange in waiting.removeAll() { exchange.finish(.failure(error)) }
     }
 
-    /// Puts requests that no server has processed back into the queue, before all other waiting requests.
+    /// Puts requests that no server has processed back into the queue, before all other requests.
     func sendAgain(_ exchanges: [HTTPExchange], tryLimit: Int = HTTP2Origin.tryLimit, _ error: HTTPClientError) {
         var again: [HTTPExchange] = []
         for exchange in exchanges where exchange.isUnderWay {
@@ -158,7 +153,7 @@ final class HTTP2Origin: @unchecked Sendable {
 
     // MARK: Writing
 
-    /// Calls ``flush()`` at the end of the loop's present iteration.
+    /// Calls ``flush()`` at the end of the loop's iteration.
     func flushSoon() {
         guard !isFlushDue else { return }
         isFlushDue = true
@@ -169,7 +164,7 @@ final class HTTP2Origin: @unchecked Sendable {
         }
     }
 
-    /// Distributes waiting requests to connections, sends the output, and opens another connection if one is needed.
+    /// Distributes waiting requests to connections, sends the output, and opens another connection if needed.
     func flush() {
         isFlushDue = false
         guard !isClosed else { return }
@@ -190,7 +185,7 @@ final class HTTP2Origin: @unchecked Sendable {
         openIfWanted(now: now)
     }
 
-    /// Runs code that calls the completions of requests, and then sends the waiting output.
+    /// Runs code that calls completions, and then sends the waiting output.
     func goOn(after body: () -> Void) {
         isFinishing = true
         body()
@@ -204,8 +199,8 @@ final class HTTP2Origin: @unchecked Sendable {
         _ = connection.close()
     }
 
-    /// Removes a connection that has ended. Active requests of the ended connection fail if they were already written;
-    /// if not, they are sent again.
+    /// Removes a connection that has ended. Active requests of a lost connection fail if they were already written; if
+    /// not, they are sent again.
     func lost(
         _ connection: HTTP2Connection, _ error: HTTPClientError, written: [HTTPExchange], unwritten: [HTTPExchange]
     ) {
@@ -213,12 +208,12 @@ final class HTTP2Origin: @unchecked Sendable {
         noteEnd(of: connection)
         isRecovering = true
         for exchange in written { exchange.finish(.failure(error)) }
-        // A request that was not written to a connection gets only one more attempt, because the server might accept
-        // and drop connections forever.
+        // An unwritten request gets only one more attempt, because the server might accept and drop connections
+        // forever.
         sendAgain(unwritten, tryLimit: 2, error)
         isRecovering = false
-        // The connection ended before the server's SETTINGS arrived, so the waiting requests fail: the next connection
-        // would probably end in the same way.
+        // If a connection ends without the server's SETTINGS, the next one would probably end in the same way, so
+        // waiting requests fail.
         if !connection.hasWorked, connections.isEmpty, opening == nil { failWaiting(error) }
         flushSoon()
     }

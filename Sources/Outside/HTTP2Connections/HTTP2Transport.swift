@@ -1,13 +1,13 @@
 package import HTTPClient
 package import Reactor
 
-/// Sends the requests of one group over HTTP/2; each server has an ``HTTP2Origin``.
+/// Sends the requests of one group over HTTP/2, with an ``HTTP2Origin`` for each server.
 package final class HTTP2Transport: HTTPTransport {
     private let loop: EventLoop
     private let limits: HTTPSession.Limits
     private let names: HostNames
     private var origins: [HTTP2Origin.Key: HTTP2Origin] = [:]
-    /// The HTTP/2 server of the previous request, because the next request most likely goes to that server.
+    /// The server of the previous request, to which the next request most likely goes.
     private var recent: HTTP2Origin?
 
     package init(on loop: EventLoop, limits: HTTPSession.Limits, names: HostNames) {

@@ -4,21 +4,20 @@ import HTTPSemantics
 
 /// Writes the heads of successive requests to one server, in the form of HTTP/2 (RFC 9113 section 8.3).
 ///
-/// The writer reuses header fields that did not change since the previous request.
+/// Header fields that did not change since the previous request are reused.
 package struct RequestHead {
     private let target: RequestTarget
-    /// The header fields of the request head that was written last.
+    /// The header fields of the last request.
     package var block = HeaderBlock()
-    /// The last request whose complete head was written; its body is left out. The heads of later requests are compared
-    /// with the request `model`.
+    /// The last request whose complete head was written, without its body; later requests are compared with it.
     private var model: HTTPClientRequest?
     /// The index in the block of each header field of `model`; `nil` for a field that is left out.
     private var places: [Int?] = []
     private var hasLength = false
-    /// The position in the block after the fields that later requests have in common with `model`.
+    /// The position in the block after the fields that later requests share with `model`.
     private var mark = HeaderBlock().mark
 
-    /// The index of the pseudo-header field `:path` in the header block.
+    /// The index of `:path` in the header block.
     private static let path = 3
 
     /// Prepares to write heads of requests to `target`.
@@ -64,8 +63,7 @@ package struct RequestHead {
         mark = block.mark
         model = request
         model?.body = []
-        // A request with a Host field cannot be the model, because Host becomes `:authority` and has no index of its
-        // own.
+        // A Host field becomes `:authority` and has no index of its own, so its request cannot be the model.
         if host != nil { model = nil }
     }
 
@@ -86,7 +84,7 @@ package struct RequestHead {
 extension HTTPField {
     fileprivate enum Role {
         case plain
-        /// A header field whose value is almost never repeated, so it is not put into the compression table (HPACK).
+        /// A header field with an almost never repeated value, which stays out of the compression table (HPACK).
         case unique
         case length
         /// A header field of HTTP/1.1 that is left out (RFC 9113 section 8.2.2), or for which HTTP/2 has another field.
@@ -111,7 +109,7 @@ extension HTTPField {
 }
 
 extension String {
-    /// Whether the text equals the header name `name` in any case. The argument `name` must be in lower case.
+    /// Whether the text equals the lower-case header name `name` in any case.
     fileprivate func isName(_ name: String) -> Bool {
         let (own, name) = (utf8.span, name.utf8.span)
         guard own.count == name.count else { return false }

@@ -2,37 +2,35 @@ package import Addressing
 package import Crypto
 package import HTTPSemantics
 
-/// The route of an HTTP request: how the request reaches the server, and by which certificate the client authenticates
-/// to the server.
+/// How a request reaches the server, and by which certificate the client authenticates itself.
 package struct HTTPRoute: Hashable, Sendable {
     package enum Version: Sendable, Hashable {
         case http1
-        /// HTTP/2 over TLS if the server supports it, and HTTP/1.1 if not. Requests without TLS always use HTTP/1.1.
+        /// HTTP/2 over TLS if the server supports it, and otherwise HTTP/1.1. Requests without TLS always use HTTP/1.1.
         case http2
     }
 
     package var version = Version.http2
-    /// The certificate authorities that the client trusts; `nil` for the authorities of the system.
+    /// The certificate authorities that the client trusts; `nil` for the system's.
     package var authority: PEM?
     /// The client certificate and its private key.
     package var certificate: PEM?
     package var key: PEM?
-    /// The path of a Unix-domain socket that replaces the URL's host as the destination of the request; `nil` to use
-    /// the host.
+    /// The path of a Unix-domain socket that replaces the URL's host as the destination, if any.
     package var unixSocketPath: String?
-    /// The address to which the request is sent, instead of the addresses of the URL's host. TLS still sends the URL's
-    /// host as the server name, and the certificate must cover this host.
+    /// The address to which the request is sent, instead of the addresses of the URL's host. TLS still uses the URL's
+    /// host as the server name, which the certificate must cover.
     package var address: IPAddress?
     /// The HTTP proxy through which the server is reached.
     package var proxy: HTTPProxy?
-    /// The name of the request's group: only requests of one group share connections and limits.
+    /// The name of the request's group; only requests of one group share connections and limits.
     package var group = ""
 
     package init() {}
 }
 
 extension HTTPRoute {
-    /// The path of the file with the certificate authorities, which is read for each connection.
+    /// The file with the certificate authorities, read for each connection.
     package var authorityFile: String? {
         get { authority?.path }
         set { authority = newValue.map { .file($0) } }
@@ -61,15 +59,15 @@ extension PEM {
 /// An HTTP request of the client, with its options.
 package struct HTTPClientRequest: Sendable {
     package var method: String
-    /// The absolute URL, which begins with `http` or `https` and has percent encoding.
+    /// The absolute URL, beginning with `http` or `https`, in percent encoding.
     package var url: String
     package var headers: [HTTPField]
     package var body: [UInt8]
-    /// The time limit of the request, from its start to the last byte of the response.
+    /// The time limit from the request's start to the last byte of the response.
     package var timeout: Duration = .seconds(10)
     package var connectTimeout = HTTPClientRequest.standardConnectTimeout
     package static let standardConnectTimeout: Duration = .seconds(5)
-    /// The maximum size of the response body in bytes. If the response has a longer body, the request fails.
+    /// The maximum size of the response body in bytes, above which the request fails.
     package var responseLimit = 1 << 20
     package var route: HTTPRoute {
         get { shared.route }
@@ -77,8 +75,8 @@ package struct HTTPClientRequest: Sendable {
     }
     private var shared = SharedRoute.standard
 
-    /// Stores the way of an HTTP request to its server in an object that all copies of the request share. If two
-    /// requests share one object, their routes are equal, and the values need not be compared.
+    /// Stores a request's route in an object that all copies of the request share. Two requests with the same object
+    /// have equal routes, which need not be compared.
     private final class SharedRoute: Sendable {
         let route: HTTPRoute
 
@@ -100,13 +98,12 @@ package struct HTTPClientRequest: Sendable {
 
     func isOf(_ group: String) -> Bool { shared.route.group == group }
 
-    /// Whether the client may try HTTP/2 for the request.
+    /// Whether the client may try HTTP/2.
     package var mayUseHTTP2: Bool {
         shared.route.version == .http2 && shared.route.unixSocketPath == nil && url.utf8.starts(with: "https://".utf8)
     }
 
-    /// Whether method, URL and header fields contain only allowed characters. If the characters were not checked, a
-    /// line end in a value could begin another header field.
+    /// Whether method, URL and header fields contain only allowed characters, and for example no line end.
     var isWellFormed: Bool {
         guard !method.isEmpty, method.utf8.span.areVisible, url.utf8.span.areVisible else { return false }
         return headers.allSatisfy { $0.name.utf8.span.isFieldName && $0.value.utf8.span.isFieldValue }
@@ -132,7 +129,7 @@ extension Span<UInt8> {
         return true
     }
 
-    /// Whether all bytes are in `low...0x7e`. The bytes of the text are checked eight at a time.
+    /// Whether all bytes are in `low...0x7e`, checked eight at a time.
     private func isASCII(from low: UInt8) -> Bool {
         let one: UInt64 = 0x0101_0101_0101_0101
         return unsafe withUnsafeBytes { bytes in

@@ -5,15 +5,14 @@ package struct HTTPClientResponse: Sendable {
     package let status: Int
     package let version: HTTPRoute.Version
     package let body: [UInt8]
-    /// The time from the start of the request to the last byte of its response, including all waits.
+    /// The time from the start of the request to the last byte of the response, including all waits.
     package let duration: Duration
     /// Whether a new connection was opened for the request.
     package let isNewConnection: Bool
-    /// The header lines of the response as they were received.
+    /// The header lines as received.
     private let head: [UInt8]
 
-    /// The maximum size of a response's header fields in bytes. If a response has longer header fields than the limit,
-    /// its request fails.
+    /// The maximum size of a response's header fields in bytes, above which the request fails.
     package static let headLimit = 16 << 10
 
     package init(
@@ -28,7 +27,7 @@ package struct HTTPClientResponse: Sendable {
         self.isNewConnection = isNewConnection
     }
 
-    /// The value of the first header field with the given name (in upper or lower case), without white space around it.
+    /// The trimmed value of the first header field with the given name, in upper or lower case.
     package func header(_ name: String) -> String? {
         let (head, name) = (head.span, name.utf8.span)
         var start = 0

@@ -1,7 +1,7 @@
 import Reactor
 package import Timekeeping
 
-/// An active HTTP request, with the completion that runs when the request ends.
+/// An active HTTP request, with the completion that runs at its end.
 ///
 /// - The type is `@unchecked Sendable`, because every use is checked to be on the loop's thread.
 package final class HTTPExchange: @unchecked Sendable {
@@ -9,17 +9,16 @@ package final class HTTPExchange: @unchecked Sendable {
     package let started: Instant
     private let loop: EventLoop
     private var completion: HTTPSession.Completion?
-    /// The ``RequestGroup`` of the request; `nil` after the request has ended.
+    /// The group of the request; `nil` after its end.
     private var group: RequestGroup?
-    /// The id of the HTTP request among the active requests of its request group.
+    /// The request's id in its group.
     package private(set) var number = 0
     private var deadline = DeadlineID.none
-    /// The index of the transport that sends the request, in the list of the request's group.
+    /// The index of the transport that sends the request, in its group's list.
     var transport = 0
 
-    // The properties `connection`, `stream`, `tries` and `opensConnection` belong to the transport that sends the
-    // request.
-    /// The connection that sends the request; `nil` while the request waits for a connection.
+    // The properties `connection`, `stream`, `tries` and `opensConnection` belong to the transport.
+    /// The connection that sends the request; `nil` while the request waits for one.
     package var connection: AnyObject?
     /// The index of the request's stream on its connection.
     package var stream = 0
@@ -43,23 +42,21 @@ package final class HTTPExchange: @unchecked Sendable {
         self.deadline = deadline
     }
 
-    /// Cancels the request, and calls its completion with the error `cancelled`. If the request has already ended,
-    /// ``cancel()`` does nothing.
+    /// Cancels the request, unless it has ended, and calls its completion with the error `cancelled`.
     package func cancel() {
         guard let group else { return }
         group.takeBack(self)
         finishLater(HTTPClientError(.cancelled))
     }
 
-    /// Ends the request, and calls its completion with the outcome. If the request has already ended, ``finish(_:)``
-    /// does nothing.
+    /// Ends the request, unless it has ended, and calls its completion with the response or the error.
     package func finish(_ outcome: Result<HTTPClientResponse, HTTPClientError>) {
         guard isUnderWay else { return }
         leave()
         complete(outcome)
     }
 
-    /// Offers the request to the group's next transport, because the present transport cannot send it.
+    /// Offers the request to the group's next transport, because the present one cannot send it.
     package func passOn() { group?.offer(self, from: transport + 1) }
 
     func finishLater(_ error: HTTPClientError) {

@@ -1,8 +1,7 @@
 import Bytes
 package import Reactor
 
-/// An HTTP proxy that opens tunnels to servers (CONNECT, RFC 9110 section 9.3.6). The proxy itself resolves the host
-/// names of servers.
+/// An HTTP proxy that opens tunnels to servers (CONNECT, RFC 9110 section 9.3.6), and resolves their names.
 package struct HTTPProxy: Hashable, Sendable {
     package struct Login: Hashable, Sendable {
         package let user: String
@@ -28,7 +27,7 @@ package struct HTTPProxy: Hashable, Sendable {
     /// The URL of the proxy, without user name and password.
     package var url: String { "http://\(self)" }
 
-    /// The host and port of the proxy, to which the client opens its connections.
+    /// The host and port to which the client connects.
     package var target: RequestTarget? { RequestTarget(url) }
 
     /// Makes the CONNECT request that asks the proxy for a tunnel to a server.
@@ -72,7 +71,7 @@ package struct HTTPProxy: Hashable, Sendable {
     }
 }
 
-/// Describes the proxy without its user name and password, so that logs and errors do not show them.
+/// Describes the proxy without its user name and password, for logs and errors.
 extension HTTPProxy: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
     package var description: String { host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)" }
     package var debugDescription: String { description }
@@ -88,7 +87,7 @@ extension HTTPProxy.Login: CustomStringConvertible, CustomDebugStringConvertible
 // MARK: Errors
 
 extension HTTPProxy {
-    /// The reason why a proxy cannot be used for a request.
+    /// Why a proxy cannot be used for a request.
     package enum Fault: Hashable, Sendable {
         case unresolved(String)
         case tunnel(StreamTunnel.Failure)

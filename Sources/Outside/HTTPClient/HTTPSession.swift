@@ -3,36 +3,33 @@ package import Reactor
 
 /// Sends HTTP requests from one loop, and keeps connections open for later requests of the same group.
 ///
-/// - The type is `@unchecked Sendable`, because every use is checked to be on the loop's thread, except where a
-///   method's comment allows any thread.
+/// - The type is `@unchecked Sendable`, because every use is checked to be on the loop's thread, unless a method allows
+///   any thread.
 package final class HTTPSession: @unchecked Sendable {
-    /// The limits for each group of HTTP requests.
+    /// The limits for each group of requests.
     package struct Limits: Hashable, Sendable {
         package var connections = 64
         package var connectionsPerHost = 8
-        /// The maximum number of simultaneous HTTP/2 requests on one connection. The server's own limit of streams
-        /// applies as well.
+        /// The maximum number of simultaneous HTTP/2 requests on one connection, besides the server's own limit.
         package var streams = 1000
-        /// The maximum number of simultaneous requests of a group. A request above the limit of its group fails
-        /// immediately.
+        /// The maximum number of simultaneous requests of a group; further requests fail immediately.
         package var requests = 10_000
-        /// How long an HTTP/2 connection without requests can be silent before the client sends a PING.
+        /// How long an HTTP/2 connection without requests may be silent before a PING is sent.
         package var pingInterval: Duration = .seconds(60)
-        /// How long an HTTP/2 connection can be silent while requests wait for responses, before the client sends a
-        /// PING. The waiting time for the answer doubles with each PING, up to ``pingInterval``.
+        /// How long an HTTP/2 connection with waiting requests may be silent before a PING is sent. The waiting time
+        /// doubles with each PING, up to ``pingInterval``.
         package var answerPatience: Duration = .seconds(1)
-        /// How long the client waits for the answer to a PING. If the server answers a PING later, the connection
-        /// counts as sick, and requests are sent on another connection.
+        /// How long the client waits for the answer to a PING. If the answer to a PING is late, the connection counts
+        /// as sick, and requests use another connection.
         package var pingPatience: Duration = .seconds(1)
-        /// How long a sick connection can be silent before it is closed.
+        /// How long a sick connection may be silent before it is closed.
         package var sickPatience: Duration = .seconds(5)
-        /// The first pause after a failed attempt to open a connection without a waiting request. With each failure to
-        /// open a connection, the pause doubles up to the longest pause. If a connection lasted for at least the
-        /// longest pause between attempts, the session replaces it immediately after its end.
+        /// The first pause after a failed attempt to open a connection for which no request waits. With each failure to
+        /// connect, the pause doubles up to the longest pause. A connection that lasted at least as long as the longest
+        /// pause is replaced immediately after its end.
         package var firstWarmPause: Duration = .seconds(1)
         package var longestWarmPause: Duration = .seconds(60)
-        /// The source address of connections to servers of the same address family; `nil` if the kernel chooses the
-        /// address.
+        /// The source address of connections to servers of the same address family; `nil` to let the kernel choose.
         package var source: IPAddress?
 
         package init() {}
@@ -40,8 +37,7 @@ package final class HTTPSession: @unchecked Sendable {
 
     package typealias Completion = (Result<HTTPClientResponse, HTTPClientError>) -> Void
 
-    /// How many seconds a connection without requests is kept. The time for idle connections is long, because push
-    /// providers ask their clients to keep connections open.
+    /// How many seconds an idle connection is kept, because push providers ask clients to keep connections open.
     package static let idleSeconds = 3600
 
     package let loop: EventLoop
@@ -51,12 +47,10 @@ package final class HTTPSession: @unchecked Sendable {
     private var groups: [String: RequestGroup] = [:]
     private var recent: (name: String, group: RequestGroup)?
 
-    /// The maximum number of request groups. The limit on groups is a precaution, because group names come from the
-    /// settings. When the session has 256 groups, the requests of all further groups share one group.
+    /// The maximum number of request groups, after which further requests share one group.
     private static let groupLimit = 256
 
-    /// Creates a session for HTTP requests. The session gives each request to the first of the `transports` that
-    /// accepts the request.
+    /// Creates a session, which gives each request to the first transport that accepts it.
     package init(on loop: EventLoop, limits: Limits = Limits(), over transports: [any HTTPTransport.Type]) {
         self.loop = loop
         self.limits = limits
@@ -65,12 +59,12 @@ package final class HTTPSession: @unchecked Sendable {
     }
 
     deinit {
-        // The handles of libcurl are freed on the loop's thread, because the loop may be using libcurl.
+        // libcurl's handles are freed on the loop's thread, because the loop may be using libcurl.
         let remains = Remains(groups: Array(groups.values))
         loop.dispose { remains.free() }
     }
 
-    /// Keeps the groups of a released session until the loop's thread frees them.
+    /// Keeps a released session's groups until the loop's thread frees them.
     ///
     /// - The type is `@unchecked Sendable`, because it moves to the loop and is used once.
     private final class Remains: @unchecked Sendable {
@@ -98,9 +92,9 @@ package final class HTTPSession: @unchecked Sendable {
         return exchange
     }
 
-    /// Opens a connection for later requests like `request` (`https` with HTTP/2), but does not send `request` itself.
-    /// Each lost connection is replaced by a new connection, until ``close()`` is called. With an open connection, the
-    /// first request need not wait for a TLS handshake.
+    /// Opens a connection (`https` with HTTP/2) for later requests like `request`, which itself is not sent. The
+    /// session replaces a lost connection until ``close()`` is called. With an open connection, the first request need
+    /// not wait for a TLS handshake.
     package func keepWarm(_ request: HTTPClientRequest) {
         loop.checkThread()
         try? group(of: request).keepWarm(request)

@@ -2,17 +2,16 @@ package import Addressing
 import Reactor
 import Resolver
 
-/// Finds the addresses of HTTP/2 servers from their host names. A host that is an address needs no look-up; the
-/// resolver for host names is created on demand. ``HostNames`` is not needed for HTTP/1.1, where libcurl resolves host
-/// names itself.
+/// Finds the addresses of HTTP/2 servers from their host names. A host that is an address needs no look-up. For
+/// HTTP/1.1, libcurl resolves names itself.
 package final class HostNames {
     private let loop: EventLoop
     private var resolver: DNSResolver?
 
     init(on loop: EventLoop) { self.loop = loop }
 
-    /// Looks up the addresses of a server. The completion of the look-up is called once, on the loop, and possibly
-    /// before `resolve` returns.
+    /// Looks up the addresses of a server. The completion is called once, on the loop, possibly before `resolve`
+    /// returns.
     package func resolve(
         _ target: RequestTarget, completion: @escaping (Result<[Endpoint], HTTPClientError>) -> Void
     ) {
@@ -21,8 +20,7 @@ package final class HostNames {
         guard let resolver else {
             return completion(.failure(HTTPClientError(.resolve, detail: "no resolver")))
         }
-        // The look-up of a server's name has a port, so that the resolver asks only for addresses, and not for NAPTR
-        // and SRV records.
+        // With a port in the query, the resolver asks only for addresses, and not for NAPTR and SRV records.
         let query = ServerQuery(host: target.host, port: target.port, transport: .tls)
         resolver.resolve(query) { result in
             switch result {

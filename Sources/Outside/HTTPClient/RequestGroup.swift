@@ -1,14 +1,13 @@
 import Reactor
 import Timekeeping
 
-/// The active requests of one group. The requests of a group share connections and limits.
+/// The active requests of one group, which share connections and limits.
 final class RequestGroup {
     private let loop: EventLoop
     private let limits: HTTPSession.Limits
     private let names: HostNames
     private let kinds: [any HTTPTransport.Type]
-    /// The transports that the group has created so far, in the order of `kinds`. The request group creates an HTTP
-    /// transport when the first request needs the transport.
+    /// The transports created so far, in the order of `kinds`, each when a request first needed it.
     private var transports: [any HTTPTransport] = []
     /// The deadlines of the group's active HTTP requests.
     private var deadlines = DeadlineQueue<HTTPExchange>()
@@ -40,8 +39,7 @@ final class RequestGroup {
         offer(exchange, from: 0)
     }
 
-    /// Offers the request to one transport after the other, from the index `first` on, until one transport accepts the
-    /// request.
+    /// Offers the request to each transport from the index `first` on, until one accepts it.
     func offer(_ exchange: HTTPExchange, from first: Int) {
         do throws(HTTPClientError) {
             for index in first..<kinds.count {
@@ -67,7 +65,7 @@ final class RequestGroup {
 
     func keepWarm(_ request: HTTPClientRequest) throws(HTTPClientError) { try transport(0).keepWarm(request) }
 
-    /// Ends all requests of the group with an error, and passes the error to their completions.
+    /// Ends all requests of the group with an error, which their completions get.
     func close(_ error: HTTPClientError) {
         for exchange in transports.flatMap({ $0.close() }) { exchange.finish(.failure(error)) }
     }

@@ -1,17 +1,16 @@
-/// The server that a URL names: scheme, host and port. ``RequestTarget`` does not parse URLs in an unusual form;
-/// libcurl does.
+/// The server that a URL names: scheme, host and port. Unusual URLs are left to libcurl's parser.
 package struct RequestTarget: Hashable {
     package let isSecure: Bool
     package let hasUser: Bool
-    /// The host of the URL, without the brackets of an IPv6 address.
+    /// The host without the brackets of an IPv6 address.
     package let host: String
     package let port: UInt16
-    /// The host and port exactly as the URL has them.
+    /// The host and port exactly as in the URL.
     package let authority: String
     /// The part of the URL before the path.
     package let beginning: String
 
-    /// Parses a URL; the result is `nil` if the scheme is not HTTP or HTTPS, or host or port is malformed.
+    /// Parses a URL; `nil` if the scheme is not HTTP or HTTPS, or if host or port is malformed.
     package init?(_ url: String) {
         let bytes = url.utf8
         isSecure = bytes.starts(with: "https://".utf8)
@@ -47,10 +46,10 @@ package struct RequestTarget: Hashable {
         beginning = String(Substring(bytes[..<end]))
     }
 
-    /// The host and port of the server, with the default port of the scheme if the URL has no port.
+    /// The host and port of the server, with the scheme's default port if the URL has none.
     package var server: String { authority.hasSuffix(":\(port)") ? authority : "\(authority):\(port)" }
 
-    /// Whether a URL begins with exactly the scheme, host and port of the target.
+    /// Whether a URL begins with exactly the target's scheme, host and port.
     package func begins(_ url: String) -> Bool {
         let url = url.utf8.span
         let beginning = beginning.utf8.span

@@ -1,9 +1,9 @@
 package import HTTPSemantics
 
-/// Reads names and values from queries and HTML forms (`application/x-www-form-urlencoded`), such as `name=value&...`.
+/// Reads names and values from queries and HTML forms (`application/x-www-form-urlencoded`).
 package enum FormText {
-    /// Decodes the names and values of a query or form, in their order. In the names and values of queries and forms, a
-    /// `+` is decoded as a space. A form item without `=` has an empty value.
+    /// Decodes the items of a query or form, in their order. A `+` in a query or form is decoded as a space. A form
+    /// item without `=` has an empty value.
     package static func items(_ text: ArraySlice<UInt8>) -> [HTTPField] {
         text.split(separator: UInt8(ascii: "&")).map { item in
             let end = item.firstIndex(of: UInt8(ascii: "=")) ?? item.endIndex

@@ -2,8 +2,8 @@ import Reactor
 
 /// The body of an answer that any thread sends in pieces, so that the whole body is never in memory.
 ///
-/// If the ``HTTPBody`` is released before ``end()``, the connection is closed, so that the client notices the
-/// incomplete body.
+/// The release of an ``HTTPBody`` before ``end()`` closes the connection, so that the client notices the incomplete
+/// body.
 package final class HTTPBody: Sendable {
     private let number: UInt64
     private let loop: EventLoop
@@ -15,16 +15,16 @@ package final class HTTPBody: Sendable {
         self.listener = listener
     }
 
-    /// Closes the connection if the owner has not called ``end()``.
+    /// Closes the connection unless ``end()`` was called.
     deinit {
         let (listener, number) = (listener, number)
         loop.dispose { listener.hangUp(number) }
     }
 
-    /// Sends a piece of the body, and returns when the client has read so much that another piece has room. The next
-    /// piece must not be sent before ``send(_:)`` has returned for the previous piece.
+    /// Sends a piece of the body, and returns when the client has read enough that another piece has room. The next
+    /// piece must not be sent before ``send(_:)`` has returned.
     ///
-    /// - Returns: whether another piece is needed; false if the client has disconnected, or wants no body.
+    /// - Returns: whether another piece is needed; false if the client has disconnected or needs no body.
     package func send(_ piece: [UInt8]) async -> Bool {
         let (listener, number) = (listener, number)
         return await withCheckedContinuation { waiter in
@@ -32,7 +32,6 @@ package final class HTTPBody: Sendable {
         }
     }
 
-    /// Ends the body, after which no piece can be sent.
     package func end() {
         let (listener, number) = (listener, number)
         loop.dispose { listener.endBody(number) }

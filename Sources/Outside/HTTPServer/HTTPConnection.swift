@@ -7,7 +7,7 @@ import Timekeeping
 /// The server side of one HTTP/1.1 connection. The connection reads one request at a time, and answers requests in
 /// their order.
 ///
-/// The listener retains the connection until the connection ends.
+/// The listener retains the connection until its end.
 ///
 /// - The type is `@unchecked Sendable`, because only its listener's loop uses it.
 final class HTTPConnection: @unchecked Sendable {
@@ -18,43 +18,37 @@ final class HTTPConnection: @unchecked Sendable {
     private weak var listener: HTTPListener?
     private var reader: HTTPRequestReader
     private var phase = Phase.reading
-    /// The timer that fires when the current part of a request has reached its time limit. The pause before a request
-    /// counts as a part of the request.
+    /// The timer for the time limit of the current part of a request, or of the pause between requests.
     private var timer: LoopTimer?
     /// The part of the request for which the timer is armed.
     private var timedPart: HTTPRequestReader.Part?
-    /// Input that arrived while the HTTP request waits for its answer; the input may contain further requests.
+    /// Input that arrived while a request waits for its answer, perhaps with further requests.
     private var pending: [UInt8] = []
-    /// The connection's place in the listener's list of idle connections; `nil` while the connection is busy.
+    /// The connection's entry in the listener's list of idle connections; `nil` while the connection is busy.
     private var idlePlace: AgeList<UInt64>.Place?
-    /// While too much output waits, the closure that later tells the body's sender whether another piece is needed.
+    /// Tells the body's sender later whether another piece is needed; set while too much output waits.
     private var takesMore: ((Bool) -> Void)?
-    /// Whether ``serve(_:from:)`` is running. During ``serve(_:from:)``, the end of an answer does not start the next
-    /// request, because `serve` itself starts it.
+    /// Whether ``serve(_:from:)`` is running, which starts the next request itself.
     private var isServing = false
 
     private enum Phase {
-        /// The HTTP connection is reading a request. The connection's state `reading` is followed by `answering`,
-        /// `lingering` or `ended`.
+        /// A request is being read; `answering`, `lingering` or `ended` follows.
         case reading
-        /// A request waits for its answer. The connection's state `answering` is followed by `reading`, `streaming` or
-        /// `ended`.
+        /// A request waits for its answer; `reading`, `streaming` or `ended` follows.
         case answering(HTTPRequestHead)
-        /// The answer is being sent, and its body comes in pieces. The connection's state `streaming` is followed by
-        /// `reading` or `ended`.
+        /// The answer's body is being sent in pieces; `reading` or `ended` follows.
         case streaming(takesChunks: Bool, staysOpen: Bool)
-        /// The last answer was sent, and the connection drops all further input. After the answer, the socket stays
-        /// open for some time: if the socket were closed with unread input, the kernel would discard the answer. The
-        /// connection's state `lingering` is followed by `ended`.
+        /// The last answer was sent, and all further input is dropped; `ended` follows. If the socket were closed with
+        /// unread input, the kernel would discard the answer.
         case lingering
-        /// The connection is being passed to the code of another protocol, with the input that followed the request.
-        /// The connection's state `upgrading` is followed by `ended`.
+        /// The connection is being passed to another protocol's code, with the input after the request; `ended`
+        /// follows.
         case upgrading
         case ended
     }
 
-    /// The maximum number of bytes of later requests that are kept while a request waits for its answer. When the limit
-    /// of kept bytes is reached, the connection stops reading, so that TCP slows the peer down.
+    /// The maximum number of bytes of later requests that are kept while a request waits for its answer. At the limit
+    /// of kept bytes, the connection stops reading, so that TCP slows the peer down.
     private static let pendingLimit = 32 << 10
     /// The number of bytes of waiting output above which the connection asks for no more pieces of a body.
     private static let pieceMark = 64 << 10
@@ -70,7 +64,7 @@ final class HTTPConnection: @unchecked Sendable {
     func start(on loop: EventLoop) throws(SystemError) {
         let timer = try LoopTimer(on: loop) { [weak self] in self?.timeIsOver() }
         self.timer = timer
-        // The time limit for the first request's head begins when the connection opens, before the first byte arrives.
+        // The time limit for the first request's head begins when the connection opens.
         timer.arm(at: loop.now + limits.headTimeout)
         noteIdleness()
         try stream.start(
@@ -82,15 +76,14 @@ final class HTTPConnection: @unchecked Sendable {
                 }, closed: { [weak self] _, _ in self?.end() }, drained: { [weak self] _ in self?.askForMore(true) }))
     }
 
-    /// Handles a connection whose TLS handshake is complete. If the client chose another protocol by ALPN, the
-    /// connection is passed to the code of that protocol.
+    /// Continues after the TLS handshake; another protocol's connection (ALPN) is passed to that protocol's code.
     private func connected() {
         guard let take = listener?.taker(of: stream) else { return }
         end()
         take(stream)
     }
 
-    /// Closes the HTTP connection without an answer.
+    /// Closes the connection without an answer.
     func close() {
         stream.close()
         end()
@@ -104,8 +97,8 @@ final class HTTPConnection: @unchecked Sendable {
         listener?.ended(self)
     }
 
-    /// Reports to the listener whether the connection is idle. A connection counts as idle until it has received a
-    /// whole head, and while a refusal is being sent.
+    /// Reports to the listener whether the connection is idle. A connection is idle until it has received a whole head,
+    /// and while a refusal is being sent.
     private func noteIdleness() {
         let isIdle =
             switch phase {
@@ -195,9 +188,9 @@ final class HTTPConnection: @unchecked Sendable {
         armTimer()
     }
 
-    /// Begins an answer whose body is sent in pieces. The body of `response` is the first piece of the answer's body.
+    /// Begins an answer whose body is sent in pieces; the body of `response` is the first piece.
     ///
-    /// - Returns: whether more pieces are needed; a HEAD request needs no pieces.
+    /// - Returns: whether more pieces are needed; false for a HEAD request.
     func begin(_ response: HTTPResponse, at date: UnixTime) -> Bool {
         guard case .answering(let head) = phase else { return false }
         let staysOpen = head.staysOpen && head.takesChunks && !response.endsConnection
@@ -214,21 +207,21 @@ final class HTTPConnection: @unchecked Sendable {
     }
 
     /// Sends a piece of a body. The closure `asks` is called once: with true when another piece has room, with false
-    /// when no piece is needed.
+    /// when none is needed.
     func send(_ piece: [UInt8], _ asks: @escaping (Bool) -> Void) {
         guard case .streaming(let takesChunks, _) = phase, takesMore == nil else { return asks(false) }
         write(piece, inChunks: takesChunks)
         if stream.isHeldUp { takesMore = asks } else { asks(true) }
     }
 
-    /// Writes a piece of a body, unless the piece is empty, because an empty chunk would mark the end of the body.
+    /// Writes a piece of a body, unless it is empty, because an empty chunk would end the body.
     private func write(_ piece: [UInt8], inChunks takesChunks: Bool) {
         if !piece.isEmpty { stream.send(takesChunks ? HTTPResponse.chunk(piece) : piece) }
     }
 
     private func askForMore(_ isWanted: Bool) { takesMore.take()?(isWanted) }
 
-    /// Ends the body of the answer that the connection is sending.
+    /// Ends a body that is sent in pieces.
     func endBody() {
         guard case .streaming(let takesChunks, let staysOpen) = phase else { return }
         if takesChunks { stream.send(HTTPResponse.lastChunk) }
@@ -236,8 +229,7 @@ final class HTTPConnection: @unchecked Sendable {
         answered(staysOpen: staysOpen)
     }
 
-    /// Answers with 101, and passes the connection and the input that followed the request to the code of another
-    /// protocol.
+    /// Answers with 101, and passes the connection and the input after the request to another protocol's code.
     func upgrade(
         _ fields: [HTTPField], at date: UnixTime, on loop: EventLoop,
         _ take: @escaping @Sendable (StreamConnection, [UInt8]) -> Void
@@ -267,7 +259,7 @@ final class HTTPConnection: @unchecked Sendable {
     // MARK: Time
 
     /// Arms the timer when the next part of a request begins. The time limit of a head or body begins at its first
-    /// byte, and does not begin again when more bytes arrive.
+    /// byte, and is not extended by later bytes.
     private func armTimer() {
         guard case .reading = phase else { return }
         let part = reader.part

@@ -7,54 +7,49 @@ import Timekeeping
 
 /// An HTTP/1.1 server on an event loop, with any number of sockets and one request handler.
 ///
-/// libevent's HTTP server is not used, because it is lenient about line ends, lengths and repeated fields, does not
-/// limit connections, and restarts its time limit at each byte.
+/// libevent's HTTP server is lenient about line ends, lengths and repeated fields, does not limit connections, and
+/// restarts its time limit at each byte.
 ///
-/// When the last reference to the HTTP listener is released, the listener closes itself.
+/// The release of the last reference closes the listener.
 ///
 /// - The type is `@unchecked Sendable`, because every use is checked to be on the loop's thread.
 package final class HTTPListener: @unchecked Sendable {
     /// The limits of each connection, and of the number of connections.
     package struct Limits: Hashable, Sendable {
-        /// The maximum size of request line and header fields in bytes. A request with a longer head is answered with
-        /// 431.
+        /// The maximum size in bytes of request line and header fields; a longer head is answered with 431.
         package var head = 16 << 10
-        /// The maximum size in bytes of an HTTP request's body. A request with a longer body is answered with 413. The
-        /// limit of the body includes the chunk-size lines of a chunked body.
+        /// The maximum size in bytes of a body, including a chunked body's size lines; a longer body is answered with
+        /// 413.
         package var body = 1 << 20
-        /// The time limit from the first byte to the last byte of a request's head. The time for the first request
+        /// The time limit from the first to the last byte of a head. For the first request of a connection, the time
         /// begins when the connection is opened.
         package var headTimeout: Duration = .seconds(10)
-        /// The time limit from the end of a request's head to the end of its body.
+        /// The time limit from the end of a head to the end of its body.
         package var bodyTimeout: Duration = .seconds(30)
-        /// How long an HTTP connection without a request stays open.
+        /// How long a connection without a request stays open.
         package var idleTimeout: Duration = .seconds(60)
-        /// How long the client can read nothing of the waiting output before the connection is closed.
+        /// The time after which a client that reads none of the waiting output loses the connection.
         package var outputTimeout: Duration = .seconds(30)
-        /// The maximum number of HTTP connections of the listener. When the limit of connections is reached, the
-        /// listener closes the connection that has been idle longest, to accept a new connection. If no connection is
-        /// idle, the new connection is closed.
+        /// The maximum number of connections of the listener. At the limit of connections, a new connection replaces
+        /// the connection that has been idle longest. If no connection is idle, the new connection is closed.
         package var connections = 1000
-        /// The maximum number of connections from one IPv4 address or IPv6 /64. The listener immediately closes a
-        /// connection above the limit of its source.
+        /// The maximum number of connections from one IPv4 address or IPv6 /64; further connections are closed.
         package var connectionsPerSource = 1000
         /// How long a connection stays open after a refused request, so that the client can read the answer.
         package var lingerTimeout: Duration = .seconds(2)
-        /// The number of requests that the listener handles in one iteration of the loop. Further requests wait, in
-        /// their order, for the loop's next iteration.
+        /// The number of requests that are handled in one iteration of the loop; further requests wait in order.
         package var requestsPerTurn = Int.max
-        /// The priority with which the loop handles events of connections.
+        /// The priority of the connections' events.
         package var turn = LoopTurn.usual
 
         package init() {}
     }
 
-    /// A function that serves an HTTP request on the event loop's thread. The handler can answer the request before the
-    /// handler returns or later.
+    /// Serves a request on the loop's thread, and answers before or after its own return.
     package typealias Handler = (HTTPRequest, HTTPReply) -> Void
 
-    /// The limits of the connections that the listener accepts from now on. A change of `turn` has an effect only on
-    /// addresses on which the listener starts to listen later.
+    /// The limits of connections that are accepted from now on. A change of `turn` affects only addresses on which the
+    /// listener starts to listen later.
     package var limits: Limits {
         didSet { for socket in sockets { socket.connectionLimits = streamLimits } }
     }
@@ -63,20 +58,18 @@ package final class HTTPListener: @unchecked Sendable {
     private var sockets: [StreamListener] = []
     private var connections: [UInt64: HTTPConnection] = [:]
     private var sources: [IPAddress: Int] = [:]
-    /// For each ALPN name of another protocol, the function that takes over the connections of that protocol.
+    /// The functions that take over connections of other protocols, by ALPN name.
     private var takers: [String: (StreamConnection) -> Void] = [:]
-    /// The connections that wait for their next request. The first connection in the list of idle connections has
-    /// waited longest.
+    /// The connections that wait for their next request; the first has waited longest.
     private var idle = AgeList<UInt64>()
-    /// The connections whose requests are not answered yet, by the ids of the requests.
+    /// The connections with an unanswered request, by the request's id.
     private(set) var waiting: [UInt64: HTTPConnection] = [:]
     private var lastNumber: UInt64 = 0
-    /// Requests that wait for a later iteration of the loop; at most one for each connection.
+    /// Requests that wait for a later iteration of the loop, at most one for each connection.
     private var queue = Queue<(number: UInt64, request: HTTPRequest)>()
     private var isTurnPlanned = false
 
-    /// The maximum size in bytes of the output that may wait on a connection. The longest HTTP answer is shorter than
-    /// the limit of 256 MiB.
+    /// The maximum size in bytes of the waiting output of a connection, more than the longest answer.
     private static let outputLimit = 256 << 20
 
     package init(on loop: EventLoop, limits: Limits = Limits(), handler: @escaping Handler) throws(SystemError) {
@@ -87,10 +80,10 @@ package final class HTTPListener: @unchecked Sendable {
 
     // MARK: Sockets
 
-    /// Starts to listen on one more address, with TLS if a TLS context is given.
+    /// Starts to listen on one more address, with TLS if a context is given.
     ///
-    /// Connections from `balancers` must begin with a PROXY header; a connection without the header is passed to
-    /// `unannounced`. For port 0, the system chooses a port. The returned address contains the port in use.
+    /// Connections from `balancers` must begin with a PROXY header, and are otherwise passed to `unannounced`. If the
+    /// port is 0, the system chooses the port. The function returns the address with the port in use.
     @discardableResult
     package func listen(
         on endpoint: Endpoint, tls: TLSContext? = nil, balancers: [AddressBlock] = [],
@@ -105,8 +98,8 @@ package final class HTTPListener: @unchecked Sendable {
         return socket.local
     }
 
-    /// Listens on a Unix socket to which only this process's user and root can connect. When the HTTP listener is
-    /// closed, it removes the file of its Unix socket.
+    /// Listens on a Unix-domain socket to which only this process's user and root can connect. When the listener is
+    /// closed, it removes the socket's file.
     package func listen(unixPath: String) throws(SystemError) {
         sockets.append(
             try StreamListener(
@@ -120,8 +113,8 @@ package final class HTTPListener: @unchecked Sendable {
         for socket in sockets where socket.tls != nil { socket.tls = tls }
     }
 
-    /// Gives connections to `taker` if the client chooses the given protocol by ALPN, such as `h2`. A connection is
-    /// passed on after its TLS handshake, and then no longer counts in the limits of the listener.
+    /// Gives connections to `taker` if the client chooses the given protocol by ALPN, such as `h2`. The connection is
+    /// passed on after its TLS handshake, and then no longer counts in the listener's limits.
     package func give(_ applicationProtocol: String, to taker: @escaping (StreamConnection) -> Void) {
         takers[applicationProtocol] = taker
     }
@@ -130,7 +123,7 @@ package final class HTTPListener: @unchecked Sendable {
         stream.tls?.applicationProtocol.flatMap { takers[$0] }
     }
 
-    /// Stops listening and closes all connections, even connections with unanswered requests.
+    /// Stops listening, and closes all connections, even with unanswered requests.
     package func close() {
         loop.checkThread()
         sockets = []
@@ -195,7 +188,7 @@ package final class HTTPListener: @unchecked Sendable {
         planTurn()
     }
 
-    /// Posts a job to the loop that handles the waiting requests, after all events that are ready now.
+    /// Posts a job that handles waiting requests after all events that are ready now.
     private func planTurn() {
         guard !isTurnPlanned else { return }
         isTurnPlanned = true
@@ -206,7 +199,7 @@ package final class HTTPListener: @unchecked Sendable {
         isTurnPlanned = false
         var left = limits.requestsPerTurn
         while left > 0, let (number, request) = queue.popFirst() {
-            // If the client of a request has disconnected meanwhile, the request is skipped.
+            // The request is skipped if its client has disconnected.
             guard waiting[number] != nil else { continue }
             left -= 1
             handler(request, HTTPReply(to: number, on: loop, of: self))
@@ -238,18 +231,17 @@ package final class HTTPListener: @unchecked Sendable {
         waiting.removeValue(forKey: number)?.upgrade(fields, at: date, on: loop, take)
     }
 
-    /// How far the `Date` field of answers is ahead of the real time, so that tests can imitate a server with a wrong
-    /// clock.
+    /// How far the `Date` of answers is ahead of the real time, so that tests can imitate a wrong clock.
     package var clockLead: Duration = .zero
 
     var date: UnixTime { loop.moment.date + clockLead }
 
-    /// The number of connections, including connections whose handshake is not complete.
+    /// The number of connections, including connections in their TLS handshake.
     package var connectionCount: Int { connections.count }
 
-    /// The number of requests since the start, including incomplete requests that were refused.
+    /// The number of requests so far, including incomplete requests that were refused.
     package private(set) var requestCount: UInt64 = 0
-    /// The number of requests that were answered with a status of 400 or more.
+    /// The number of requests answered with a status of 400 or more.
     package private(set) var refusedCount: UInt64 = 0
 
     func answered(_ status: Int) {

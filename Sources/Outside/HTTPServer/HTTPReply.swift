@@ -3,8 +3,8 @@ package import Reactor
 
 /// Answers one request, once, at any time and on any thread.
 ///
-/// If the ``HTTPReply`` is released without an answer, the client gets 500, so that no client waits for a forgotten
-/// request. If the client has disconnected, the answer is dropped.
+/// The release of an ``HTTPReply`` without an answer gives the client a 500. If the client has disconnected, the answer
+/// is dropped.
 package final class HTTPReply: Sendable {
     private let loop: EventLoop
     private let number: UInt64
@@ -27,7 +27,7 @@ package final class HTTPReply: Sendable {
         use { $0.answer($1, with: response) }
     }
 
-    /// Begins an answer whose body is sent in pieces. The body of `response` is the first piece of the answer's body.
+    /// Begins an answer whose body is sent in pieces; the body of `response` is the first piece.
     package func stream(_ response: HTTPResponse) -> HTTPBody {
         use { $0.begin($1, with: response) }
         return HTTPBody(of: number, on: loop, listener)
@@ -38,8 +38,8 @@ package final class HTTPReply: Sendable {
         use { $0.hangUp($1) }
     }
 
-    /// Answers with 101 and the given fields, and passes the connection to the code of another protocol (RFC 9110
-    /// section 7.8). The function `take` gets the connection, with the input that followed the request.
+    /// Answers with 101 and the given fields, and passes the connection to another protocol's code (RFC 9110 section
+    /// 7.8). The function `take` gets the connection and the input after the request.
     package func upgrade(
         _ fields: [HTTPField], _ take: @escaping @Sendable (StreamConnection, [UInt8]) -> Void
     ) {
@@ -57,7 +57,7 @@ package final class HTTPReply: Sendable {
     }
 }
 
-/// A weak reference to the listener, because the listener may be closed before the answer is known.
+/// A weak reference to the listener, which may be closed before the answer is known.
 final class ReplyListener: Sendable {
     private weak let listener: HTTPListener?
 

@@ -1,24 +1,23 @@
 package import Addressing
 package import HTTPSemantics
 
-/// A complete HTTP request, as a handler gets it.
 package struct HTTPRequest: Sendable {
     package let method: String
-    /// The request target as it was received, with query and percent encoding.
+    /// The request target as received, with query and percent encoding.
     package let target: String
-    /// The path's segments, each decoded separately: `/a%2Fb//c` is `["a/b", "", "c"]`, and `/` is empty.
+    /// The path's segments, decoded separately: `/a%2Fb//c` is `["a/b", "", "c"]`, and `/` is empty.
     ///
-    /// The path is not normalised, so paths with `..` or empty segments match no HTTP route.
+    /// The path is not normalised, so that paths with `..` or empty segments match no route.
     package let path: [String]
     /// The decoded names and values of the query, in their order.
     package let query: [HTTPField]
     package let fields: [HTTPField]
     package let body: [UInt8]
-    /// The address of the HTTP client. A client on a Unix-domain socket has the address `0.0.0.0:0`.
+    /// The client's address; `0.0.0.0:0` for a Unix-domain socket.
     package let remote: Endpoint
-    /// The id of the request's connection, which is unique in the process.
+    /// The id of the connection, unique in the process.
     package let connection: UInt64
-    /// The user who connected to the Unix-domain socket, as the kernel reports; `nil` for TCP.
+    /// The user who connected to the Unix-domain socket, from the kernel; `nil` for TCP.
     package let peerUser: UInt32?
 
     package init(
@@ -39,8 +38,7 @@ package struct HTTPRequest: Sendable {
     private static func parts(of target: String) -> (path: [String], query: [HTTPField]) {
         var rest = Array(target.utf8)[...]
         if rest.first != UInt8(ascii: "/"), let scheme = rest.firstIndex(of: UInt8(ascii: ":")) {
-            // A request target in absolute form, as clients send it to proxies, has the path and the query after the
-            // authority.
+            // A target in absolute form, as for proxies, has the path and the query after the authority.
             let authority = rest[scheme...].drop { $0 == UInt8(ascii: ":") || $0 == UInt8(ascii: "/") }
             rest = authority.drop { $0 != UInt8(ascii: "/") && $0 != UInt8(ascii: "?") }
         }
@@ -57,7 +55,7 @@ package struct HTTPRequest: Sendable {
         return fields.first { $0.name.utf8.count == name.utf8.count && $0.name.lowercased() == name }?.value
     }
 
-    /// The media type in `Content-Type`, in lower case and without parameters; empty if the field is missing.
+    /// The media type in `Content-Type`, in lower case and without parameters; empty without the field.
     package var mediaType: String {
         let ends = [UInt8(ascii: ";"), UInt8(ascii: " "), UInt8(ascii: "\t")]
         return Substring((field("content-type") ?? "").utf8.prefix { !ends.contains($0) }).lowercased()

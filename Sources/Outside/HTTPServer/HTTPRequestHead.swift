@@ -1,10 +1,9 @@
 package import HTTPSemantics
 
-/// The reason why a request is refused, with the status of the answer. The HTTP server closes the connection after a
-/// refused request.
+/// Why a request is refused, with the status of the answer; the connection is then closed.
 package struct HTTPFault: Error, Hashable, Sendable {
     package let status: Int
-    /// The reason for the refusal as a sentence for the author of the client.
+    /// A sentence for the author of the client.
     let reason: String
 
     init(_ status: Int, _ reason: String) {
@@ -15,8 +14,8 @@ package struct HTTPFault: Error, Hashable, Sendable {
 
 /// The request line and header fields of a request, read strictly (RFC 9112 sections 3 and 5).
 ///
-/// A head that two servers could read in different ways is refused: with such a head, an attacker could smuggle a
-/// request past a proxy (T14).
+/// A head that two servers could read differently is refused, because an attacker could smuggle a request past a proxy
+/// (T14).
 package struct HTTPRequestHead {
     enum Body: Hashable {
         case length(Int)
@@ -27,9 +26,9 @@ package struct HTTPRequestHead {
     package let target: String
     package private(set) var fields: [HTTPField] = []
     let body: Body
-    /// Whether the client waits for permission before it sends the body (RFC 9110 section 10.1.1).
+    /// Whether the client waits for permission to send the body (RFC 9110 section 10.1.1).
     let expectsContinue: Bool
-    /// Whether the client can send a further request on the connection after the present request.
+    /// Whether the client may send a further request on the connection.
     package let staysOpen: Bool
     /// Whether the client supports the chunked transfer coding (RFC 9112 section 7.1). For a client without chunks, the
     /// end of the connection marks the end of a body that is sent in pieces.
@@ -40,8 +39,7 @@ package struct HTTPRequestHead {
     ]
     private static let fieldLimit = 100
 
-    /// Reads the lines of an HTTP request's head. The argument `lines` has no CRLFs, and does not include the empty
-    /// line at the end.
+    /// Reads the lines of a head, which have no CRLF and do not include the empty line at the end.
     init(lines: [ArraySlice<UInt8>]) throws(HTTPFault) {
         let words = (lines.first ?? []).split(separator: UInt8(ascii: " "), omittingEmptySubsequences: false)
         guard words.count == 3, !words[0].isEmpty, words[0].allSatisfy(\.isTokenCharacter) else {
@@ -91,8 +89,7 @@ package struct HTTPRequestHead {
         guard let colon = line.firstIndex(of: UInt8(ascii: ":")), colon > line.startIndex,
             line[..<colon].allSatisfy(\.isTokenCharacter)
         else {
-            // A header field is malformed if it has a space before the colon, continues the previous line, or has an
-            // invalid name.
+            // The field has a space before the colon, continues the previous line, or has an invalid name.
             throw HTTPFault(400, "a header field is malformed")
         }
         let value = line[line.index(after: colon)...].withoutSpacesAround
@@ -127,8 +124,7 @@ private struct Framing {
         }
     }
 
-    /// The length of the request's body by RFC 9112 section 6.3. If the RFC lets a server choose between leniency and
-    /// refusal, this server refuses the request.
+    /// The length of the body (RFC 9112 section 6.3). Where RFC 9112 allows leniency, this server refuses the request.
     func body(isOld: Bool) throws(HTTPFault) -> HTTPRequestHead.Body {
         if !encodings.isEmpty {
             guard lengths.isEmpty else { throw HTTPFault(400, "both Content-Length and Transfer-Encoding") }
@@ -142,7 +138,7 @@ private struct Framing {
         guard !text.isEmpty, text.utf8.allSatisfy(\.isDigit) else {
             throw HTTPFault(400, "Content-Length is not a number")
         }
-        // A body length that is too large for an `Int` exceeds the body limit in any case.
+        // A length that is too large for an `Int` exceeds the limit in any case.
         guard let length = Int(text) else { throw HTTPFault(413, "the body is too long") }
         return .length(length)
     }

@@ -1,37 +1,32 @@
-/// Splits the bytes of a connection into HTTP requests (RFC 9112). The reader performs no I/O, and takes input in
-/// pieces of any size.
+/// Splits the bytes of a connection into HTTP requests (RFC 9112), from pieces of any size and without I/O.
 ///
 /// After a malformed request, the reader takes no more input, because the start of the next request is unknown.
 package struct HTTPRequestReader {
-    /// The result of reading the input that has arrived so far.
+    /// The result of reading the input so far.
     package enum Step {
         case needsMore
-        /// The head is complete, and the client waits for permission to send the body (100 Continue).
+        /// The client waits for permission to send the body (100 Continue).
         case wantsContinue
         case request(HTTPRequestHead, body: [UInt8])
         case fault(HTTPFault)
     }
 
-    /// The part of a request to which the next byte belongs. The time limits of a request apply to each part
-    /// separately.
+    /// The part of a request to which the next byte belongs, and which has a time limit of its own.
     enum Part: Hashable {
-        /// The ``HTTPRequestReader`` is between two requests.
+        /// Between two requests.
         case none
         case head
         case body
     }
 
     private enum State {
-        /// The ``HTTPRequestReader`` is in the head of a request. The head's current line begins at the index
-        /// `lineStart` of `head`.
+        /// In the head, whose current line begins at the index `lineStart` of `head`.
         case head(lineStart: Int)
-        /// The ``HTTPRequestReader`` is in a body or in a chunk of a body, of which `missing` bytes have not arrived.
+        /// In a body or a chunk, of which `missing` bytes have not arrived.
         case body(HTTPRequestHead, missing: Int, isChunk: Bool)
-        /// The ``HTTPRequestReader`` is in the line with a chunk's size. The bytes in the case `chunkSize` are the part
-        /// of the chunk-size line that has arrived.
+        /// In the line with a chunk's size; the bytes are the part that has arrived.
         case chunkSize(HTTPRequestHead, [UInt8])
-        /// The ``HTTPRequestReader`` is in the CRLF after the bytes of a chunk, or after the last chunk. The value
-        /// `next` is the byte that must come next.
+        /// In the CRLF after a chunk's bytes, or after the last chunk; `next` is the byte that must come next.
         case chunkEnd(HTTPRequestHead, next: UInt8, isLast: Bool)
         case failed(HTTPFault)
     }
@@ -40,11 +35,11 @@ package struct HTTPRequestReader {
     private let bodyLimit: Int
     private var state = State.head(lineStart: 0)
     private var head: [UInt8] = []
-    /// The range of each line of the head in `head`, without its CRLF.
+    /// The range in `head` of each line, without its CRLF.
     private var lines: [Range<Int>] = []
     private var body: [UInt8] = []
-    /// The number of bytes of a chunked body that have arrived, including the chunk-size lines. The chunk-size lines
-    /// count too, so that the size limit also limits the number of small chunks.
+    /// The number of bytes of a chunked body that have arrived. The size lines count too, so that the limit also
+    /// applies to many small chunks.
     private var chunkedCount = 0
     /// Whether the client already has permission to send its body.
     private var wasContinueGiven = false
@@ -66,8 +61,7 @@ package struct HTTPRequestReader {
         }
     }
 
-    /// Reads bytes from `position` on, until at most one request is complete, and moves `position` behind the bytes
-    /// that were read.
+    /// Reads bytes from `position` on, at most to the end of one request, and moves `position` behind them.
     package mutating func next(in bytes: Span<UInt8>, from position: inout Int) -> Step {
         do throws(HTTPFault) {
             while true {
@@ -84,7 +78,7 @@ package struct HTTPRequestReader {
 
     // MARK: Complete parts
 
-    /// The step that the reader can take without more bytes; `nil` if the reader needs more bytes.
+    /// The step that needs no more bytes; `nil` if more bytes are needed.
     private mutating func finished() throws(HTTPFault) -> Step? {
         switch state {
         case .body(let head, missing: 0, isChunk: false): return finish(head)
@@ -151,8 +145,8 @@ package struct HTTPRequestReader {
             lines.append(line)
             state = .head(lineStart: head.count)
         } else if lines.isEmpty {
-            // An empty line before the request line is skipped, because some old clients send an empty line after a
-            // body (RFC 9112 section 2.2).
+            // An empty line before the request line is skipped, because some old clients send one after a body (RFC
+            // 9112 section 2.2).
             state = .head(lineStart: head.count)
         } else {
             try headEnded()

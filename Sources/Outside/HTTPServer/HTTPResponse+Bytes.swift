@@ -2,8 +2,7 @@ import HTTPSemantics
 package import Timekeeping
 
 extension HTTPResponse {
-    /// The bytes of the whole response, as they are sent. A field that contains a line end or another forbidden byte is
-    /// left out of the response.
+    /// The bytes of the whole response. A field with a line end or another forbidden byte is left out.
     package func bytes(at date: UnixTime, staysOpen: Bool, withoutBody: Bool = false) -> [UInt8] {
         var out = head(at: date, room: body.count)
         // A response with the status 1xx, 204 or 304 has no Content-Length (RFC 9110 section 8.6).
@@ -14,8 +13,8 @@ extension HTTPResponse {
         return out
     }
 
-    /// The bytes of the head, for a response whose body is sent in pieces. The last chunk, or the end of the
-    /// connection, marks the end of a body that is sent in pieces.
+    /// The bytes of the head, for a body that is sent in pieces. A body that is sent in pieces ends with its last
+    /// chunk, or with the connection.
     func head(at date: UnixTime, staysOpen: Bool, isChunked: Bool) -> [UInt8] {
         precondition(status >= 200 && status != 204 && status != 304, "there is no body with this status")
         var out = head(at: date, room: 0)
@@ -32,8 +31,7 @@ extension HTTPResponse {
         return out
     }
 
-    /// A piece of a body, encoded as a chunk (RFC 9112 section 7.1). Precondition: the piece is not empty, because an
-    /// empty chunk would end the body.
+    /// A piece of a body, encoded as a chunk (RFC 9112 section 7.1).
     static func chunk(_ piece: [UInt8]) -> [UInt8] {
         Array("\(String(piece.count, radix: 16))\r\n".utf8) + piece + Array("\r\n".utf8)
     }

@@ -5,7 +5,7 @@ package struct HTTPResponse: Sendable {
     package var status: Int
     package var fields: [HTTPField]
     package var body: [UInt8]
-    /// Whether the server closes the connection after the response, even if more requests could follow.
+    /// Whether the server closes the connection after the response.
     package var endsConnection = false
 
     package init(status: Int, fields: [HTTPField] = [], body: [UInt8] = []) {

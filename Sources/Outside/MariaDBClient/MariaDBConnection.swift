@@ -3,7 +3,7 @@ import Glibc
 
 /// A connection to a MariaDB or MySQL server that blocks its thread, with a time limit for each read and write.
 ///
-/// A ``MariaDBConnection`` is not `Sendable`, because only one thread at a time can use a connection.
+/// The connection is not `Sendable`, because only one thread at a time can use it.
 @safe package final class MariaDBConnection {
     private let raw: UnsafeMutablePointer<MYSQL>
 
@@ -11,31 +11,31 @@ import Glibc
     package struct Server: Hashable, Sendable {
         package var host = "localhost"
         package var port: UInt16 = 3306
-        /// The path of a Unix domain socket, which the connection uses instead of `host` and `port`.
+        /// The path of a Unix-domain socket, used instead of `host` and `port`.
         package var socket: String?
         package var user = ""
         package var password: String?
         package var database = ""
-        /// The file with certificate authorities. If the file with certificate authorities is set, the connection uses
-        /// TLS and checks the server's certificate and name.
+        /// The file with certificate authorities. If the file is set, the connection uses TLS, and checks the server's
+        /// certificate and name.
         package var authorityFile: String?
 
         package init() {}
     }
 
-    /// The result of a query: the names of the columns, and the rows with the text of each value (`nil` for NULL).
+    /// The result of a query: column names, and rows with the text of each value (`nil` for NULL).
     package struct Rows: Hashable, Sendable {
         package var columns: [String] = []
         package var rows: [[[UInt8]?]] = []
     }
 
-    /// Connects to a MariaDB or MySQL server.
+    /// Connects to a server.
     ///
     /// - Parameters:
     ///   - server: the server and the login data.
     ///   - time: the time limit of the attempt, and of each later read and write, in whole seconds.
     ///   - bytes: the maximum size in bytes of one packet from the server.
-    /// - Throws: the reason why no connection is possible.
+    /// - Throws: why no connection is possible.
     package init(_ server: Server, within time: Duration, bytes: Int) throws(MariaDBError) {
         guard let opened = unsafe mysql_init(nil) else {
             throw MariaDBError(kind: .connection, message: "there is not enough memory")
@@ -44,8 +44,7 @@ import Glibc
         set(MYSQL_OPT_CONNECT_TIMEOUT, UInt32(clamping: max(time.components.seconds, 1)))
         set(MYSQL_OPT_READ_TIMEOUT, UInt32(clamping: max(time.components.seconds, 1)))
         set(MYSQL_OPT_WRITE_TIMEOUT, UInt32(clamping: max(time.components.seconds, 1)))
-        // LOAD DATA LOCAL is forbidden, because a malicious server could use LOAD DATA LOCAL to request any file of the
-        // machine.
+        // If LOAD DATA LOCAL were allowed, a malicious server could request any file of the machine.
         set(MYSQL_OPT_LOCAL_INFILE, 0)
         var packet = CUnsignedLong(bytes)
         unsafe mysql_options(raw, MYSQL_OPT_MAX_ALLOWED_PACKET, &packet)
@@ -72,18 +71,17 @@ import Glibc
         unsafe mysql_options(raw, option, &value)
     }
 
-    /// Runs an SQL query; its parameters are sent separately from the query's text, so that no parameter can change the
-    /// query.
+    /// Runs an SQL query, whose parameters are sent separately from the text, so that they cannot change it.
     ///
     /// After any error except `text` and `values`, the connection must be released.
     ///
     /// - Parameters:
     ///   - sql: one SQL statement with `?` for each parameter.
     ///   - parameters: the values as UTF-8 text.
-    ///   - limit: the maximum number of rows; if the query returns more rows, the query fails.
+    ///   - limit: the maximum number of rows, above which the query fails.
     ///   - longest: the maximum size in bytes of a value in the result.
-    /// - Returns: the rows, and the names of the columns even if the result has no row.
-    /// - Throws: the reason why the query returned no rows.
+    /// - Returns: the rows, and the column names even without rows.
+    /// - Throws: why the query returned no rows.
     package func query(
         _ sql: String, _ parameters: [[UInt8]], rows limit: Int, longest: Int
     ) throws(MariaDBError) -> Rows {
@@ -101,7 +99,7 @@ import Glibc
 
     // MARK: Inside
 
-    /// The memory for one value of a query or of its result, which the C library reads or writes.
+    /// The memory for one parameter or one value of the result, which the C library reads or writes.
     @safe private final class Cell {
         let bytes: UnsafeMutableBufferPointer<UInt8>
         let length: UnsafeMutablePointer<CUnsignedLong>
@@ -131,7 +129,7 @@ import Glibc
             return unsafe binding
         }
 
-        /// The value that the library has written; `nil` for NULL.
+        /// The value from the library; `nil` for NULL.
         var value: [UInt8]? {
             unsafe isNull.pointee != 0 ? nil : Array(bytes.prefix(Int(clamping: length.pointee)))
         }
@@ -196,7 +194,7 @@ import Glibc
     ) -> MariaDBError {
         let text = unsafe mysql_stmt_error(statement).map { unsafe String(cString: $0) } ?? ""
         let number = unsafe mysql_stmt_errno(statement)
-        // Error numbers from 2000 to 2999 come from the client library, and all other numbers come from the server.
+        // Error numbers from 2000 to 2999 are of the client library, and all others of the server.
         let isOfConnection = (2000..<3000).contains(number) || number == 0
         return MariaDBError(
             kind: isOfConnection ? .connection : isPrepared ? .values(number) : .text(number), message: text)

@@ -1,23 +1,23 @@
-/// The reason why MariaDB or MySQL returned no rows. The message never contains the values of a query.
+/// Why MariaDB or MySQL returned no rows. The message never contains values of a query.
 package struct MariaDBError: Error, Hashable, Sendable {
     package enum Kind: Hashable, Sendable {
-        /// The connection could not be opened, or it broke, or the server did not answer in time.
+        /// The connection could not be opened, broke, or got no answer in time.
         case connection
-        /// The SQL query is faulty, so it cannot run with any values. The number is the database server's error number,
-        /// or 0 if the client library refused the query.
+        /// The SQL is faulty, and cannot run with any values. The number is the database server's error number, or 0 if
+        /// the client library refused the query.
         case text(UInt32)
-        /// The server could not run the query with the given values; the number is the server's error number.
+        /// The server could not run the query with the given values; the number is its error number.
         case values(UInt32)
-        /// A value is longer than the limit in bytes that was passed to the query.
+        /// A value is longer than the limit of the query.
         case tooLong
-        /// The query returns more rows than the limit that was passed to the query.
+        /// The query returns more rows than its limit.
         case tooManyRows
     }
 
     package let kind: Kind
     package let message: String
 
-    /// Whether the database connection can still be used after the error.
+    /// Whether the connection can still be used after the error.
     package var isConnectionUsable: Bool {
         switch kind {
         case .text, .values: true

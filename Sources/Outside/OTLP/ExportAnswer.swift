@@ -2,11 +2,12 @@ import JSON
 
 /// A collector's answer to a request with spans.
 package enum ExportAnswer: Hashable, Sendable {
-    /// The collector took the spans, except the rejected ones. The message is a warning, or the reason of the rejection.
+    /// The collector took the spans, except the rejected number. The collector's message is a warning, or the reason of
+    /// the rejection.
     case taken(rejected: Int, message: String)
     /// The collector wants the same request again, after the given number of seconds.
     case again(after: Int?, message: String)
-    /// The collector refused the request, and must not get it again.
+    /// The collector refused the request, which must not be sent again.
     case refused(message: String)
 
     /// The maximum length of a message from the collector.
@@ -16,8 +17,8 @@ package enum ExportAnswer: Hashable, Sendable {
     ///
     /// - Parameters:
     ///   - status: the HTTP status.
-    ///   - body: the body, in JSON or any other form.
-    ///   - retryAfter: the value of the field Retry-After. A date counts as no value.
+    ///   - body: the body, in JSON or another form.
+    ///   - retryAfter: the value of Retry-After, of which a date is ignored.
     package init(status: Int, body: [UInt8], retryAfter: String?) {
         let value = try? JSONValue(body)
         switch status {
@@ -33,7 +34,7 @@ package enum ExportAnswer: Hashable, Sendable {
         }
     }
 
-    /// A number of 64 bits, which the protocol writes as a text or as a number.
+    /// A 64-bit number, which the protocol writes as a text or as a number.
     private static func number(_ value: JSONValue?) -> Int? {
         switch value {
         case .string(let text), .number(let text): Int(text)

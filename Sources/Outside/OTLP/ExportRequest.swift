@@ -20,7 +20,7 @@ package struct ExportRequest: Hashable, Sendable {
         self.start = start
     }
 
-    /// The body of a request with these spans, each in the form of ``TraceSpan/json``.
+    /// The body of a request with spans, each in the form of ``TraceSpan/json``.
     package func body(_ spans: [[UInt8]]) -> [UInt8] {
         var out: [UInt8] = []
         out.reserveCapacity(spans.reduce(start.count + Self.end.count) { $0 + $1.count + 1 })

@@ -3,8 +3,8 @@ import Crypto
 
 /// The id of a trace: 16 bytes, written as 32 hexadecimal digits.
 ///
-/// The id of a call's trace is the start of the SHA-256 digest of the Call-ID. So a call has the same id on all nodes
-/// and after a restart, and anybody who knows the Call-ID can compute the id.
+/// The id of a call's trace is the start of the SHA-256 digest of its Call-ID. A call therefore has the same id on all
+/// nodes and after a restart, and anybody can compute it from the Call-ID.
 package struct TraceID: Hashable, Sendable, CustomStringConvertible {
     package let high: UInt64
     package let low: UInt64
@@ -12,7 +12,7 @@ package struct TraceID: Hashable, Sendable, CustomStringConvertible {
     package init(ofCall callID: ByteString) {
         let digest = callID.withSpan { HashAlgorithm.sha256.digest(of: $0) }
         high = UInt64(bigEndian: digest[0..<8])
-        // The id of zeros is invalid, although no Call-ID with such a digest is known.
+        // A trace id of zeros is invalid.
         low = max(UInt64(bigEndian: digest[8..<16]), 1)
     }
 
@@ -23,12 +23,12 @@ package struct TraceID: Hashable, Sendable, CustomStringConvertible {
 package struct SpanID: Hashable, Sendable, CustomStringConvertible {
     package let rawValue: UInt64
 
-    /// Makes the id from all values that identify the span. Equal values give the same id.
+    /// Makes the id from all values that identify the span.
     package init(of parts: ByteString...) {
         var context = HashContext(.sha256)
         for part in parts {
             part.withSpan { context.update($0) }
-            // Without a separator, two lists of parts could be the same bytes.
+            // Without a separator, two lists of parts could give the same bytes.
             context.update([0].span)
         }
         rawValue = max(UInt64(bigEndian: context.finish()[0..<8]), 1)

@@ -16,7 +16,7 @@ package struct TraceAttribute: Hashable, Sendable {
     package init(_ key: StaticKey, _ text: ByteString) { self.init(key, .text(text)) }
     package init(_ key: StaticKey, _ number: some BinaryInteger) { self.init(key, .number(Int64(clamping: number))) }
 
-    /// A key that stands in the source code, so that no key comes from outside.
+    /// A key that the source code contains, so that no key comes from outside.
     package struct StaticKey: Hashable, Sendable, ExpressibleByStringLiteral {
         let text: String
         package init(stringLiteral text: String) { self.text = text }
@@ -26,9 +26,9 @@ package struct TraceAttribute: Hashable, Sendable {
     package static let longestText = 256
 }
 
-/// A part of a trace: a step with a start and an end, in nanoseconds since 1970.
+/// A part of a trace: a step of a call with start and end, in nanoseconds since 1970.
 package struct TraceSpan: Hashable, Sendable {
-    /// The raw values are the numbers of `SpanKind` in the protocol.
+    /// The kind of a span, numbered as the protocol's `SpanKind`.
     package enum Kind: Int, Sendable {
         case `internal` = 1
         case server = 2
@@ -49,16 +49,16 @@ package struct TraceSpan: Hashable, Sendable {
     package let kind: Kind
     package let trace: TraceID
     package let id: SpanID
-    /// The span to which this span belongs; `nil` for the root of the trace.
+    /// The span of which this span is a part; `nil` for the root of the trace.
     package let parent: SpanID?
     package let start: Int64
     package let end: Int64
     package var attributes: [TraceAttribute] = []
     package var events: [Event] = []
-    /// Why the step failed; `nil` if the step did not fail.
+    /// Why the step failed, if it did.
     package var failure: String?
 
-    /// A span whose end would be before its start gets the start as its end.
+    /// An end before the start becomes the start.
     package init(
         _ name: String, _ kind: Kind, in trace: TraceID, id: SpanID, parent: SpanID? = nil, from start: Int64,
         to end: Int64
@@ -68,7 +68,7 @@ package struct TraceSpan: Hashable, Sendable {
         self.end = max(start, end, 0)
     }
 
-    /// The span in the JSON form of the protocol: ids in hexadecimal, numbers of 64 bits as text, and kinds as numbers.
+    /// The span in the protocol's JSON: ids in hexadecimal, 64-bit numbers as text, and kinds as numbers.
     package var json: [UInt8] {
         var out: [UInt8] = []
         out.reserveCapacity(1024)
@@ -91,7 +91,7 @@ package struct TraceSpan: Hashable, Sendable {
             out += "]".utf8
         }
         if let failure {
-            // The number of the status "error".
+            // In a span's status, the number 2 means "error".
             out += ",\"status\":{\"code\":2,\"message\":".utf8
             out.append(jsonString: failure, atMost: TraceAttribute.longestText)
             out += "}".utf8
@@ -102,7 +102,7 @@ package struct TraceSpan: Hashable, Sendable {
 }
 
 extension [UInt8] {
-    /// Appends the member `attributes`, with the comma before it.
+    /// Appends the member `attributes`, after a comma.
     mutating func append(_ attributes: [TraceAttribute]) {
         self += ",".utf8
         append(member: attributes)

@@ -1,15 +1,14 @@
 import CPQ
 import Glibc
 
-/// A connection to a PostgreSQL server. Each operation on the connection blocks its thread, at most for the time limit
-/// that was passed to the operation.
+/// A connection to a PostgreSQL server that blocks its thread. Each operation takes at most its time limit, except for
+/// the DNS look-up of the server's name.
 ///
-/// Only the DNS look-up of the server's name can take longer than the time limit. A ``PostgreSQLConnection`` is not
-/// `Sendable`, because only one thread at a time can use a connection.
+/// The connection is not `Sendable`, because only one thread at a time can use it.
 @safe package final class PostgreSQLConnection {
     private let raw: OpaquePointer
 
-    /// The result of a query: the names of the columns, and the rows with the text of each value (`nil` for NULL).
+    /// The result of a query: column names, and rows with the text of each value (`nil` for NULL).
     package struct Rows: Hashable, Sendable {
         package var columns: [String] = []
         package var rows: [[[UInt8]?]] = []
@@ -19,9 +18,9 @@ import Glibc
     ///
     /// - Parameters:
     ///   - url: a connection URI, such as `postgresql://user@host/database?sslmode=require`.
-    ///   - parameters: further connection parameters of libpq, which override the parameters of the URI.
+    ///   - parameters: further parameters of libpq, which override the URI's parameters.
     ///   - time: the time limit of the whole attempt.
-    /// - Throws: the reason why no connection is possible.
+    /// - Throws: why no connection is possible.
     package init(_ url: String, _ parameters: [(name: String, value: String)], within time: Duration)
         throws(PostgreSQLError)
     {
@@ -46,18 +45,18 @@ import Glibc
 
     deinit { unsafe PQfinish(raw) }
 
-    /// Runs a query whose parameters are sent separately from the text, so that the parameters cannot change the query.
+    /// Runs a query, whose parameters are sent separately from the text, so that they cannot change it.
     ///
     /// After any error except `query`, the connection must be released.
     ///
     /// - Parameters:
     ///   - sql: one SQL statement, in which `$1`, `$2` and so on stand for the parameters.
     ///   - parameters: the values as UTF-8 text without zero bytes.
-    ///   - limit: the maximum number of rows; if the query returns more rows, the query fails.
+    ///   - limit: the maximum number of rows, above which the query fails.
     ///   - bytes: the maximum size of the answer in bytes.
     ///   - time: the time limit until the last row has arrived.
-    /// - Returns: the rows, and the names of the columns even if the result has no row.
-    /// - Throws: the reason why the query returned no rows.
+    /// - Returns: the rows, and the column names even without rows.
+    /// - Throws: why the query returned no rows.
     package func query(
         _ sql: String, _ parameters: [[UInt8]], rows limit: Int, bytes: Int, within time: Duration
     ) throws(PostgreSQLError) -> Rows {
@@ -67,7 +66,7 @@ import Glibc
             unsafe PQsendQueryParams(raw, sql, Int32(clamping: texts.count), nil, values, nil, nil, 0)
         }
         guard isSent == 1 else { throw error(.connection) }
-        // In single-row mode, libpq does not collect all rows of a large table in memory.
+        // Without single-row mode, libpq would collect all rows of a large table in memory.
         unsafe PQsetSingleRowMode(raw)
         try flush(until: end)
         var found = Rows()
@@ -77,8 +76,7 @@ import Glibc
             switch unsafe PQresultStatus(result) {
             case PGRES_SINGLE_TUPLE, PGRES_TUPLES_OK:
                 unsafe Self.read(result, into: &found)
-                // After too many rows, the remaining rows are not read, so the connection cannot run another query and
-                // must be released.
+                // After too many rows, the remaining rows are not read, so the connection cannot run another query.
                 if found.rows.count > limit {
                     throw PostgreSQLError(kind: .tooManyRows, message: "more rows than \(limit)")
                 }
@@ -120,7 +118,7 @@ import Glibc
         }
     }
 
-    /// The next result of the query; `nil` after the last result.
+    /// The next result of the query; `nil` after the last one.
     private func nextResult(
         _ left: inout Int, until end: ContinuousClock.Instant
     ) throws(PostgreSQLError) -> OpaquePointer? {
@@ -128,8 +126,7 @@ import Glibc
             try wait(for: Int16(POLLIN), until: end)
             left -= Int(unsafe pq_bytes_waiting(PQsocket(raw)))
             guard unsafe PQconsumeInput(raw) == 1 else { throw error(.connection) }
-            // If one row is longer than the limit, the query fails, because libpq would read a row of any length into
-            // memory.
+            // A row above the limit ends the query, because libpq would read a row of any length into memory.
             if left < 0, unsafe PQisBusy(raw) != 0 {
                 throw PostgreSQLError(kind: .tooLong, message: "the answer is too long")
             }
@@ -151,7 +148,7 @@ import Glibc
         }
     }
 
-    /// Waits until the connection's socket is ready for the poll events.
+    /// Waits until the socket is ready for the poll events.
     private func wait(for events: Int16, until end: ContinuousClock.Instant) throws(PostgreSQLError) {
         while true {
             let left = (end - ContinuousClock.now) / .milliseconds(1)
@@ -166,14 +163,14 @@ import Glibc
         }
     }
 
-    /// The last error of the connection as one line. The text of libpq names the server, but never a password.
+    /// The connection's last error as one line, which may name the server, but never a password.
     private func error(_ kind: PostgreSQLError.Kind) -> PostgreSQLError {
         let text = unsafe PQerrorMessage(raw).map { unsafe String(cString: $0) } ?? ""
         let line = text.split(separator: "\n").joined(separator: " ")
         return PostgreSQLError(kind: kind, message: line.isEmpty ? "the connection broke" : line)
     }
 
-    /// Calls `body` with a C array of strings that ends with a null pointer.
+    /// Calls `body` with a C array of strings, ended by a null pointer.
     private static func withPointers<Result>(
         to texts: [String], _ body: (UnsafePointer<UnsafePointer<CChar>?>) -> Result
     ) -> Result {

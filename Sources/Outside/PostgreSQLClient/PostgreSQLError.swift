@@ -1,20 +1,20 @@
-/// The reason why PostgreSQL returned no rows. The error's message never contains the values of a query.
+/// Why PostgreSQL returned no rows. The message never contains values of a query.
 package struct PostgreSQLError: Error, Hashable, Sendable {
     package enum Kind: Hashable, Sendable {
-        /// The connection could not be opened, or it broke.
+        /// The connection could not be opened, or broke.
         case connection
         case timeout
         /// The server refused the query with the given SQLSTATE (five characters).
         case query(String)
-        /// The answer is longer than the limit in bytes that was passed to the query.
+        /// The answer is longer than the limit of the query.
         case tooLong
-        /// The query returns more rows than the limit that was passed to the query.
+        /// The query returns more rows than its limit.
         case tooManyRows
     }
 
     package let kind: Kind
     package let message: String
 
-    /// Whether the database connection can still be used after the error.
+    /// Whether the connection can still be used after the error.
     package var isConnectionUsable: Bool { if case .query = kind { true } else { false } }
 }

@@ -2,16 +2,15 @@ import Collections
 
 /// Divides a loop's time under load between connections and all other work.
 ///
-/// If thousands of connections open or close together, the loop handles other events after every few connections.
-///
-/// An event retains the ``ConnectionTurns``, so an event exists only while work waits for the event.
+/// A libevent event retains the ``ConnectionTurns``, so each event is created when work arrives and released when no
+/// work waits.
 final class ConnectionTurns {
     private unowned let loop: EventLoop
     private var work = Queue<() -> Void>()
     private var workEvent: LoopEvent?
     private lazy var workTarget = Target { [unowned self] in goOn() }
 
-    /// The callbacks that run when all ready connections, or ``servedInARow`` of them, have been served.
+    /// The jobs of ``giveWay(_:)``.
     private var waiting: [() -> Void] = []
     private var served = 0
     /// How many connections with the usual priority were served since a connection of lower priority was served.
@@ -19,9 +18,9 @@ final class ConnectionTurns {
     private var wayEvent: LoopEvent?
     private lazy var wayTarget = Target { [unowned self] in takeWay() }
 
-    /// The number of connections that are started or ended one after the other, before the loop looks for new events.
+    /// The number of connections that are opened or closed before the loop looks for new events.
     static let workInARow = 4
-    /// The number of connections that are served one after the other, before the loop does other work.
+    /// The number of connections that are served before the loop does other work.
     private static let servedInARow = 64
 
     init(of loop: EventLoop) { self.loop = loop }
@@ -34,7 +33,7 @@ final class ConnectionTurns {
         func fired(_ cause: Int16) { handler() }
     }
 
-    /// Creates an event with the priority of connections; `nil` if memory is lacking.
+    /// Creates an event whose priority is that of connections; `nil` if memory is lacking.
     private func event(for target: Target) -> LoopEvent? {
         let event = try? LoopEvent(loop: loop, number: -1, flags: 0, turn: .connections)
         event?.setTarget(target)
@@ -43,11 +42,11 @@ final class ConnectionTurns {
 
     // MARK: Beginnings and ends
 
-    /// Runs the job after all jobs that were added earlier, and never before ``doLater(_:)`` has returned.
+    /// Queues a job that opens or closes a connection; no job runs before ``doLater(_:)`` has returned.
     func doLater(_ job: @escaping () -> Void) {
         work.append(job)
         guard workEvent == nil else { return }
-        // If memory for the event is lacking, the next job creates the event.
+        // If memory for the event is lacking, the next call tries again.
         workEvent = event(for: workTarget)
         workEvent?.add(timeout: .zero)
     }
@@ -57,8 +56,7 @@ final class ConnectionTurns {
             guard let job = work.popFirst() else { break }
             job()
         }
-        // The event fires by a timeout of zero, because the loop handles timeouts only after it has asked the kernel
-        // for ready events.
+        // The timeout is zero, because libevent handles timeouts only after it has asked the kernel for ready events.
         if work.isEmpty { workEvent = nil } else { workEvent?.add(timeout: .zero) }
     }
 
@@ -73,10 +71,10 @@ final class ConnectionTurns {
         if let wayEvent { wayEvent.activate() } else { takeWay() }
     }
 
-    /// Counts that a connection was served.
+    /// Counts one served connection.
     ///
-    /// - Returns: whether the connection must now wait for other events; this is true after ``servedInARow``
-    ///   connections of the usual priority were served without a connection of lower priority.
+    /// - Returns: whether the loop must now handle other events, after ``servedInARow`` connections of the usual
+    ///   priority without one of lower priority.
     func mustGiveWay(after turn: LoopTurn) -> Bool {
         switch turn {
         case .usual:

@@ -2,9 +2,9 @@ package import Addressing
 import CEvent
 import Glibc
 
-/// The datagrams that one system call has received together. The memory of a batch is reused for the next batch.
+/// The datagrams that one system call has received together.
 ///
-/// A batch is valid only while its handler runs, so the handler must copy the bytes that it keeps.
+/// A batch is valid only while its handler runs: the handler copies bytes that it keeps.
 ///
 /// - The type is `@unchecked Sendable`, because only the loop's thread fills and reads it.
 @safe
@@ -19,19 +19,17 @@ package final class DatagramBatch: @unchecked Sendable {
     private let vectors: UnsafeMutablePointer<iovec>
     private let messages: UnsafeMutablePointer<batch_message>
     private(set) package var count = 0
-    /// Whether the batch has the maximum number of datagrams. If the batch is full, more datagrams may wait in the
-    /// kernel's socket buffer.
+    /// Whether the batch has the maximum number of datagrams, so that more may wait in the kernel.
     package var isFull: Bool { count == Self.capacity }
 
-    /// Allocates the memory of a batch of datagrams.
+    /// Allocates the memory of the batch.
     ///
-    /// - Parameter slot: the maximum size of a datagram in bytes; a longer datagram is cut at this size and marked as
-    ///   cut.
+    /// - Parameter slot: the maximum size of a datagram in bytes; a longer datagram is cut and marked as cut.
     init(slot: Int) {
         self.slot = slot
-        // The distance between two slots must not be a power of two: if it were, the datagrams would compete for few
-        // sets of the processor's cache. Long slots cost no memory, because the kernel provides only the pages to which
-        // a datagram is written.
+        // The distance between two slots is not a power of two, because such slots would compete for the same lines of
+        // the processor's cache. Unused memory of a slot costs nothing, because the kernel provides only pages that are
+        // written.
         stride = (slot + 1151) & ~63
         unsafe bytes = .allocate(byteCount: stride * Self.capacity, alignment: 64)
         unsafe addresses = .allocate(byteCount: SocketAddress.slotSize * Self.capacity, alignment: 8)
@@ -54,7 +52,7 @@ package final class DatagramBatch: @unchecked Sendable {
         unsafe bytes.deallocate()
     }
 
-    /// Replaces the batch's contents by the datagrams that wait on the socket, if any wait.
+    /// Replaces the contents of the batch by the datagrams that wait on the socket.
     func receive(from descriptor: Int32) throws(SystemError) {
         for index in 0..<count {
             unsafe messages[index].header.msg_namelen = socklen_t(SocketAddress.slotSize)

@@ -6,7 +6,7 @@ import Glibc
 /// batches with one system call each.
 @safe
 final class DatagramQueue {
-    /// The number of bytes of memory for each datagram that the queue can hold.
+    /// The bytes of memory for each datagram that the queue can hold.
     private static let bytesEach = 1024
 
     private let capacity: Int
@@ -16,13 +16,13 @@ final class DatagramQueue {
     private let vectors: UnsafeMutablePointer<iovec>
     private let messages: UnsafeMutablePointer<batch_message>
     private var used = 0
-    /// The index of the first datagram that is not sent yet; `end` is the index after the last queued datagram.
+    /// The index of the first unsent datagram; `end` is the index after the last datagram.
     private var first = 0
     private var end = 0
 
     init(capacity: Int) {
         self.capacity = capacity
-        // The memory is large enough for at least one datagram of the maximum length.
+        // The queue has room for at least one datagram of the maximum length.
         byteCapacity = max(capacity * Self.bytesEach, 1 << 16)
         unsafe bytes = .allocate(byteCount: byteCapacity, alignment: 64)
         unsafe addresses = .allocate(byteCount: SocketAddress.slotSize * capacity, alignment: 8)
@@ -41,8 +41,7 @@ final class DatagramQueue {
 
     var isEmpty: Bool { first == end }
 
-    /// Copies the datagram into the queue of outgoing datagrams. If the queue of datagrams is full, ``append(_:to:)``
-    /// returns `false`.
+    /// Copies a datagram into the queue; returns `false` if the queue is full.
     func append(_ datagram: Span<UInt8>, to target: Endpoint) -> Bool {
         guard end < capacity, datagram.count <= byteCapacity - used else { return false }
         let start = unsafe bytes + used
@@ -62,13 +61,12 @@ final class DatagramQueue {
 
     enum Progress {
         case done
-        /// The socket accepts no more datagrams now, so the remaining datagrams must wait.
+        /// The socket accepts no more datagrams at present.
         case blocked
     }
 
-    /// Sends the queued datagrams to the kernel, as far as the kernel accepts them. If the kernel refuses a datagram,
-    /// the datagram is skipped and counted. The kernel refuses datagrams without a route, datagrams that are too long,
-    /// and datagrams that a firewall forbids.
+    /// Sends the queued datagrams until the kernel accepts no more. A datagram that the kernel refuses is skipped and
+    /// counted.
     func flush(to descriptor: Int32, counters: inout DatagramCounters) -> Progress {
         while first < end {
             let count = min(end - first, DatagramBatch.capacity)
@@ -79,8 +77,7 @@ final class DatagramQueue {
                 counters.sent += UInt64(sent)
                 first += sent
             } catch {
-                // The error belongs to the first datagram, because sendmmsg returns an error only if it has sent
-                // nothing.
+                // The error concerns the first datagram: sendmmsg returns an error only if it has sent no datagram.
                 counters.sendFailures += 1
                 first += 1
             }

@@ -3,9 +3,8 @@ import Timekeeping
 /// Makes a loop the executor of the actors that name it in `unownedExecutor`.
 ///
 /// The actor must also keep a reference to its loop, because the executor reference does not keep the loop alive.
-/// Callbacks on the loop's thread enter the actor by `assumeIsolated`. Callbacks that run for each message use
-/// ``LoopActor/onLoop(_:)``, which is faster than `assumeIsolated`. Closures that the actor passes to the reactor use
-/// neither of the two functions, because these closures run only on the loop's thread.
+/// Callbacks on the loop's thread enter the actor by `assumeIsolated`, and callbacks for each message by the faster
+/// ``LoopActor/onLoop(_:)``.
 extension EventLoop: SerialExecutor {
     @usableFromInline package func enqueue(_ job: consuming ExecutorJob) { add(.task(UnownedJob(job))) }
 
@@ -27,20 +26,19 @@ package protocol LoopActor: Actor {
 }
 
 extension LoopActor {
-    /// Runs a closure that is isolated to the actor, like `assumeIsolated(_:)` but faster. `assumeIsolated` costs a
-    /// thousand instructions each time, because it asks the Swift runtime for the main actor.
+    /// Runs a closure that is isolated to the actor, as `assumeIsolated(_:)` does, but a thousand instructions faster.
     @inlinable @inline(__always)
     package nonisolated func onLoop<Result>(_ body: (isolated Self) -> Result) -> Result {
         loop.checkIsolated()
         return withoutActuallyEscaping(body) { body in
-            // The cast of the closure is safe, because the isolation of a closure exists only in the closure's type,
-            // and the actor is passed as an ordinary argument.
+            // The cast is safe, because isolation exists only in the closure's type, and the actor is passed as an
+            // ordinary argument.
             unsafe unsafeBitCast(body, to: ((Self) -> Result).self)(self)
         }
     }
 
-    /// Runs an isolated closure that captures nothing, and gets its values as an argument instead. A closure that
-    /// captures nothing needs no memory allocation, and so saves hundreds of instructions.
+    /// Runs an isolated closure that captures nothing and gets its values as an argument. A closure that captures
+    /// nothing needs no memory allocation.
     @inlinable @inline(__always)
     package nonisolated func onLoop<Argument, Result>(
         with argument: Argument, _ body: @escaping (isolated Self, Argument) -> Result
@@ -51,10 +49,11 @@ extension LoopActor {
 }
 
 extension EventLoop {
-    /// Starts a task that runs only on the loop. The task begins after the jobs that were posted earlier.
-    /// ``startTask(_:)`` may be called only on the loop's thread.
+    /// Starts a task that runs only on the loop. The task begins after jobs that were posted to the loop earlier. The
+    /// caller must be on the loop's thread.
     ///
-    /// If `body` had no isolated parameter, a closure with a capture list would leave the loop's thread (Swift 6.3).
+    /// The isolated parameter is needed, because a closure with a capture list would otherwise leave the loop's thread
+    /// (Swift 6.3).
     package func startTask(_ body: @escaping @Sendable (isolated LoopTask) async -> Void) {
         LoopTask(on: self).assumeIsolated { $0.start(body) }
     }
@@ -62,7 +61,7 @@ extension EventLoop {
     /// Suspends a task of the loop for the duration, while the loop does other work.
     package func pause(_ duration: Duration) async throws(SystemError) {
         var timer: LoopTimer?
-        // The timer of the pause is retained until the pause ends, because a released timer does not fire.
+        // The timer is retained here, because a released timer does not fire.
         defer { withExtendedLifetime(timer) {} }
         let result: Result<Void, SystemError> = await withCheckedContinuation { waiter in
             do throws(SystemError) {
@@ -75,14 +74,13 @@ extension EventLoop {
     }
 }
 
-/// The actor that runs a task on the actor's event loop.
 package actor LoopTask {
     private let loop: EventLoop
     package nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }
 
     fileprivate init(on loop: EventLoop) { self.loop = loop }
 
-    /// Starts the task inside the actor, so that tasks begin on the loop and in the order in which they were started.
+    /// Starts the task inside the actor, so that tasks begin in the order in which they were started.
     fileprivate func start(_ body: @escaping @Sendable (isolated LoopTask) async -> Void) {
         Task { await body(self) }
     }

@@ -3,19 +3,16 @@ import Glibc
 import Synchronization
 package import Timekeeping
 
-/// An event loop: one thread that waits for sockets, timers, signals and posted jobs. The loop is also the executor of
-/// the actors that belong to it.
+/// An event loop: one thread that waits for sockets, timers, signals and posted jobs.
 ///
-/// Objects of an event loop, such as sockets and timers, must be used only on the loop's thread, or before ``run()``.
-/// Any thread can call ``post(_:)``, ``stop()`` and the executor's functions. Using an object on a wrong thread is a
-/// programming error, and ends the process.
+/// Only the loop's thread may use objects of the loop, such as sockets and timers; before ``run()``, any thread may. An
+/// object that is used on a wrong thread ends the process.
 ///
 /// - The type is `@unchecked Sendable`, because the code checks that only the running thread uses the libevent base.
-///   All stored properties except the libevent base are atomic or protected by a lock.
 @safe
 @usableFromInline
 package final class EventLoop: @unchecked Sendable {
-    /// The libevent base, without locks, because only the loop's thread uses the base.
+    /// The libevent base, which has no locks.
     let base: OpaquePointer
     private let wakeDescriptor: Descriptor
     private var wakeEvent: OpaquePointer?
@@ -26,15 +23,14 @@ package final class EventLoop: @unchecked Sendable {
     private(set) lazy var streams = StreamShare()
     /// Divides the loop's time between connections and other work.
     private(set) lazy var connectionTurns = ConnectionTurns(of: self)
-    /// The bound sockets that a service manager passed to the process. The loop's property `handover` must be set
-    /// before any socket is bound.
+    /// The bound sockets that a service manager passed to the process; set before any socket is bound.
     package var handover = SocketHandover()
-    /// The limit of TLS handshakes that one source may begin per second; `nil` for no limit.
+    /// The maximum number of TLS handshakes that one source may begin per second; `nil` for no limit.
     package var handshakeLimit: HandshakeLimit?
     private var handshakeThread: HandshakeThread?
 
-    /// A posted job, which the loop runs between the callbacks of its events. Jobs run in the order of their arrival.
-    /// The number of waiting jobs has no limit, because an executor may not refuse a job.
+    /// A posted job, which the loop runs between callbacks of its events, in the order of arrival. The queue of jobs
+    /// has no limit, because an executor may not refuse a job.
     enum Job {
         case task(UnownedJob)
         case closure(@Sendable () -> Void)
@@ -53,8 +49,8 @@ package final class EventLoop: @unchecked Sendable {
         guard let configuration = unsafe event_config_new() else { throw SystemError(call: "event_base", code: ENOMEM) }
         defer { unsafe event_config_free(configuration) }
         unsafe event_config_set_flag(configuration, Int32(EVENT_BASE_FLAG_NOLOCK.rawValue))
-        // The loop looks for new events after 256 callbacks or 0.5 ms. Because of the limits on callbacks, jobs that
-        // post more jobs do not block the sockets, and a datagram does not wait for all busy connections.
+        // The loop looks for new events after 256 callbacks or 0.5 ms, so that busy connections and jobs do not delay
+        // datagrams.
         var longest = timeval(.microseconds(500))
         unsafe event_config_set_max_dispatch_interval(configuration, &longest, 256, 0)
         wakeDescriptor = try System.wakeDescriptor()
@@ -62,9 +58,9 @@ package final class EventLoop: @unchecked Sendable {
             throw SystemError(call: "event_base", code: errno)
         }
         unsafe self.base = base
-        // The priorities of events must be set before the first event is created.
+        // libevent requires that priorities are set before the first event is created.
         unsafe event_base_priority_init(base, LoopTurn.count)
-        // The pointer is unretained, because deinit frees the event before the loop's memory.
+        // The pointer is unretained, because `deinit` frees the event before the loop's memory.
         let context = unsafe Unmanaged.passUnretained(self).toOpaque()
         guard
             let event = unsafe event_new(
@@ -95,7 +91,8 @@ package final class EventLoop: @unchecked Sendable {
         while !state.withLock({ $0.isStopping }) {
             unsafe event_base_loop(base, EVLOOP_NO_EXIT_ON_EMPTY)
         }
-        // Jobs that were posted before ``stop()`` run now. Jobs that come later wait until the event loop runs again.
+        // Runs the jobs that were posted before ``stop()``. Jobs that are posted after ``stop()`` wait until the event
+        // loop runs again.
         runJobs()
         runningThread.store(0, ordering: .releasing)
         state.withLock { state in
@@ -104,17 +101,15 @@ package final class EventLoop: @unchecked Sendable {
         }
     }
 
-    /// Runs the loop on a new thread; ``join()`` waits for the end of the thread. The command `top -H` shows the name
-    /// of the thread. If `givesWay` is true, the kernel prefers other threads when processors are scarce.
+    /// Runs the loop on a new thread, whose name `top -H` shows; ``join()`` waits for its end. If `givesWay` is true,
+    /// the kernel prefers other threads when processors are busy.
     package func start(
         name: String = "loop", givesWay: Bool = false, ended: @escaping @Sendable () -> Void = {}
     ) throws(SystemError) {
-        // The nice value is 5: if a thread with the nice value 0 needs the same processor, the loop's thread gets a
-        // quarter of the processor's time.
+        // Against a thread with the nice value 0, a thread with the nice value 5 gets a quarter of a processor's time.
         try start(name: name, niceness: givesWay ? 5 : 0, ended: ended)
     }
 
-    /// Runs the event loop on a new thread with the given nice value (priority).
     package func start(name: String, niceness: Int32, ended: @escaping @Sendable () -> Void = {}) throws(SystemError) {
         let start = ThreadStart(loop: self, name: name, niceness: niceness, ended: ended)
         let context = unsafe Unmanaged.passRetained(start).toOpaque()
@@ -128,8 +123,7 @@ package final class EventLoop: @unchecked Sendable {
         state.withLock { $0.thread = started }
     }
 
-    /// Runs the loop on a new thread, and returns when that thread has ended after ``stop()``. A task that awaits
-    /// ``runOnThread(name:)`` blocks no thread.
+    /// Runs the loop on a new thread, and returns when the thread has ended after ``stop()``.
     package func runOnThread(name: String) async throws(SystemError) {
         goFirst()
         let failure: SystemError? = await withCheckedContinuation { waiter in
@@ -143,14 +137,14 @@ package final class EventLoop: @unchecked Sendable {
         join()
     }
 
-    /// Ends ``run()`` after the jobs that were posted so far. Any thread can call ``stop()``.
+    /// Ends ``run()`` after the jobs that were posted earlier. Any thread may call ``stop()``.
     package func stop() {
         state.withLock { $0.isStopping = true }
         post {}
     }
 
-    /// Waits for the end of the thread that ``start(name:givesWay:ended:)`` started. The loop's own thread must not
-    /// call ``join()``.
+    /// Waits for the end of the thread that ``start(name:givesWay:ended:)`` started; another thread than the loop's
+    /// must call.
     package func join() {
         precondition(!isCurrent, "a loop cannot wait for itself")
         let thread = state.withLock { state in
@@ -160,7 +154,7 @@ package final class EventLoop: @unchecked Sendable {
         if let thread { pthread_join(thread, nil) }
     }
 
-    /// Stops the loop, and waits until the loop's thread has ended, unless the calling thread is the loop's thread.
+    /// Stops the loop, and waits for its thread unless it is the calling thread.
     func leave() {
         stop()
         guard isCurrent else { return join() }
@@ -168,13 +162,13 @@ package final class EventLoop: @unchecked Sendable {
         if let thread { pthread_detach(thread) }
     }
 
-    /// Asks the kernel to let the loop's thread interrupt other threads as soon as it has work. The loop's thread then
+    /// Asks the kernel to let the loop's thread interrupt other threads as soon as the loop has work. The loop's thread
     /// runs earlier, but gets no more processor time than before.
     package func goFirst() { post { System.shortenThreadTurns() } }
 
     // MARK: Jobs
 
-    /// Runs the job on the loop's thread, after jobs that were posted earlier. Any thread can call ``post(_:)``.
+    /// Runs the job on the loop's thread, after jobs that were posted earlier. Any thread may call ``post(_:)``.
     package func post(_ job: @escaping @Sendable () -> Void) { add(.closure(job)) }
 
     func add(_ job: Job) {
@@ -191,8 +185,8 @@ package final class EventLoop: @unchecked Sendable {
         }
     }
 
-    /// Runs a job that frees C memory. If the loop cannot be using the memory, the job runs immediately; if it can, the
-    /// job runs on the loop.
+    /// Runs a job that frees C memory of the loop. The job runs immediately if the loop is not running or the caller is
+    /// on its thread, and otherwise on the loop.
     package func dispose(_ job: @escaping @Sendable () -> Void) {
         guard !isCurrent else { return job() }
         let isRunning = state.withLock { $0.isRunning }
@@ -220,8 +214,7 @@ package final class EventLoop: @unchecked Sendable {
 
     // MARK: Handshakes
 
-    /// The thread that performs the handshakes of accepted connections. The thread is started when the first connection
-    /// needs it.
+    /// The thread that performs handshakes of accepted connections, which is started when first needed.
     func handshakes() throws(SystemError) -> HandshakeThread {
         checkThread()
         if let handshakeThread { return handshakeThread }
@@ -235,11 +228,10 @@ package final class EventLoop: @unchecked Sendable {
     /// Whether the current thread is the loop's thread.
     package var isCurrent: Bool { runningThread.load(ordering: .acquiring) == System.currentThread }
 
-    /// Whether a thread is running the event loop (``run()``).
     package var isRunning: Bool { runningThread.load(ordering: .acquiring) != 0 }
 
-    /// If the current thread may not use objects of the loop, ends the process. The loop's thread may always use the
-    /// loop's objects, and another thread only while the loop does not run.
+    /// Ends the process if the current thread may not use objects of the loop. While the loop runs, only its own thread
+    /// may use its objects.
     package func checkThread() {
         let thread = runningThread.load(ordering: .acquiring)
         precondition(thread == 0 || thread == System.currentThread, "called from outside the event loop's thread")
@@ -266,7 +258,7 @@ private final class ThreadStart {
 private func loopThread(_ context: UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? {
     guard let context = unsafe context else { return nil }
     let start = unsafe Unmanaged<ThreadStart>.fromOpaque(context).takeRetainedValue()
-    // The name is cut, because the kernel refuses thread names with more than 15 characters.
+    // The thread's name is cut, because the kernel refuses thread names of more than 15 characters.
     unsafe thread_set_name(pthread_self(), String(start.name.prefix(15)))
     if start.niceness > 0 { System.lowerThreadPriority(to: start.niceness) }
     start.loop.run()

@@ -1,9 +1,9 @@
 import CEvent
 
-/// Calls a handler when a descriptor can be read or written. A watch owns its descriptor only if it was created with
-/// ``init(owning:on:turn:until:handler:)``.
+/// Calls a handler when a descriptor can be read or written. A watch owns its descriptor only if
+/// ``init(owning:on:turn:until:handler:)`` created the watch.
 ///
-/// The owner must release a watch before somebody closes the watch's descriptor.
+/// If a watch does not own its descriptor, its owner releases the watch before somebody closes the descriptor.
 ///
 /// - The type is `@unchecked Sendable`, because every use is checked to be on the loop's thread.
 package final class FileWatch: @unchecked Sendable {
@@ -25,15 +25,14 @@ package final class FileWatch: @unchecked Sendable {
     private let readingTarget: Target
     private let writingTarget: Target
 
-    /// Creates a watch, which calls the handler only after ``watch(for:)``.
+    /// Creates a watch that does not own the descriptor, and that calls the handler only after ``watch(for:)``.
     ///
     /// - Parameters:
     ///   - descriptor: the descriptor that the loop watches.
     ///   - loop: the event loop that waits for events on the descriptor.
     ///   - turn: the priority of the handler.
-    ///   - deadline: the timer of the loop that ends the watch; `nil` if no timer ends the watch; its priority must not
-    ///     be lower than `turn`.
-    ///   - handler: the function that is called while the descriptor is ready.
+    ///   - deadline: the timer that limits the wait, or `nil`; its priority must not be lower than `turn`.
+    ///   - handler: called while the descriptor is ready.
     /// - Throws: an error if memory is lacking.
     package convenience init(
         descriptor: Int32, on loop: EventLoop, turn: LoopTurn = .usual, until deadline: LoopTimer?,
@@ -43,7 +42,7 @@ package final class FileWatch: @unchecked Sendable {
             descriptor: descriptor, owned: nil, loop: loop, turn: turn, deadline: deadline, handler: handler)
     }
 
-    /// Creates a watch that owns the descriptor, and closes the descriptor when the watch is released.
+    /// Creates a watch that closes the descriptor when the watch is released.
     convenience init(
         owning descriptor: consuming Descriptor, on loop: EventLoop, turn: LoopTurn = .usual,
         until deadline: LoopTimer?, handler: @escaping (_ ready: Interest) -> Void
@@ -74,14 +73,12 @@ package final class FileWatch: @unchecked Sendable {
     }
 
     deinit {
-        // The events are removed before the descriptor is closed, because a new file can immediately get the same
-        // descriptor number.
+        // Events are removed before the descriptor is closed, because a new file can get the same descriptor number.
         reading = nil
         writing = nil
     }
 
-    /// Sets whether the watch waits for reading, writing, both or neither. As long as the descriptor can be read or
-    /// written as requested, the loop calls the handler again and again.
+    /// The loop calls the handler again and again while the descriptor is ready for `interest`.
     package func watch(for interest: Interest) throws(SystemError) {
         try set(reading, on: interest.contains(.read), was: self.interest.contains(.read))
         try set(writing, on: interest.contains(.write), was: self.interest.contains(.write))

@@ -1,7 +1,6 @@
-/// Watches the sockets that a C library opens and closes itself. The library reports for each socket whether it waits
-/// to read or to write.
+/// Watches the sockets that a C library opens and closes itself.
 ///
-/// The owner must release ``FileWatches`` before the library closes its sockets, because a watch must end before its
+/// The owner releases ``FileWatches`` before the library closes its sockets, because a watch must end before its
 /// descriptor.
 package final class FileWatches {
     private let loop: EventLoop
@@ -10,8 +9,8 @@ package final class FileWatches {
     private let handler: (Int32, FileWatch.Interest) -> Void
     private var watches: [Int32: FileWatch] = [:]
 
-    /// The maximum number of watches on descriptors that are kept although they wait for neither reading nor writing. A
-    /// watch is kept because libraries often wait on its descriptor again soon.
+    /// The maximum number of kept watches that wait for neither reading nor writing. An idle watch is kept, because
+    /// libraries often wait on the same descriptor again soon.
     private static let idleLimit = 64
 
     /// Creates an empty set of watches on descriptors.
@@ -19,8 +18,8 @@ package final class FileWatches {
     /// - Parameters:
     ///   - loop: the loop that watches the sockets.
     ///   - turn: the priority of the handler in the event loop.
-    ///   - deadline: the timer that ends the library's waiting.
-    ///   - handler: the function that is called while a socket is ready.
+    ///   - deadline: the timer that limits the library's wait.
+    ///   - handler: called while a socket is ready.
     package init(
         on loop: EventLoop, turn: LoopTurn = .usual, until deadline: LoopTimer?,
         handler: @escaping (_ descriptor: Int32, _ ready: FileWatch.Interest) -> Void
@@ -31,7 +30,7 @@ package final class FileWatches {
         self.handler = handler
     }
 
-    /// Sets whether the library waits to read or to write on a socket. Before a socket is closed, the owner must call
+    /// Watches a socket as the library asks for it. Before the library closes a socket, the owner calls
     /// ``watch(_:for:)`` with an empty `interest`.
     package func watch(_ descriptor: Int32, for interest: FileWatch.Interest) {
         if interest.isEmpty, watches.count > Self.idleLimit {
@@ -42,8 +41,7 @@ package final class FileWatches {
             let watch = try watches[descriptor] ?? makeWatch(descriptor)
             try watch.watch(for: interest)
         } catch {
-            // If memory for the event is lacking, the loop does not wait for the socket, and the library's operation
-            // ends by its time limit.
+            // If memory for the event is lacking, the library's operation ends by its own time limit.
             watches[descriptor] = nil
         }
     }

@@ -2,16 +2,15 @@ import Crypto
 
 /// A thread that performs the TLS handshakes of accepted connections.
 ///
-/// One handshake takes as much processor time as dozens of calls, and when all phones reconnect together, thousands of
-/// handshakes are needed. TLS handshakes run on the handshake thread, and not on the event loop's thread. The loop's
-/// thread has priority over the handshake thread, so that calls do not wait for new connections.
+/// One handshake takes as much processor time as dozens of calls. The kernel prefers the loop's thread to the handshake
+/// thread, so that calls do not wait for handshakes.
 ///
 /// - The type is `@unchecked Sendable`, because only its thread uses handshakes, and all other properties are behind a
 ///   lock.
 final class HandshakeThread: @unchecked Sendable {
     /// How a TLS handshake ended.
     enum End: Sendable {
-        /// The handshake succeeded, and the receiver of the result owns the socket.
+        /// The handshake succeeded; the receiver owns the socket.
         case done(socket: Int32)
         case failed(StreamCloseReason)
     }
@@ -20,21 +19,19 @@ final class HandshakeThread: @unchecked Sendable {
     private var underWay: [UInt64: Handshake] = [:]
     private let backlog = Locked(Backlog())
 
-    /// The connections that wait for the start of their handshakes, and the callbacks that run when fewer connections
-    /// wait.
+    /// The connections whose handshakes have not started, and the callbacks that run when fewer such connections wait.
     private struct Backlog {
         var count = 0
         var waiting: [@Sendable () -> Void] = []
     }
 
-    /// The maximum number of connections that wait for the start of their handshakes. Connections above the limit wait
-    /// in the kernel, where no time limit applies to them.
+    /// The maximum number of connections whose handshakes have not started. If the backlog is full, further connections
+    /// wait in the kernel, where no time limit applies to them.
     private static let backlogLimit = 64
 
     init() throws(SystemError) {
         loop = try EventLoop()
-        // The nice value is 10: if a thread with the nice value 0 needs the same processor, the handshake thread gets a
-        // tenth of the processor's time.
+        // Against a thread with the nice value 0, a thread with the nice value 10 gets a tenth of a processor's time.
         try loop.start(name: "handshakes", niceness: 10)
     }
 
@@ -45,11 +42,9 @@ final class HandshakeThread: @unchecked Sendable {
     /// - Parameters:
     ///   - number: the unique number of the connection.
     ///   - descriptor: the file descriptor of the connected socket.
-    ///   - session: the session of the server's side, which no other code may use until the handshake has ended.
-    ///   - ended: the function that is called once, on the handshake thread, at the end of the handshake, unless the
-    ///     returned object was released before.
-    /// - Returns: an object that keeps the handshake running; if the object is released, the handshake is broken off
-    ///   and its socket closed.
+    ///   - session: the TLS session of the server's side, which no other code may use until `ended` is called.
+    ///   - ended: called once, on the handshake thread, unless the returned object was released earlier.
+    /// - Returns: the handshake's owner; its release breaks the handshake off and closes the socket.
     func begin(
         _ number: UInt64, _ descriptor: consuming Descriptor, _ session: TLSSession,
         ended: @escaping @Sendable (End) -> Void
@@ -86,7 +81,7 @@ final class HandshakeThread: @unchecked Sendable {
 
     var hasRoom: Bool { backlog.withLock { $0.count < Self.backlogLimit } }
 
-    /// Calls the job once, on any thread, when at most half of the allowed connections wait for their handshakes.
+    /// Runs the job once, on any thread, when the backlog of handshakes is at most half full.
     func whenThereIsRoom(_ job: @escaping @Sendable () -> Void) {
         let hasRoom = backlog.withLock { backlog in
             guard backlog.count > Self.backlogLimit / 2 else { return true }
@@ -105,7 +100,7 @@ final class HandshakeThread: @unchecked Sendable {
     }
 }
 
-/// A running handshake, which is broken off when its ``PendingHandshake`` is released.
+/// A running handshake, which is broken off when the ``PendingHandshake`` is released.
 final class PendingHandshake: Sendable {
     private let number: UInt64
     private let thread: HandshakeThread
@@ -118,7 +113,7 @@ final class PendingHandshake: Sendable {
     deinit { thread.cancel(number) }
 }
 
-/// One TLS handshake, which only the handshake thread uses.
+/// One TLS handshake, used only on the handshake thread.
 private final class Handshake {
     private var descriptor: Descriptor?
     private let session: TLSSession
@@ -131,7 +126,7 @@ private final class Handshake {
     ///   - descriptor: the file descriptor of the connected socket.
     ///   - session: the server's TLS session.
     ///   - loop: the event loop of the handshake thread.
-    ///   - ready: the function that is called when the socket can be read or written.
+    ///   - ready: called when the socket can be read or written.
     /// - Throws: an error if memory is lacking.
     init(
         _ descriptor: consuming Descriptor, _ session: TLSSession, on loop: EventLoop, ready: @escaping () -> Void
@@ -139,15 +134,13 @@ private final class Handshake {
         let number = descriptor.number
         self.descriptor = consume descriptor
         self.session = session
-        // The watch on a handshake's socket has no deadline, because the connection's loop limits the time of a
-        // handshake.
+        // The watch on the handshake's socket has no deadline, because the connection's loop limits the time.
         watch = try FileWatch(descriptor: number, on: loop, until: nil) { _ in ready() }
         guard session.accept(on: number) else { throw SystemError(call: "BIO_new", code: SystemError.outOfMemory) }
     }
 
     deinit {
-        // The events are removed before the descriptor is closed, because a new file can immediately get the same
-        // descriptor number.
+        // Events are removed before the descriptor is closed, because a new file can get the same descriptor number.
         watch = nil
     }
 

@@ -1,11 +1,11 @@
 import Collections
 import Timekeeping
 
-/// The sockets of closed connections; each socket stays open until the peer closes its side.
+/// The sockets of closed connections, kept open until the peer closes its side.
 ///
-/// If a socket is closed while input is unread, or if more input arrives afterwards, the kernel resets the connection,
-/// and the peer loses the last output. To avoid the loss of output, the daemon first ends only its own side
-/// (`shutdown`), and drops input until the peer ends its side.
+/// If a socket is closed while input is unread, the kernel resets the connection, and the peer loses the last output.
+/// To keep the last output, the daemon first ends only its own side (`shutdown`), and drops input until the peer ends
+/// its side.
 final class LingeringSockets {
     private struct LingeringSocket {
         let watch: FileWatch
@@ -13,28 +13,25 @@ final class LingeringSockets {
     }
 
     private var sockets: [UInt64: LingeringSocket] = [:]
-    /// The sockets in the order in which they were added. The first socket expires first, because all sockets have the
-    /// same time limit.
+    /// The sockets in the order in which they were added, which is also the order of their deadlines.
     private var order = Queue<UInt64>()
     private var lastNumber: UInt64 = 0
-    /// The timer that closes the lingering socket whose time ends first. The timer retains the loop, and the loop
-    /// retains the ``LingeringSockets``, so the timer exists only while sockets linger.
+    /// The timer for the earliest deadline of a lingering socket; `nil` without sockets.
     private var timer: LoopTimer?
 
-    /// The time after which a socket is closed even if its peer has not ended its side.
+    /// The time after which a socket is closed although its peer has not ended its side.
     private static let patience: Duration = .seconds(2)
-    /// The maximum number of lingering sockets. A lingering socket no longer counts among the connections of its
-    /// listener.
+    /// The maximum number of lingering sockets. Lingering sockets do not count among the connections of their listener.
     private static let limit = 1000
 
-    /// Ends the daemon's output on the socket, when all output is sent. The socket is then closed when the peer ends
-    /// its side, or after two seconds.
+    /// Ends the daemon's side of a connection after all output was sent. The socket is closed when the peer
+    /// ends its side, or after two seconds.
     func bid(on socket: consuming Descriptor, of loop: EventLoop) {
         System.endOutput(socket.number)
         guard sockets.count < Self.limit else { return }
         lastNumber += 1
         let (number, descriptor) = (lastNumber, socket.number)
-        // Timer and watch have the priority of connections, so that a peer that sends without end does not delay other
+        // Timer and watch have the priority of connections, so that a peer that sends endlessly does not delay other
         // work.
         if timer == nil { timer = try? LoopTimer(on: loop, turn: .connections) { [unowned self] in timeIsUp() } }
         let watch = try? FileWatch(owning: socket, on: loop, turn: .connections, until: timer) { [unowned self] _ in

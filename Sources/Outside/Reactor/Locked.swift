@@ -2,7 +2,7 @@ import Glibc
 
 /// A value that several threads use, protected by a POSIX mutex.
 ///
-/// `Synchronization.Mutex` is not used, because on Linux the thread sanitizer takes each use of this mutex for a race.
+/// `Synchronization.Mutex` is not used, because the thread sanitizer reports false races for this type on Linux.
 ///
 /// - The type is `@unchecked Sendable`, because the value can be accessed only through the lock.
 @safe
@@ -14,7 +14,7 @@ package final class Locked<Value>: @unchecked Sendable {
         self.value = value
         unsafe mutex = .allocate(capacity: 1)
         unsafe mutex.initialize(to: pthread_mutex_t())
-        // `pthread_mutex_init` cannot fail: it fails only for wrong attributes, and this mutex has no attributes.
+        // `pthread_mutex_init` fails only for wrong attributes, and this mutex has no attributes.
         unsafe pthread_mutex_init(mutex, nil)
     }
 

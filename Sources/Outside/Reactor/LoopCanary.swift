@@ -1,10 +1,9 @@
 package import Timekeeping
 
-/// Measures how long a ready event waits until the loop handles it. For a measurement, the canary makes its own event
-/// ready, and measures the time until the event's handler runs.
+/// Measures how long a ready event waits until the loop handles the event. To measure, the canary makes its own event
+/// ready, and takes the time until the event's handler runs.
 ///
-/// The kernel reports ready events in the order in which they became ready. The canary's event therefore waits as long
-/// as the event of a connection that has just received bytes.
+/// The canary's event waits as long as the event of a connection that has just received bytes.
 ///
 /// - The type is `@unchecked Sendable`, because only its loop uses it.
 package final class LoopCanary: @unchecked Sendable {
@@ -13,8 +12,7 @@ package final class LoopCanary: @unchecked Sendable {
     private var quietUntil = Instant.distantPast
     private let handler: (Duration, Instant) -> Void
 
-    /// The minimum time between two measurements. The event loop's delay is measured at this interval, because more
-    /// frequent measurements would show no more.
+    /// The minimum time between two measurements.
     private static let pause: Duration = .milliseconds(20)
 
     /// Creates a canary, whose handler gets each measured wait and the current time.
@@ -27,8 +25,7 @@ package final class LoopCanary: @unchecked Sendable {
         try watch?.watch(for: .read)
     }
 
-    /// Starts a measurement, unless the last measurement was too recent. ``ring(now:)`` is called when a connection has
-    /// received bytes.
+    /// Starts a measurement, unless the last one was too recent; called when a connection has received bytes.
     package func ring(now: Instant) {
         guard now >= quietUntil, let watch else { return }
         quietUntil = now + Self.pause

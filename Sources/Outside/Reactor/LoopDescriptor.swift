@@ -1,5 +1,5 @@
-/// The sole owner of a descriptor that events of a loop use. The descriptor is closed on the event loop's thread, after
-/// the loop has freed the descriptor's events.
+/// The sole owner of a descriptor that libevent events use. The descriptor is closed on the loop's thread, after the
+/// loop has freed the descriptor's events.
 final class LoopDescriptor {
     let number: Int32
     private let loop: EventLoop

@@ -2,17 +2,17 @@ import CEvent
 import Glibc
 import Timekeeping
 
-/// An object with a function that the loop calls when an event fires. The function's argument has libevent's `EV_`
-/// bits, which say which event has happened.
+/// An object with a function that the loop calls when an event fires. The argument `cause` has libevent's `EV_` bits
+/// for the reason.
 protocol LoopEventTarget: AnyObject {
     func fired(_ cause: Int16)
 }
 
-/// The sole owner of one libevent event, and of its descriptor if a descriptor was passed.
+/// The sole owner of one libevent event, and of its descriptor if one was passed.
 ///
-/// The libevent event refers to its target only weakly, through a box. Any thread can release the object that owns a
-/// loop event, because the deinit of an actor runs on the thread that releases the actor last. The libevent event
-/// itself is freed on the loop's thread.
+/// The libevent event refers to its target only weakly, through a box. Any thread may release the owner, because an
+/// actor's `deinit` runs on the thread that releases the actor last. The libevent event itself is freed on the loop's
+/// thread.
 @safe
 final class LoopEvent {
     let loop: EventLoop
@@ -23,8 +23,8 @@ final class LoopEvent {
         weak var target: (any LoopEventTarget)?
     }
 
-    /// Creates an event for a descriptor or a signal with the given `number`; for a timer, `number` is -1. The argument
-    /// `flags` has libevent's `EV_` bits.
+    /// Creates an event for the descriptor or signal `number`, or for a timer if `number` is -1. The argument `flags`
+    /// has libevent's `EV_` bits.
     init(loop: EventLoop, number: Int32, flags: Int32, turn: LoopTurn = .usual) throws(SystemError) {
         loop.checkThread()
         let box = unsafe Unmanaged.passRetained(Box())
@@ -46,7 +46,7 @@ final class LoopEvent {
         loop.dispose { remains.free() }
     }
 
-    /// libevent's objects for an event, which are freed on the event loop's thread.
+    /// libevent's objects for an event, freed on the loop's thread.
     ///
     /// - The type is `@unchecked Sendable`, because it moves to the loop and is used once.
     @safe
@@ -60,8 +60,8 @@ final class LoopEvent {
         }
     }
 
-    /// Sets the object whose function `fired` is called when the event happens. The event's owner must call
-    /// ``setTarget(_:)`` once, at the end of its own initialiser.
+    /// Sets the object whose function `fired` is called when the event happens. The owner calls ``setTarget(_:)`` once,
+    /// at the end of its initialiser.
     func setTarget(_ target: some LoopEventTarget) {
         unsafe box.takeUnretainedValue().target = target
     }
@@ -74,8 +74,7 @@ final class LoopEvent {
     func add(timeout: Duration) {
         loop.checkThread()
         var interval = timeval(timeout)
-        // `event_add` fails only if memory for the list of timers is lacking, and without timers the daemon cannot
-        // continue.
+        // `event_add` fails only if memory is lacking, and the daemon cannot continue without timers.
         guard unsafe event_add(raw, &interval) == 0 else { preconditionFailure("out of memory for a timer") }
     }
 
@@ -84,7 +83,7 @@ final class LoopEvent {
         unsafe event_del(raw)
     }
 
-    /// Makes the event ready, so that its callback runs in the current iteration of the loop.
+    /// Makes the event ready, so that its callback runs in the loop's current iteration.
     func activate() {
         loop.checkThread()
         unsafe event_active(raw, Int32(EV_TIMEOUT), 0)
@@ -97,7 +96,7 @@ final class LoopEvent {
 }
 
 extension timeval {
-    /// Converts a duration for libevent: a negative duration becomes zero. Fractions of a microsecond are rounded up,
+    /// Converts a duration for libevent; a negative duration becomes zero. Fractions of a microsecond are rounded up,
     /// so that no timer fires early.
     init(_ duration: Duration) {
         let (whole, rest) = max(duration, .zero).nanoseconds.quotientAndRemainder(dividingBy: 1000)

@@ -1,8 +1,7 @@
 import CEvent
 package import Timekeeping
 
-/// A timer of an event loop, whose deadline can be changed. After each ``arm(at:)``, the timer fires once, never before
-/// the deadline.
+/// A timer of an event loop. After each ``arm(at:)``, the timer fires once, never before the deadline.
 ///
 /// A released timer does not fire.
 ///
@@ -14,10 +13,9 @@ package final class LoopTimer: @unchecked Sendable {
     private let handler: () -> Void
     private(set) package var deadline: Instant?
 
-    /// The longest time that libevent waits for a timer before the clock is checked again. The wait of a timer is
-    /// limited, because libevent's clock stops while the machine sleeps, but the clock of ``Instant`` continues. If a
-    /// deadline passes while the machine sleeps, the timer notices the passed deadline at most 30 seconds after the
-    /// sleep.
+    /// The longest time that libevent waits for a timer before the clock is checked again. The wait is limited, because
+    /// libevent's clock stops while the machine sleeps, but the clock of ``Instant`` continues. A deadline that passes
+    /// while the machine sleeps is noticed at most 30 seconds after the sleep.
     private static let longestWait: Duration = .seconds(30)
 
     package init(on loop: EventLoop, turn: LoopTurn = .usual, handler: @escaping () -> Void) throws(SystemError) {
@@ -27,7 +25,7 @@ package final class LoopTimer: @unchecked Sendable {
         event.setTarget(self)
     }
 
-    /// Sets the deadline at which the timer fires, in place of any other deadline.
+    /// Sets the deadline, in place of an earlier deadline.
     package func arm(at deadline: Instant) {
         guard deadline != self.deadline else { return }
         self.deadline = deadline
@@ -50,8 +48,7 @@ package final class LoopTimer: @unchecked Sendable {
 extension LoopTimer: LoopEventTarget {
     func fired(_ cause: Int16) {
         guard let deadline else { return }
-        // The deadline is compared with the system's clock, because libevent's coarse clock can be some milliseconds
-        // ahead of the system's clock.
+        // The system's clock is asked, because libevent's coarse clock can be some milliseconds ahead.
         guard deadline <= SystemClock.now else { return wait() }
         self.deadline = nil
         handler()
@@ -59,7 +56,7 @@ extension LoopTimer: LoopEventTarget {
 }
 
 extension EventLoop {
-    /// Runs the job once, at the given instant or later. The job is cancelled if the returned timer is released.
+    /// Runs the job once, at the given instant or later. The release of the returned timer cancels the job.
     package func schedule(at instant: Instant, _ job: @escaping () -> Void) throws(SystemError) -> LoopTimer {
         let timer = try LoopTimer(on: self, handler: job)
         timer.arm(at: instant)

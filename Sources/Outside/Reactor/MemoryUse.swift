@@ -3,7 +3,7 @@ import Glibc
 
 /// Reads the memory use of this process, and its memory limit.
 package enum MemoryUse {
-    /// The memory of this process that is in RAM, in bytes; 0 if the kernel does not report the value.
+    /// The memory of this process in RAM, in bytes; 0 if the kernel does not report the value.
     package static var resident: Int {
         // The second number in `statm` is the resident memory in pages (proc(5)).
         let pages = text("/proc/self/statm").split(separator: " ").dropFirst().first.flatMap { Int($0) } ?? 0
@@ -14,19 +14,18 @@ package enum MemoryUse {
     /// has no limit.
     package static var allowed: Int? { allowed(group: text("/proc/self/cgroup")) { text($0) } }
 
-    /// The memory limit of a control group.
+    /// Reads the memory limit of a control group, in bytes.
     ///
     /// - Parameters:
     ///   - group: the contents of `/proc/self/cgroup`.
-    ///   - read: returns the text of a file, which is empty if the file cannot be read.
-    /// - Returns: the lowest limit of the group and its ancestors.
+    ///   - read: returns the text of a file, or an empty text if the file cannot be read.
+    /// - Returns: the lowest limit of the group and its ancestors; `nil` if no limit is set.
     package static func allowed(group: String, read: (String) -> String) -> Int? {
         let lines = group.split(separator: "\n")
         guard let path = lines.lazy.filter({ $0.hasPrefix("0::/") }).map({ $0.dropFirst(3) }).first else { return nil }
         var least: Int?
         var rest = path[...]
-        // The lowest limit of the group and its ancestors counts, because the limit of a group also applies to the
-        // groups inside it.
+        // The memory limit of a control group also applies to the groups inside it.
         while true {
             let folder = rest == "/" ? "" : rest
             if let limit = Int(read("/sys/fs/cgroup\(folder)/memory.max").filter { !$0.isWhitespace }) {

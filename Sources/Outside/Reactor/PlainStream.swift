@@ -1,14 +1,13 @@
 import CEvent
 import Timekeeping
 
-/// Output is given to the kernel immediately, or all output together when the input handler has returned.
+/// The input and output of a connection without TLS. Output is sent immediately, or all together when the input handler
+/// has returned.
 ///
-/// Output is given to the kernel immediately, or all together when the input handler has returned. Input is read into
-/// memory that all streams of the loop share. Each message needs one system call for input and one for output, and a
-/// connection without waiting bytes has no buffer.
+/// All streams of the loop read into the same memory. A message needs one system call for input and one for output, and
+/// an idle connection has no buffer.
 ///
-/// The stream's events refer to the connection that owns the stream, and nothing has a weak reference to the stream. In
-/// Swift, an object with weak references is slower to retain, and each message retains the stream several times.
+/// No weak reference to the stream exists, because objects with weak references are slower to retain in Swift.
 final class PlainStream {
     private let loop: EventLoop
     private let turn: LoopTurn
@@ -20,15 +19,14 @@ final class PlainStream {
     private let share: StreamShare
     private var isReading = false
     var inputLimit = Int.max
-    /// The output that is not completely sent yet; the kernel has already accepted the first `sent` bytes of the
-    /// output.
+    /// The output that is not completely sent; the kernel has accepted the first `sent` bytes.
     private var waiting: [UInt8] = []
     private var sent = 0
     private var isGathering = false
     var outputMark = 0
 
-    // The time limits of the connection's input and output. For each message, only the time of its last byte is
-    // recorded, and the timer computes the deadline again when the timer fires.
+    // The time limits of the stream's input and output. A message only records the time of its last byte; the timer
+    // computes the new deadline when it fires.
     private var inputTimeout: Duration?
     private var outputTimeout: Duration = .zero
     /// When the last byte of input arrived, or when reading was resumed.
@@ -53,8 +51,7 @@ final class PlainStream {
     }
 
     deinit {
-        // The events are removed before the descriptor is closed, because a new file can immediately get the same
-        // descriptor number.
+        // Events are removed before the descriptor is closed, because a new file can get the same descriptor number.
         readable = nil
         writable = nil
         guard deadlineID != .none else { return }
@@ -72,8 +69,8 @@ final class PlainStream {
         updateDeadline()
     }
 
-    /// Reads once from the TCP socket, and passes the input to the connection. A connection reads only a limited amount
-    /// of input in one turn, and further input after other connections were served.
+    /// Reads once from the socket, and passes the input to the connection. A connection reads further input after other
+    /// connections were served.
     private func read(for connection: StreamConnection) throws(SystemError) {
         let room = unsafe share.room(upTo: inputLimit)
         guard let count = unsafe try System.receive(descriptor.number, into: room) else { return }
@@ -82,8 +79,8 @@ final class PlainStream {
         connection.received(unsafe Span(_unsafeElements: room).extracting(first: count))
     }
 
-    /// Reads the last input of the peer when the connection ends, and passes the input to `body`. Errors while reading
-    /// the last input are ignored.
+    /// Reads the peer's last input at the end of the connection, and passes it to `body`. Errors in reading the last
+    /// input are ignored.
     func lendInput(_ body: (Span<UInt8>) -> Void) {
         let room = unsafe share.room(upTo: inputLimit)
         guard let count = unsafe try? System.receive(descriptor.number, into: room), count > 0 else { return }
@@ -96,8 +93,7 @@ final class PlainStream {
 
     var outputCount: Int { waiting.count - sent + (isGathering ? share.gathered.count : 0) }
 
-    /// Collects output from now on instead of sending it, so that answers to requests that arrived together are sent
-    /// together.
+    /// Collects output until ``endGathering(sending:)``, so that answers to several requests are sent together.
     func gather() {
         guard !share.isGathering else { return }
         share.isGathering = true
@@ -143,7 +139,7 @@ final class PlainStream {
         return waiting.count
     }
 
-    /// Sends more of the waiting output, after the kernel has reported that it accepts output again.
+    /// Sends more of the waiting output, when the kernel accepts output again.
     private func flush(for connection: StreamConnection) throws(SystemError) {
         let bytes = waiting
         guard let taken = try System.send(descriptor.number, bytes.span.extracting(sent..<bytes.count)) else { return }
@@ -184,8 +180,8 @@ final class PlainStream {
         deadlineID = share.schedule(connection, at: next)
     }
 
-    /// Checks the time limits when the stream's deadline is reached. If the stream must be closed, the reason is
-    /// returned; if the deadline has moved to a later time, `nil`.
+    /// Checks the time limits when the stream's deadline is reached. Returns the reason if the stream must be closed,
+    /// or `nil` if the deadline has moved.
     func deadlineReached(now: Instant) -> StreamCloseReason? {
         deadline = .distantFuture
         deadlineID = .none
@@ -206,8 +202,8 @@ final class PlainStream {
 }
 
 extension [UInt8] {
-    /// Appends the bytes to the array; if the array must grow, it grows only by an eighth. The grown array has little
-    /// spare memory, because every connection can have such an array, and most output is short.
+    /// Appends the bytes; the array grows by an eighth of its size at a time. Little spare memory is reserved, because
+    /// every connection can have a waiting output, which is usually short.
     mutating func appendSparingly(_ bytes: Span<UInt8>) {
         let needed = count + bytes.count
         if capacity < needed { reserveCapacity(needed + Swift.max(needed / 8, 64)) }

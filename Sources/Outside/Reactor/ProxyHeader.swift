@@ -1,21 +1,21 @@
 package import Addressing
 
-/// The header of the PROXY protocol, versions 1 and 2. A load balancer sends the PROXY header as the first bytes of a
-/// connection, to name the real peer.
+/// The header of the PROXY protocol, versions 1 and 2. A load balancer sends the header first on a connection, to name
+/// the real peer.
 ///
-/// Only load balancers that the settings list may send a PROXY header, because a sender can claim any address. The
-/// listed load balancers must always send a PROXY header.
+/// Only load balancers in the settings may send a PROXY header, because a sender can claim any address. The load
+/// balancers in the settings must always send a PROXY header.
 package enum ProxyHeader: Hashable, Sendable {
     /// The bytes are the beginning of a PROXY header, and more bytes are needed.
     case incomplete
-    /// The bytes are not a PROXY header, or the PROXY header is malformed.
+    /// The bytes are no PROXY header, or a malformed PROXY header.
     case invalid
-    /// A complete PROXY header and its length in bytes. If the header has no source, the load balancer connected on its
-    /// own behalf, for example for a health check.
+    /// A complete PROXY header and its length in bytes. If a PROXY header has no source, the load balancer connected
+    /// for itself, for example for a health check.
     case header(length: Int, source: Endpoint?)
 
-    /// The maximum accepted length of a PROXY header, in bytes. Version 2 of the protocol allows longer headers, but
-    /// the additional bytes are never useful.
+    /// The maximum accepted length of a PROXY header, in bytes. Version 2 allows longer headers, but their additional
+    /// fields are not used here.
     package static let longest = 536
 
     private static let signature: [UInt8] = [13, 10, 13, 10, 0, 13, 10, 81, 85, 73, 84, 10]
@@ -32,8 +32,7 @@ package enum ProxyHeader: Hashable, Sendable {
         }
     }
 
-    /// Whether the bytes begin with the signature `mark` of a PROXY header, or with a part of the signature if more
-    /// bytes must follow.
+    /// Whether the bytes begin with the signature `mark`, or are a part of the signature.
     private static func begins(_ bytes: Span<UInt8>, _ mark: [UInt8]) -> Bool {
         for index in 0..<min(bytes.count, mark.count) where bytes[index] != mark[index] { return false }
         return true
@@ -55,7 +54,7 @@ package enum ProxyHeader: Hashable, Sendable {
             guard length >= 52 else { return .invalid }
             let address = IPAddress(high: number(bytes, 16, 8), low: number(bytes, 24, 8))
             return .header(length: length, source: Endpoint(address, UInt16(truncatingIfNeeded: number(bytes, 48, 2))))
-        // An address family without endpoints means that the load balancer itself is the peer.
+        // If a PROXY header has no endpoints, the load balancer itself is the peer.
         case (1, _): return .header(length: length, source: nil)
         default: return .invalid
         }

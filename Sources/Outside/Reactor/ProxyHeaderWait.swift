@@ -2,20 +2,20 @@ import Addressing
 import Timekeeping
 
 /// Reads the PROXY header with which a load balancer begins a connection. Bytes after the PROXY header stay in the
-/// socket, because they belong to the peer.
+/// socket for the peer's stream.
 ///
-/// Bytes of an incomplete PROXY header are read from the socket as soon as they arrive. If bytes of a PROXY header
-/// stayed in the socket, it would always be ready to read, and events of lower priority would never be handled.
+/// An incomplete header is read from the socket at once, because a socket that stays ready would block events of lower
+/// priority.
 ///
-/// When the ``ProxyHeaderWait`` is released, the wait ends without a callback.
+/// The release of the ``ProxyHeaderWait`` ends the wait without a callback.
 final class ProxyHeaderWait {
     enum End: Hashable {
-        /// The connection began with other bytes than a PROXY header, or no complete header arrived in time.
+        /// The first bytes were no PROXY header, or no complete header arrived in time.
         case none
-        /// The connection ended before a byte of the PROXY header came, as in health checks of load balancers.
+        /// The connection ended before its first byte, as in health checks of load balancers.
         case nothing
-        /// The PROXY header arrived. The endpoint is the peer that the PROXY header names; `nil` if the load balancer
-        /// connected on its own behalf.
+        /// The PROXY header arrived. The endpoint is the peer that the header names; `nil` if the load balancer
+        /// connected for itself.
         case header(Endpoint?)
     }
 
@@ -27,8 +27,7 @@ final class ProxyHeaderWait {
     /// The bytes of the PROXY header that have arrived so far.
     private var bytes: [UInt8] = []
 
-    /// Waits for the PROXY header on a socket. The socket must stay open while the ``ProxyHeaderWait`` exists. The loop
-    /// calls the callback `done` once.
+    /// Waits for the PROXY header on a socket, which must stay open meanwhile. The loop calls `done` once.
     ///
     /// - Throws: an error if the system lacks the resources to wait.
     init(
@@ -54,8 +53,7 @@ final class ProxyHeaderWait {
             guard let count = unsafe try System.peek(descriptor, into: room) else { return }
             guard count > 0 else { return end(had == 0 ? .nothing : .none) }
             unsafe bytes.append(contentsOf: room[..<count])
-            // The bytes are copied to a local variable, because the compiler requires that a local variable owns the
-            // memory of a span.
+            // The bytes are copied, because a span needs a local variable that owns its memory.
             let header = bytes
             switch ProxyHeader(header.span) {
             case .incomplete: try take(count)

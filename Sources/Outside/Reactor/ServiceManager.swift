@@ -1,10 +1,9 @@
 import CEvent
 import Glibc
 
-/// The service manager that started this process: systemd (sd_notify(3)) or a compatible program.
+/// The service manager that started this process: systemd or a compatible program (sd_notify(3)).
 ///
-/// Each message to the service manager (systemd) is one datagram, on a socket that never blocks. If the service manager
-/// does not read the messages, they are lost.
+/// Each message to the service manager is one datagram on a socket that never blocks, and may be lost.
 package final class ServiceManager: Sendable {
     private let address: [UInt8]
     private let socket: Int32
@@ -12,7 +11,7 @@ package final class ServiceManager: Sendable {
     /// service.
     package let watchdogInterval: Duration?
 
-    /// Finds the service manager. If no service manager asks for notifications, no ``ServiceManager`` is created.
+    /// Finds the service manager; `nil` if none asks for notifications.
     ///
     /// - Parameters:
     ///   - environment: the variables of the process.
@@ -35,9 +34,8 @@ package final class ServiceManager: Sendable {
     /// Sends a message to the manager, such as `READY=1` (sd_notify(3)).
     package func tell(_ words: String...) { send(words, passing: nil) }
 
-    /// Passes a socket to the manager, which keeps the socket for the next run of this program. The message tells the
-    /// manager to ignore errors of the socket, because an error such as an unreachable phone is no reason to drop the
-    /// socket.
+    /// Passes a socket to the manager for the next run of this program. The manager must ignore errors of the socket,
+    /// because an unreachable phone, for example, is no reason to drop the socket.
     package func keep(_ descriptor: Int32, as name: String) {
         send(["FDSTORE=1", "FDNAME=\(name)", "FDPOLL=0"], passing: descriptor)
     }
@@ -63,8 +61,7 @@ extension System {
     ) {
         unsafe address.withUnsafeBufferPointer { address in
             unsafe text.withUnsafeBufferPointer { text in
-                // A failure to notify is ignored, because it means only that the manager has ended or that its socket
-                // has no room.
+                // A failure to notify is ignored, because the service manager has then ended or is busy.
                 _ = unsafe notify_manager(
                     socket, address.baseAddress, address.count, text.baseAddress, text.count, descriptor ?? -1)
             }

@@ -1,11 +1,10 @@
 import CEvent
 import Glibc
 
-/// Calls a handler on the loop for each Unix signal of one kind. Only one loop of the process may have signal watches,
-/// because of libevent.
+/// Calls a handler on the loop for each Unix signal of one kind. libevent allows signal watches on only one loop of the
+/// process.
 ///
-/// The signal watch also works if the parent process had blocked the signal, because the loop's thread unblocks the
-/// signal when the loop starts.
+/// The watch also works if the parent process had blocked the signal.
 ///
 /// - The type is `@unchecked Sendable`, because every use is checked to be on the loop's thread.
 package final class SignalWatch: @unchecked Sendable {

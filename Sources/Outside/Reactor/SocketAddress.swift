@@ -3,15 +3,14 @@ import Glibc
 
 /// Converts an `Endpoint` to the kernel's `sockaddr_in` or `sockaddr_in6`, and back.
 ///
-/// The code writes bytes instead of C structures, because ``DatagramBatch`` has raw slots of ``slotSize`` bytes. The
-/// structures for IPv4 and IPv6 differ only in the position of the address.
+/// The code writes bytes and no C structures, because ``DatagramBatch`` has raw slots of ``slotSize`` bytes.
 enum SocketAddress {
-    /// The size in bytes of a slot for one address of either family, rounded up so that slots are aligned.
+    /// The size in bytes of a slot for one IPv4 or IPv6 address, rounded up for alignment.
     static let slotSize = 32
 
-    /// Writes the address and returns its length in bytes.
+    /// Writes the address, and returns its length in bytes.
     ///
-    /// - Precondition: the memory slot for the address has ``slotSize`` bytes.
+    /// - Precondition: the slot has ``slotSize`` bytes.
     static func store(_ endpoint: Endpoint, in slot: UnsafeMutableRawPointer) -> socklen_t {
         let address = endpoint.address
         unsafe slot.storeBytes(of: endpoint.port.bigEndian, toByteOffset: 2, as: UInt16.self)
@@ -29,8 +28,7 @@ enum SocketAddress {
         return 28
     }
 
-    /// Reads an address that the kernel wrote; `nil` for an address that is neither IPv4 nor IPv6, such as the address
-    /// of a Unix-domain socket.
+    /// Reads an address that the kernel wrote; `nil` if the address is neither IPv4 nor IPv6.
     static func load(_ slot: UnsafeRawPointer, length: socklen_t) -> Endpoint? {
         guard length >= 8 else { return nil }
         let family = Int32(unsafe slot.loadUnaligned(as: UInt16.self))
@@ -48,7 +46,7 @@ enum SocketAddress {
         }
     }
 
-    /// Calls `body` with the address in the form that C functions expect.
+    /// Calls `body` with the address as a C `sockaddr`.
     static func with<Result, Failure: Error>(
         _ endpoint: Endpoint, _ body: (UnsafePointer<sockaddr>, socklen_t) throws(Failure) -> Result
     ) throws(Failure) -> Result {
@@ -56,7 +54,7 @@ enum SocketAddress {
         return try unsafe withUnsafeMutablePointer(to: &storage) { pointer throws(Failure) in
             var length: socklen_t = 0
             let raw = UnsafeMutableRawPointer(pointer)
-            // The function `store(_:in:)` writes at most 28 bytes, the size of `sockaddr_in6`.
+            // `store(_:in:)` writes at most 28 bytes, the size of `sockaddr_in6`.
             length = unsafe store(endpoint, in: raw)
             return try unsafe body(raw.assumingMemoryBound(to: sockaddr.self), length)
         }

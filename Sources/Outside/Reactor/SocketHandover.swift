@@ -2,12 +2,10 @@ package import Addressing
 import CEvent
 import Glibc
 
-/// Bound sockets that systemd passes to this process at its start. The process can also store a socket that it opened
-/// itself in systemd, for the next run.
+/// Bound sockets that systemd passes to this process at its start (sd_listen_fds(3)). The process can also store its
+/// own sockets in systemd for the next run.
 ///
-/// A part of the daemon that needs a socket for an address gets the passed socket, if systemd has passed one. No client
-/// is refused while the program restarts, because connections and datagrams wait in the kernel. No library is needed,
-/// because the protocol consists of a few environment variables (sd_listen_fds(3)).
+/// Connections and datagrams wait in the kernel while the program restarts, so no client is refused.
 ///
 /// - The type is `@unchecked Sendable`, because it is used before its loop runs, and later on the loop's thread.
 package final class SocketHandover: @unchecked Sendable {
@@ -16,7 +14,7 @@ package final class SocketHandover: @unchecked Sendable {
         case datagrams(Endpoint)
         case stream(Endpoint)
         case unix(String)
-        /// The address, as a text, of a passed socket that the daemon cannot use.
+        /// The address, as text, of a passed socket of a kind that the daemon cannot use.
         case other(String)
 
         package var description: String {
@@ -29,7 +27,7 @@ package final class SocketHandover: @unchecked Sendable {
         }
     }
 
-    /// A passed socket that no part of the daemon has taken.
+    /// A passed socket that no part of the daemon uses.
     package struct Unclaimed: Sendable {
         package let place: Place
         /// The socket's name in the service manager.
@@ -45,25 +43,23 @@ package final class SocketHandover: @unchecked Sendable {
     }
 
     private var waiting: [Socket] = []
-    /// The sockets that this run opened and the next run can use, each with its name in systemd.
+    /// The sockets that this run opened and that systemd can store for the next run, each with its name.
     private(set) package var opened: [(name: String, descriptor: Int32)] = []
 
     fileprivate static let prefix = "sippushd-"
     /// The first passed descriptor (SD_LISTEN_FDS_START).
     private static let first: Int32 = 3
-    /// The maximum number of passed sockets. A higher number of sockets is a mistake, because no service listens on so
-    /// many sockets.
+    /// The maximum number of passed sockets; no service needs more.
     private static let limit = 1024
 
     package init() {}
 
-    /// Takes over the sockets that the environment variables describe. Environment variables that are meant for a
-    /// different process (`LISTEN_PID`) are ignored.
+    /// Takes over the sockets that the environment variables describe, unless `LISTEN_PID` names another process.
     ///
     /// - Parameters:
     ///   - environment: the environment variables of the process.
     ///   - process: the id of the process.
-    ///   - first: the first descriptor, for tests.
+    ///   - first: the number of the first descriptor, for tests.
     package init(environment: [String: String], process: Int32, first: Int32? = nil) {
         guard let meant = environment["LISTEN_PID"].flatMap({ Int32($0) }), meant == process,
             let count = environment["LISTEN_FDS"].flatMap({ Int($0) }), 0...Self.limit ~= count
@@ -81,25 +77,24 @@ package final class SocketHandover: @unchecked Sendable {
         for socket in waiting { System.close(socket.number) }
     }
 
-    /// The passed sockets that no part of the daemon has taken. When the ``SocketHandover`` is released, the sockets
-    /// that nobody has taken are closed.
+    /// The passed sockets that no part of the daemon uses, which are closed when the ``SocketHandover`` is released.
     package var unclaimed: [Unclaimed] { waiting.map { Unclaimed(place: $0.place, name: $0.name) } }
 
     // MARK: Taking sockets
 
-    /// The socket that is bound to an address: the passed socket or, if none was passed, a new socket.
+    /// The socket bound to an address: the passed socket or, if none was passed, a new socket.
     func socket(_ kind: Int32, boundTo endpoint: Endpoint) throws(SystemError) -> Descriptor {
         let isStream = kind == System.stream
         if let number = take(isStream ? .stream(endpoint) : .datagrams(endpoint)) { return Descriptor(number) }
         let descriptor = try System.boundSocket(kind, to: endpoint)
         let place = System.localEndpoint(descriptor.number) ?? endpoint
         let words = "\(isStream ? "tcp" : "udp")-\(place)"
-        // Colons are replaced, because systemd allows no colons in a socket's name.
+        // systemd allows no colons in a socket's name.
         opened.append((Self.prefix + words.replacing(":", with: "_"), descriptor.number))
         return descriptor
     }
 
-    /// The passed socket that is bound to a socket file; `nil` if no such socket was passed.
+    /// The passed socket that is bound to a file; `nil` if no such socket was passed.
     func socket(boundTo path: String) -> Descriptor? { take(.unix(path)).map { Descriptor($0) } }
 
     private func take(_ place: Place) -> Int32? {
@@ -109,8 +104,8 @@ package final class SocketHandover: @unchecked Sendable {
 }
 
 extension System {
-    /// The address to which a passed descriptor is bound; `nil` if the descriptor is not valid. The function also gives
-    /// the passed socket the options that the reactor sets for its own sockets.
+    /// The address to which a passed descriptor is bound; `nil` if the descriptor is not valid. The function also sets
+    /// the options that the reactor sets on its own sockets.
     fileprivate static func place(of number: Int32) -> SocketHandover.Place? {
         guard fcntl(number, F_SETFD, FD_CLOEXEC) == 0 else { return nil }
         let flags = fcntl(number, F_GETFL)

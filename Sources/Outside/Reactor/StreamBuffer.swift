@@ -1,16 +1,16 @@
 import Crypto
 
-/// The input and output of one connection, with or without TLS. Bytes without TLS go directly to and from the kernel;
-/// bytes with TLS go through libevent.
+/// The input and output of one connection, with or without TLS. Bytes without TLS pass directly to and from the kernel,
+/// and bytes with TLS through libevent.
 ///
-/// A connection gets its buffer when TCP is established, or for an accepted TLS connection when the handshake has
-/// ended. A new buffer does not read until reading is turned on.
+/// A connection gets its buffer when TCP is established, or after the handshake for an accepted TLS connection. A new
+/// buffer does not read until reading is turned on.
 enum StreamBuffer {
     case plain(PlainStream)
     case tls(TLSStream)
 
-    /// Takes ownership of the file descriptor of a connected socket. A TLS client begins its handshake now, but a TLS
-    /// server must have finished its handshake already.
+    /// Takes ownership of the file descriptor of a connected socket. A TLS client begins its handshake now; a TLS
+    /// server has already finished its handshake.
     init(_ descriptor: consuming Descriptor, of connection: StreamConnection, turn: LoopTurn) throws(SystemError) {
         if let session = connection.tls {
             self = .tls(try TLSStream(descriptor, of: connection, session: session, turn: turn))
@@ -42,8 +42,7 @@ enum StreamBuffer {
         }
     }
 
-    /// Makes a second descriptor of the socket, so that the daemon sees when the peer ends its side, even after the
-    /// buffer was released.
+    /// Duplicates the socket's descriptor, so that the peer's end is noticed after the buffer was released.
     func duplicateSocket() -> Descriptor? {
         switch self {
         case .plain(let stream): stream.duplicateSocket()
@@ -59,8 +58,7 @@ enum StreamBuffer {
         }
     }
 
-    /// Sets how many bytes of output may still wait when the connection is notified that output was sent. The initial
-    /// value for waiting output is 0 bytes.
+    /// Sets the number of waiting bytes at which the connection is notified that output was sent; initially 0.
     func tellOutput(below bytes: Int) {
         switch self {
         case .plain(let stream): stream.outputMark = bytes
@@ -68,7 +66,7 @@ enum StreamBuffer {
         }
     }
 
-    /// Sends the bytes, or adds them to the waiting output.
+    /// Sends the bytes, or queues them behind waiting output.
     ///
     /// - Returns: the number of bytes that still wait for the peer.
     func write(_ bytes: Span<UInt8>) throws(SystemError) -> Int {
@@ -82,11 +80,11 @@ enum StreamBuffer {
     func gather() {
         switch self {
         case .plain(let stream): stream.gather()
-        case .tls: break  // libevent sends the output at the end of the event loop's turn
+        case .tls: break  // libevent sends the output at the end of the loop's iteration
         }
     }
 
-    /// Sends the output that was collected, or drops the output.
+    /// Sends the collected output, or drops the output if `sending` is false.
     ///
     /// - Returns: the number of bytes that still wait for the peer.
     func endGathering(sending: Bool) throws(SystemError) -> Int {
@@ -96,7 +94,7 @@ enum StreamBuffer {
         }
     }
 
-    /// Sets two time limits: for a silent peer while reading is on (`nil` for no limit), and for output that makes no
+    /// Sets the time limit for a silent peer while reading is on (`nil` for none), and the limit for output without
     /// progress.
     func setTimeouts(input: Duration?, output: Duration) {
         switch self {

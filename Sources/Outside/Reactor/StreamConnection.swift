@@ -5,54 +5,50 @@ import Timekeeping
 
 /// A TCP, TLS or Unix-domain connection that the daemon accepted or opened.
 ///
-/// When the last reference to a connection is released, the connection is closed. The handlers are called on the loop's
-/// thread, but never while a method of the connection runs.
+/// The release of the last reference closes the connection. Handlers run on the loop's thread, but never inside a
+/// method of the connection.
 ///
 /// - The type is `@unchecked Sendable`, because every use is checked to be on the loop's thread.
 package final class StreamConnection: @unchecked Sendable {
     enum State {
-        /// TCP is establishing the connection. The connection's state `connecting` is followed by `handshaking`, `open`
-        /// or `closed`.
+        /// TCP is establishing the connection; `handshaking`, `open` or `closed` follows.
         case connecting
-        /// TCP is established, and the TLS handshake has not ended. The connection's state `handshaking` is followed by
-        /// `open` or `closed`.
+        /// The TLS handshake runs; `open` or `closed` follows.
         case handshaking
-        /// The connection carries data. The connection's state `open` is followed by `closing` or `closed`.
+        /// The connection carries data; `closing` or `closed` follows.
         case open
-        /// The daemon has closed the connection, and waiting output is still being sent. The connection's state
-        /// `closing` is followed by `closed`.
+        /// The daemon has closed the connection, but still sends waiting output; `closed` follows.
         case closing
         case closed
     }
 
-    /// The exchange at the beginning of some connections: a load balancer names the peer, or a relay opens a tunnel.
+    /// The first exchange of some connections: a load balancer sends a PROXY header, or a relay opens a tunnel.
     private enum Preface {
         case proxyHeader(ProxyHeaderWait)
         case tunnel(TunnelOpening)
     }
 
-    /// The id of the connection, which is unique in this process and never 0.
+    /// A number that is unique in this process, and never 0.
     package let id: UInt64
-    /// The address of the connection's peer. For a connection through a load balancer, `remote` is the address that the
-    /// load balancer names. The address of a peer on a Unix-domain socket is `0.0.0.0:0`.
+    /// The address of the peer, as named by a load balancer if one is used. A peer on a Unix-domain socket has the
+    /// address `0.0.0.0:0`.
     private(set) package var remote: Endpoint
-    /// The local address, which is known when the connection is established.
+    /// The local address, known when the connection is established.
     private(set) package var local: Endpoint
     /// The TLS session; `nil` for a plain connection.
     package let tls: TLSSession?
-    /// The priority of the connection's events. The priority of a connection must not change after ``start(_:)``.
+    /// The priority of the connection's events, which must not change after ``start(_:)``.
     package var turn: LoopTurn
 
     let loop: EventLoop
     private let limits: Limits
-    /// The maximum size in bytes of the output that may wait on the connection. The initial value of the output limit
-    /// comes from the connection's limits.
+    /// The maximum size in bytes of the waiting output; initially ``Limits/output``.
     package var outputLimit: Int
     package var outputMark: Int? {
         didSet { if let outputMark { buffer?.tellOutput(below: outputMark / 4) } }
     }
-    /// Whether the peer gets up to two seconds to read the last output before the socket is closed. Without a delay,
-    /// the peer would lose the last output if the daemon has not read all input or the peer still sends.
+    /// Whether the peer gets up to two seconds to read the last output before the socket is closed. If a socket is
+    /// closed while input is unread or arrives, the peer loses the last output.
     package var waitsForPeersEnd = false
     private var state: State
     private var handlers: Handlers?
@@ -63,20 +59,19 @@ package final class StreamConnection: @unchecked Sendable {
     private var openTimer: LoopTimer?
     private var handshake: PendingHandshake?
     private var idleTimeout: Duration?
-    /// Input that the handler got but has not used yet. The array of kept input grows with the input, so that an
-    /// incomplete message uses less memory than a complete message.
+    /// Input that the handler has received but not used. The array grows with the input, so that an incomplete message
+    /// uses little memory.
     private var kept: [UInt8] = []
-    /// Whether the connection's owner wants input: see ``setReading(_:)``.
+    /// Whether ``setReading(_:)`` has turned reading on.
     private var wantsReading = true
     /// Whether more output waits than ``outputMark`` allows.
     package private(set) var isHeldUp = false
-    /// Whether the handler has ended its turn by ``endTurn()``. Input that the handler has not used then waits until
-    /// other connections were served.
+    /// Whether the handler has called ``endTurn()``; unused input then waits until other connections were served.
     private var isTurnOver = false
     private var isReading = false
-    /// The reason for closing the connection. The owner gets the reason for closing after all output was sent.
+    /// The reason for closing the connection, reported after all output was sent.
     private var endReason: StreamCloseReason?
-    /// Whether the connection has ended, and the loop will handle its end later.
+    /// Whether the connection has ended, but its end is not handled yet.
     private var isEnding = false
     /// Output that the owner sent before the connection was open.
     private var early: [UInt8] = []
@@ -86,8 +81,8 @@ package final class StreamConnection: @unchecked Sendable {
     private static let lastID = Atomic<UInt64>(0)
     private static let nowhere = Endpoint(.anyV4, 0)
 
-    /// Creates a connection. A new connection does nothing until ``start(_:)`` is called. If `target` is set, the
-    /// daemon opens the connection to the address `target`; if not, the daemon has accepted the connection.
+    /// Creates a connection, which does nothing until ``start(_:)``. If `target` is set, the daemon connects to that
+    /// address; otherwise the daemon has accepted the connection.
     init(
         _ descriptor: consuming Descriptor, connectingTo target: Endpoint? = nil, on loop: EventLoop, tls: TLSSession?,
         limits: Limits, ended: @escaping @Sendable () -> Void = {}
@@ -107,7 +102,7 @@ package final class StreamConnection: @unchecked Sendable {
         pendingDescriptor = consume descriptor
     }
 
-    /// The user at the other end of a Unix-domain socket, as the kernel reports; `nil` for other sockets, and after
+    /// The user at the other end of a Unix-domain socket, from the kernel; `nil` for other sockets, and after
     /// ``start(_:)``.
     package var peerUser: UInt32? {
         guard let descriptor = pendingDescriptor?.number else { return nil }
@@ -115,14 +110,14 @@ package final class StreamConnection: @unchecked Sendable {
     }
 
     deinit {
-        // If the connection has a buffer, the deinit of the buffer closes the socket.
+        // If the connection has a buffer, the buffer's `deinit` closes the socket.
         if state != .closed { ended() }
     }
 
     // MARK: Opening
 
     /// Starts to connect, and reports success or failure to the handlers. An error is thrown only for an immediate
-    /// failure: lack of resources, or a `source` that this machine does not have. If `source` is missing or the
+    /// failure: a lack of resources, or a `source` that this machine does not have. If `source` is `nil` or the
     /// unspecified address, the kernel chooses the source address. If a `tunnel` is given, the target is a relay, and
     /// TLS is used with the server behind the relay.
     package static func connect(
@@ -139,8 +134,8 @@ package final class StreamConnection: @unchecked Sendable {
         return connection
     }
 
-    /// Sets the handlers of an accepted connection, and starts the connection. The listener's owner must call
-    /// ``start(_:)`` once, when the connection was accepted.
+    /// Sets the handlers of an accepted connection, and starts it. The listener's owner calls ``start(_:)`` once for
+    /// each accepted connection.
     package func start(_ handlers: Handlers) throws(SystemError) {
         loop.checkThread()
         precondition(self.handlers == nil, "a connection is started once")
@@ -163,11 +158,11 @@ package final class StreamConnection: @unchecked Sendable {
         }
     }
 
-    /// Waits for the PROXY header of a load balancer. The address in the PROXY header becomes ``remote``. The PROXY
-    /// header must be awaited before ``start(_:)`` is called.
+    /// Waits for the PROXY header of a load balancer, whose address becomes ``remote``. The function must be called
+    /// before ``start(_:)``.
     ///
-    /// - Parameter done: the function that is called once, on the loop.
-    /// - Throws: an error if the system lacks the resources for the event loop's watch.
+    /// - Parameter done: called once, on the loop.
+    /// - Throws: an error if memory or descriptors are lacking.
     func readProxyHeader(_ done: @escaping (ProxyHeaderWait.End) -> Void) throws(SystemError) {
         guard let descriptor = pendingDescriptor?.number else { return }
         let wait = try ProxyHeaderWait(descriptor, on: loop, turn: turn, until: SystemClock.now + limits.openTimeout) {
@@ -210,8 +205,7 @@ package final class StreamConnection: @unchecked Sendable {
         }
     }
 
-    /// The error for a connection whose time ends while it waits for a relay's answer; `nil` if the connection does not
-    /// wait for a relay.
+    /// The failure of the tunnel if the connection waits for a relay's answer when its time ends; otherwise `nil`.
     package var relayDelay: StreamTunnel.Failure? {
         guard case .tunnel(let opening)? = preface else { return nil }
         return opening.isAsking ? .silent : .unreachable(SystemError(call: "connect", code: SystemError.timedOut))
@@ -227,8 +221,7 @@ package final class StreamConnection: @unchecked Sendable {
         guard let descriptor = pendingDescriptor.take() else { return }
         if let tls, tls.isServer { return try beginHandshake(descriptor, tls) }
         try take(descriptor)
-        // The end of the handshake is posted to the loop, because its handlers must not run before the owner has stored
-        // the connection.
+        // The end of the handshake is posted, because handlers must not run before the owner has stored the connection.
         if tls == nil { loop.post { [weak self] in self?.handshakeFinished() } }
     }
 
@@ -236,8 +229,7 @@ package final class StreamConnection: @unchecked Sendable {
         let loop = loop
         handshake = try loop.handshakes().begin(id, descriptor, session) { [weak self] end in
             loop.post { [weak self] in
-                // The closure for the end of the handshake has only a weak reference to the connection, and closes the
-                // socket even if the connection was released meanwhile.
+                // If the connection was released meanwhile, `handshakeEnded` still closes the socket.
                 loop.connectionTurns.doLater { [weak self] in Self.handshakeEnded(end, of: self) }
             }
         }
@@ -253,7 +245,7 @@ package final class StreamConnection: @unchecked Sendable {
     // MARK: Use
 
     /// Appends the bytes to the connection's output. Sent bytes wait while the connection is being opened, and are
-    /// dropped after the connection was closed.
+    /// dropped after it was closed.
     package func send(_ bytes: Span<UInt8>) {
         loop.checkThread()
         switch state {
@@ -267,8 +259,7 @@ package final class StreamConnection: @unchecked Sendable {
 
     package func send(_ bytes: [UInt8]) { send(bytes.span) }
 
-    /// Sets how long the peer can send nothing before the connection is closed. The initial value `nil` means that a
-    /// silent connection is never closed.
+    /// Sets how long the peer may send nothing before the connection is closed; initially `nil` for no limit.
     package func setIdleTimeout(_ timeout: Duration?) {
         idleTimeout = timeout
         if state == .open { buffer?.setTimeouts(input: timeout, output: limits.outputTimeout) }
@@ -290,19 +281,19 @@ package final class StreamConnection: @unchecked Sendable {
         updateReading()
     }
 
-    /// Reports that writing to the connection has failed. The report of a failed write is posted to the loop, because
-    /// no handler may run while the owner uses the connection.
+    /// Reports that writing to the connection has failed. The report is posted, because no handler may run while the
+    /// owner uses the connection.
     private func outputFailed(_ error: SystemError) { loop.post { [weak self] in self?.failed(.system(error)) } }
 
-    /// Stops or resumes reading from the connection. While reading is off, the flow control of TCP stops the peer.
+    /// Stops or resumes reading from the connection. While reading is off, TCP's flow control stops the peer.
     package func setReading(_ isOn: Bool) {
         guard state == .open else { return }
         wantsReading = isOn
         updateReading()
     }
 
-    /// Passes the open connection to another owner. The argument `unread` is input that the former owner has not used,
-    /// and that the new owner gets again.
+    /// Passes the open connection to another owner. The new owner gets the input `unread`, which the former owner has
+    /// not used.
     package func handOver(to handlers: Handlers, unread: [UInt8]) {
         guard state == .open else { return }
         self.handlers = handlers
@@ -311,8 +302,8 @@ package final class StreamConnection: @unchecked Sendable {
         endTurn()
     }
 
-    /// Ends the turn of a handler that has not used all input. The handler gets the unused input again after other
-    /// ready events were handled. The connection reads no more until other connections were served.
+    /// Pauses a handler that has not used all input. The handler gets the unused input again after other ready events
+    /// were handled. After ``endTurn()``, the connection reads no input until the handler is called again.
     package func endTurn() {
         guard state == .open, !isTurnOver else { return }
         isTurnOver = true
@@ -330,8 +321,8 @@ package final class StreamConnection: @unchecked Sendable {
         loop.post { [weak self] in self?.endIfDone() }
     }
 
-    /// Ends the connection without calling one of the owner's handlers. If `flushing` is true, waiting output is sent
-    /// first, as far as the peer reads the output.
+    /// Ends the connection without calling a handler. If `flushing` is true, waiting output is sent first, as far as
+    /// the peer reads it.
     package func close(flushing: Bool = false) {
         loop.checkThread()
         guard flushing, state == .open, let buffer else { return end() }
@@ -348,7 +339,7 @@ package final class StreamConnection: @unchecked Sendable {
 
     package var isOpen: Bool { state == .open }
 
-    /// The number of bytes of output that wait, or that were never sent when the connection ended.
+    /// The bytes of waiting output, or of output that was never sent before the connection ended.
     package var outputCount: Int { state == .closed ? unsentCount : early.count + (buffer?.outputCount ?? 0) }
 
     private var unsentCount = 0
@@ -398,7 +389,7 @@ extension StreamConnection: LoopEventTarget {
         noteTurn()
     }
 
-    /// Counts that the connection was served, and lets it wait if other connections must be served first.
+    /// Counts that the connection was served, and pauses it if other work must come first.
     func noteTurn() {
         guard loop.connectionTurns.mustGiveWay(after: turn), state == .open, !isTurnOver else { return }
         isTurnOver = true
@@ -410,7 +401,7 @@ extension StreamConnection: LoopEventTarget {
         if case .plain(let stream)? = buffer, let reason = stream.deadlineReached(now: now) { failed(reason) }
     }
 
-    /// Handles the end of a TLS handshake. If the connection was released during the handshake, the socket is closed.
+    /// Handles the end of a TLS handshake, and closes the socket if the connection was released meanwhile.
     private static func handshakeEnded(_ end: HandshakeThread.End, of connection: StreamConnection?) {
         switch end {
         case .done(let socket):
@@ -441,9 +432,9 @@ extension StreamConnection: LoopEventTarget {
         handlers?.connected(self)
     }
 
-    /// Passes waiting input to the handler. The buffer calls ``inputArrived()`` whenever input may have arrived.
+    /// Passes waiting input to the handler; the buffer calls the function whenever input may have arrived.
     func inputArrived() {
-        // The local variable `buffer` keeps the buffer in memory even if the handler closes the connection.
+        // The local variable retains the buffer if the handler closes the connection.
         guard state == .open, let buffer else { return }
         buffer.lendInput { received($0) }
     }
@@ -472,16 +463,15 @@ extension StreamConnection: LoopEventTarget {
     }
 
     func failed(_ reason: StreamCloseReason) {
-        // For a TLS connection, libevent reports the end before the last input. The handler gets the last input now,
-        // because it may be a request that must be handled even if the peer reads no answer.
+        // For a TLS connection, libevent reports the end before the last input. The last input may be a request, which
+        // is handled even if the peer reads no answer.
         inputArrived()
         guard state != .closed, !isEnding else { return }
         guard turn == .connections else { return endAfterAnswers(reason) }
         isEnding = true
         wantsReading = false
         updateReading()
-        // The closure for `doLater` retains the connection, so that the connection ends in order even if its owner
-        // releases it.
+        // The closure retains the connection, so that it ends in order even if its owner releases it.
         loop.connectionTurns.doLater { self.endAfterAnswers(reason) }
     }
 
@@ -517,7 +507,7 @@ extension StreamConnection: LoopEventTarget {
         let used = offer(bytes.span)
         guard state == .open, endReason != .finished, used < bytes.count else { return }
         if used > 0 { bytes.removeFirst(used) }
-        // If the array has much spare capacity, it is copied, so that the memory of a long message is not kept.
+        // An array with much spare capacity is copied, so that the memory of a long message is released.
         if bytes.capacity > 2 * bytes.count + Self.spareRoom { keep(bytes.span, from: 0) } else { kept = bytes }
     }
 
@@ -529,7 +519,7 @@ extension StreamConnection: LoopEventTarget {
     }
 
     /// Closes the connection if too much unused input waits. After ``endTurn()``, unused input does not count, because
-    /// the connection reads no more input until the handler has had its next turn.
+    /// the connection reads no more input.
     private func checkInput() {
         if state == .open, !isTurnOver, !isHeldUp, kept.count >= limits.input { fail(.inputOverflow) }
     }

@@ -1,41 +1,39 @@
-/// The reason why a connection ended, unless its owner closed it by ``StreamConnection/close(flushing:)``.
+/// Why a connection ended, unless its owner called ``StreamConnection/close(flushing:)``.
 package enum StreamCloseReason: Hashable, Sendable {
     case peerClosed
-    /// The system reported an error of connecting, reading or writing, such as "connection refused".
+    /// Connecting, reading or writing failed with a system error, such as "connection refused".
     case system(SystemError)
     /// The TLS handshake failed, or a TLS record was invalid; the text is OpenSSL's reason.
     case tls(String)
     /// The relay did not open a tunnel to the server.
     case tunnel(StreamTunnel.Failure)
-    /// The connection was closed because TCP and TLS were not established in time.
+    /// TCP and TLS were not established in time.
     case openTimeout
     /// The peer sent nothing for longer than the idle limit.
     case idle
-    /// The connection was closed because the peer did not read the output in time.
+    /// The peer did not read the output in time.
     case outputStalled
-    /// More output waited than the limit allows.
+    /// More output waited than ``Limits/output`` allows.
     case outputOverflow
-    /// More input is unused than the limit allows, because the handler found no end of a message.
+    /// More unused input waited than ``Limits/input`` allows, because the handler found no end of a message.
     case inputOverflow
-    /// The owner called ``StreamConnection/finish()``, and all output is sent.
+    /// The owner called ``StreamConnection/finish()``, and all output was sent.
     case finished
 }
 
 extension StreamConnection {
-    /// The functions by which a connection reports input and events to its owner. The handlers do not belong to one
-    /// connection, so many connections can share one value.
+    /// The functions by which a connection reports input and events to its owner; many connections can share one value.
     package struct Handlers {
-        /// The function that is called once, before all other handlers, when the connection and its TLS are
-        /// established.
+        /// Called once, before all other handlers, when TCP and TLS are established.
         package var connected: (StreamConnection) -> Void
-        /// The function that is called with all input that waits; the result is the number of bytes that the handler
-        /// has used. The handler gets the unused bytes again, together with the next input.
+        /// Called with all waiting input; returns how many bytes the handler has used. The unused bytes are passed
+        /// again, together with the next input.
         package var received: (StreamConnection, Span<UInt8>) -> Int
-        /// The function that is called once, after all other handlers, when the connection has ended. After
-        /// ``StreamConnection/close(flushing:)``, the connection does not call the handler `closed`.
+        /// Called once, after all other handlers, when the connection has ended. ``StreamConnection/close(flushing:)``
+        /// does not lead to a call of `closed`.
         package var closed: (StreamConnection, StreamCloseReason) -> Void
-        /// The function that is called when the waiting output has exceeded ``StreamConnection/outputMark``, and has
-        /// then fallen to a quarter of this mark.
+        /// Called when the waiting output had exceeded ``StreamConnection/outputMark``, and has fallen to a quarter of
+        /// this number.
         package var drained: (StreamConnection) -> Void
 
         package init(
@@ -53,23 +51,21 @@ extension StreamConnection {
 
     /// The limits of one connection.
     package struct Limits: Hashable, Sendable {
-        /// The maximum number of bytes of input that the handler can leave unused. The limit for unused input must be
-        /// higher than the length of the longest message.
+        /// The maximum number of bytes of unused input, which must exceed the length of the longest message.
         package var input = 128 << 10
-        /// The maximum size in bytes of the output that may wait on the connection.
+        /// The maximum number of bytes of waiting output.
         package var output = 256 << 10
-        /// If more bytes of output wait than the mark allows, the connection stops reading from the peer. The
-        /// connection reads again when the waiting output has fallen to a quarter of the limit (the mark). If the mark
-        /// (the limit of waiting output) is `nil`, the connection never stops reading.
+        /// The number of bytes of waiting output above which the connection stops reading; `nil` for never. Reading
+        /// resumes when the waiting output has fallen to a quarter of `outputMark`.
         package var outputMark: Int?
         /// Whether waiting output is still sent after the peer has ended its side.
         package var answersAfterEnd = false
         /// The time limit for opening TCP and TLS together.
         package var openTimeout: Duration = .seconds(10)
-        /// How long the peer can read nothing of the waiting output before the connection is closed.
+        /// The time after which a peer that reads none of the waiting output loses the connection.
         package var outputTimeout: Duration = .seconds(30)
-        /// The priority of the connection's events. A connection with the priority `connections` starts and ends only
-        /// after earlier connections have started and ended.
+        /// The priority of the connection's events. Connections with the priority `connections` are opened and closed
+        /// one after the other.
         package var turn = LoopTurn.usual
 
         package init() {}

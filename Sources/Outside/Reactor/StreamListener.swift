@@ -4,26 +4,25 @@ import Timekeeping
 
 /// Accepts TCP, TLS or Unix-domain connections.
 ///
-/// New connections wait in the kernel while the listener has reached its limit of connections, or while the process has
-/// no free descriptor.
+/// New connections wait in the kernel while the limit of connections is reached, or while the process has no free
+/// descriptor.
 ///
 /// - The type is `@unchecked Sendable`, because every use is checked to be on the loop's thread.
 package final class StreamListener: @unchecked Sendable {
-    /// The address to which the kernel bound the socket; `0.0.0.0:0` for a Unix-domain socket.
+    /// The address of the listening socket; `0.0.0.0:0` for a Unix-domain socket.
     package let local: Endpoint
     /// The number of accepted connections that are open.
     private(set) package var connectionCount = 0
-    /// The TLS context for new connections. The daemon replaces the TLS context when the certificates change.
+    /// The TLS context for new connections, replaced when certificates change.
     package var tls: TLSContext?
-    /// The limits of the connections that the listener accepts from now on. A later change of `turn` (priority) has no
-    /// effect on the listener.
+    /// The limits of connections that are accepted from now on. A change of `turn` has no effect on the listener
+    /// itself.
     package var connectionLimits: StreamConnection.Limits
-    /// The addresses of load balancers. Connections from the load balancers' addresses must begin with a PROXY header.
+    /// The addresses of load balancers, whose connections must begin with a PROXY header.
     package var balancers: [AddressBlock] = []
-    /// The function that is called for each connection of a load balancer that sent no PROXY header in time, or sent
-    /// other bytes first.
+    /// Called for each connection of a load balancer that sent no PROXY header in time, or sent other bytes first.
     package var unannouncedRefused: (StreamConnection) -> Void = { _ in }
-    /// The connections from load balancers that must still send their PROXY header.
+    /// The connections of load balancers that have not sent their PROXY header yet.
     private var unannounced: [UInt64: StreamConnection] = [:]
 
     private let loop: EventLoop
@@ -34,20 +33,19 @@ package final class StreamListener: @unchecked Sendable {
     private var watch: FileWatch?
     private var retryTimer: LoopTimer?
 
-    /// The maximum number of new connections that wait in the kernel. The kernel itself limits the number of waiting
-    /// connections to `net.core.somaxconn`. The kernel's queue of new connections is long, because a phone that finds
-    /// the queue full tries again only after a second. When all phones reconnect, a short queue in the kernel would
-    /// delay many phones.
+    /// The maximum number of new connections that wait in the kernel, which also limits the number by
+    /// `net.core.somaxconn`. The kernel's queue is long, because a phone that finds the queue full tries again only
+    /// after a second.
     private static let backlog: Int32 = 65_535
-    /// The number of connections that are accepted one after the other, before the loop looks for new events.
+    /// The number of TCP connections that are accepted before the loop looks for new events.
     private static let acceptsInARow = 16
-    /// The number of TLS connections that are accepted one after the other, before the loop looks for new events. The
-    /// number for TLS is lower than for TCP, because a new TLS session takes several times as much processor time.
+    /// The number of TLS connections that are accepted before the loop looks for new events. A new TLS session takes
+    /// several times as much processor time as a TCP connection.
     private static let secureAcceptsInARow = 1
     private static let retryDelay: Duration = .milliseconds(200)
 
-    /// Starts to listen for connections. The function `accepted` must retain and start each connection that it gets; a
-    /// connection that is not retained is closed.
+    /// Starts to listen for connections. The function `accepted` must retain and start each connection; a connection
+    /// that is not retained is closed.
     package convenience init(
         boundTo endpoint: Endpoint, on loop: EventLoop, tls: TLSContext? = nil, limit: Int,
         connectionLimits: StreamConnection.Limits = .init(), accepted: @escaping (StreamConnection) -> Void
@@ -57,15 +55,14 @@ package final class StreamListener: @unchecked Sendable {
             connectionLimits: connectionLimits, accepted: accepted)
     }
 
-    /// Listens on a Unix socket to which only this process's user and root can connect. If the listener creates the
-    /// file of a Unix socket, the listener removes the file at its end.
+    /// Listens on a Unix-domain socket to which only this process's user and root can connect. The listener removes the
+    /// socket's file at its end, if it created the file.
     package convenience init(
         unixPath: String, on loop: EventLoop, limit: Int, connectionLimits: StreamConnection.Limits = .init(),
         accepted: @escaping (StreamConnection) -> Void
     ) throws(SystemError) {
         if let handed = loop.handover.socket(boundTo: unixPath) {
-            // The listener does not remove the file of a passed socket, because the file belongs to the creator of the
-            // socket.
+            // The file of a passed socket belongs to the creator of the socket, and is not removed.
             try self.init(
                 handed, unixPath: nil, on: loop, tls: nil, limit: limit, connectionLimits: connectionLimits,
                 accepted: accepted)
@@ -119,7 +116,7 @@ package final class StreamListener: @unchecked Sendable {
     }
 
     /// Whether the listener must pause, because too many accepted connections wait for their TLS handshakes. The
-    /// listener accepts connections again when half of the waiting handshakes have started.
+    /// listener resumes when half of the waiting handshakes have started.
     private func mustWait() -> Bool {
         guard let handshakes = try? loop.handshakes(), !handshakes.hasRoom else { return false }
         pause()
@@ -137,7 +134,7 @@ package final class StreamListener: @unchecked Sendable {
             return
         }
         if let tls {
-            // If the session cannot be created, because memory is lacking, the connection is closed.
+            // If memory for the TLS session is lacking, the connection is closed.
             guard let made = try? tls.makeServerSession() else { return }
             session = made
         }
@@ -157,8 +154,7 @@ package final class StreamListener: @unchecked Sendable {
         }
     }
 
-    /// Handles the result of waiting for a load balancer's PROXY header. If a load balancer's connection has no PROXY
-    /// header, it is closed.
+    /// Handles the result of the wait for a PROXY header; without a header, the connection is closed.
     private func announced(_ number: UInt64, _ end: ProxyHeaderWait.End) {
         guard let connection = unannounced.removeValue(forKey: number) else { return }
         switch end {
@@ -174,8 +170,7 @@ package final class StreamListener: @unchecked Sendable {
         return balancers.contains { $0.contains(peer.address) }
     }
 
-    /// Whether a connection of the given peer may begin its handshake. If a connection may not begin its TLS handshake,
-    /// the listener closes the connection by releasing it.
+    /// Whether a peer may begin a TLS handshake; a refused connection is closed by its release.
     private func mayShakeHands(_ peer: Endpoint?) -> Bool {
         guard let peer, let limit = loop.handshakeLimit else { return true }
         return limit.admits(peer, now: loop.now)
@@ -186,8 +181,7 @@ package final class StreamListener: @unchecked Sendable {
         if connectionCount == limit - 1 { resume() }
     }
 
-    // Stops accepting connections until the retry timer fires. An error is ignored, because an error can only mean that
-    // memory is lacking.
+    // Stops accepting connections until the retry timer fires. An error of the watch means only that memory is lacking.
     private func pause() { try? watch?.watch(for: []) }
 
     private func resume() {

@@ -1,16 +1,15 @@
 import Timekeeping
 
-/// The request that a connection sends to a relay, such as an HTTP proxy. After its answer, the relay passes all bytes
-/// on to a server. TLS with the server begins when the relay has agreed to pass bytes on.
+/// The request for a tunnel to a server, which a connection sends to a relay, such as an HTTP proxy. After the relay's
+/// answer, the relay passes all bytes on, and TLS with the server begins.
 package struct StreamTunnel: Sendable {
     package enum Judgement: Hashable, Sendable {
         /// The relay's answer is not complete yet.
         case incomplete
-        /// The relay has opened the tunnel. The relay's answer has `length` bytes, and the bytes after the answer come
-        /// from the server.
+        /// The relay has opened the tunnel; its answer has `length` bytes, and the server's bytes follow.
         case open(length: Int)
         case refused(status: Int)
-        /// The bytes are not an answer in the relay's protocol.
+        /// The bytes are no answer in the relay's protocol.
         case garbled
     }
 
@@ -30,8 +29,7 @@ package struct StreamTunnel: Sendable {
     package let request: [UInt8]
     /// The maximum length in bytes of the relay's answer.
     package let longestAnswer: Int
-    /// Decides whether the relay's answer is complete and has opened the tunnel. The argument of `judge` has all bytes
-    /// of the relay's answer that have arrived so far.
+    /// Decides whether the relay's answer, of which all bytes so far are given, is complete and opens the tunnel.
     package let judge: @Sendable ([UInt8]) -> Judgement
 
     package init(request: [UInt8], longestAnswer: Int, judge: @escaping @Sendable ([UInt8]) -> Judgement) {
@@ -41,10 +39,10 @@ package struct StreamTunnel: Sendable {
     }
 }
 
-/// Asks a relay for a tunnel, on a socket that belongs to a connection. Bytes after the relay's answer stay in the
-/// socket, because they belong to the server.
+/// Asks a relay for a tunnel on a connected socket. Bytes after the relay's answer stay in the socket for the server's
+/// stream.
 ///
-/// When the ``TunnelOpening`` is released, the exchange ends without a callback.
+/// The release of the ``TunnelOpening`` ends the exchange without a callback.
 final class TunnelOpening {
     private let tunnel: StreamTunnel
     private var done: ((StreamTunnel.Failure?) -> Void)?
@@ -56,12 +54,12 @@ final class TunnelOpening {
 
     init(_ tunnel: StreamTunnel) { self.tunnel = tunnel }
 
-    /// Whether the relay was reached, so that the tunnel's request (CONNECT) is in transmission or was sent.
+    /// Whether the relay was reached, so that the request for the tunnel is being sent or was sent.
     var isAsking: Bool { watch != nil }
 
-    /// Begins the exchange on a connected socket. The socket must stay open while the ``TunnelOpening`` exists. The
-    /// event loop calls `done` once: with `nil` if the tunnel is open, or with the failure. The connection's time limit
-    /// also applies to the exchange with the relay.
+    /// Begins the exchange with the relay; the connected socket must stay open meanwhile. The loop calls `done` once:
+    /// with `nil` if the tunnel is open, or with the failure. The connection's time limit also applies to the exchange
+    /// with the relay.
     func begin(
         _ descriptor: Int32, on loop: EventLoop, turn: LoopTurn, until deadline: LoopTimer?,
         done: @escaping (StreamTunnel.Failure?) -> Void
@@ -95,7 +93,7 @@ final class TunnelOpening {
     private func readAnswer() throws(SystemError) {
         guard let loop else { return }
         let had = answer.count
-        // One byte more than the limit is read, to notice that the relay's answer is too long.
+        // One more byte than the limit is read, so that a relay's answer that is too long is noticed.
         let room = unsafe loop.streams.room(upTo: tunnel.longestAnswer + 1 - had)
         guard let count = unsafe try System.peek(descriptor, into: room) else { return }
         guard count > 0 else { return end(.closed) }

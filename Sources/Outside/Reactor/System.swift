@@ -2,8 +2,8 @@ import Addressing
 import CEvent
 import Glibc
 
-/// All system calls of the module Reactor. All functions of ``System`` treat errors in the same way: `EINTR` is
-/// retried, "would block" is a value, and other errors are thrown.
+/// All system calls of the module Reactor. Each function retries after `EINTR`, returns `nil` or a case for "would
+/// block", and throws other errors.
 enum System {
     private static let closeOnExec = Int32(SOCK_CLOEXEC.rawValue)
     private static let nonBlocking = Int32(SOCK_NONBLOCK.rawValue)
@@ -18,7 +18,7 @@ enum System {
         }
     }
 
-    /// Makes a system call and returns its result; `nil` if the call would block.
+    /// Makes a system call, and returns its result; `nil` if the call would block.
     private static func attempt(_ call: String, _ body: () -> Int) throws(SystemError) -> Int? {
         while true {
             let result = body()
@@ -36,15 +36,14 @@ enum System {
 
 extension System {
     /// Creates a non-blocking socket that is bound to the endpoint. An IPv6 socket accepts only IPv6, so that an IPv4
-    /// socket can use the same port number.
+    /// socket can use the same port.
     static func boundSocket(_ kind: Int32, to endpoint: Endpoint) throws(SystemError) -> Descriptor {
         let family = endpoint.address.isV4 ? AF_INET : AF_INET6
         let number = try check("socket") { socket(family, kind | closeOnExec | nonBlocking, 0) }
         let descriptor = Descriptor(number)
         if family == AF_INET6 { try setOption(number, Int32(IPPROTO_IPV6), IPV6_V6ONLY, 1) }
-        // With the option SO_REUSEADDR, a restarted daemon gets its port back, although old connections are in
-        // TIME_WAIT. A UDP socket must not have the option SO_REUSEADDR, because two processes could then share a port
-        // unnoticed.
+        // SO_REUSEADDR gives a restarted daemon its port back, although old connections are in TIME_WAIT. A UDP socket
+        // must not have SO_REUSEADDR, because two processes could then share a port unnoticed.
         if kind == stream { try setOption(number, SOL_SOCKET, SO_REUSEADDR, 1) }
         _ = try unsafe SocketAddress.with(endpoint) { address, length throws(SystemError) in
             try check("bind") { unsafe bind(number, address, length) }
@@ -62,8 +61,8 @@ extension System {
             let number = stream_accept(listener, nil, nil, closeOnExec | nonBlocking)
             if number >= 0 { return Descriptor(number) }
             switch errno {
-            // The errors in the list concern only the new connection: its peer closed the connection, or the network
-            // reported a problem (accept(2)).
+            // The following errors concern only the new connection: its peer closed it, or the network reported a
+            // problem (accept(2)).
             case EINTR, ECONNABORTED, EPROTO, ENETDOWN, ENOPROTOOPT, EHOSTDOWN, ENONET, EHOSTUNREACH, EOPNOTSUPP,
                 ENETUNREACH:
                 continue
@@ -73,15 +72,14 @@ extension System {
         }
     }
 
-    /// Creates a stream socket for ``connect(_:to:)``. If `source` is given, the socket is bound to the address
-    /// `source`, and the kernel chooses the port.
+    /// Creates a stream socket for ``connect(_:to:)``, bound to `source` if given.
     static func connectingSocket(to endpoint: Endpoint, from source: IPAddress?) throws(SystemError) -> Descriptor {
         let family = endpoint.address.isV4 ? AF_INET : AF_INET6
         let number = try check("socket") { socket(family, stream | closeOnExec | nonBlocking, 0) }
         let descriptor = Descriptor(number)
         guard let source, !source.isUnspecified else { return descriptor }
-        // With the option IP_BIND_ADDRESS_NO_PORT, the kernel chooses the port only when it knows the peer, so that
-        // connections to different peers can share a port.
+        // With IP_BIND_ADDRESS_NO_PORT, connections to different peers can share a port, because the kernel chooses the
+        // port late.
         try? setOption(number, Int32(IPPROTO_IP), IP_BIND_ADDRESS_NO_PORT, 1)
         _ = try unsafe SocketAddress.with(Endpoint(source, 0)) { address, length throws(SystemError) in
             try check("bind") { unsafe bind(number, address, length) }
@@ -89,7 +87,7 @@ extension System {
         return descriptor
     }
 
-    /// Begins to connect; the result is an error only if connecting fails immediately.
+    /// Begins to connect; returns an error only if connecting fails immediately.
     static func connect(_ descriptor: Int32, to endpoint: Endpoint) -> SystemError? {
         do {
             _ = try unsafe SocketAddress.with(endpoint) { address, length throws(SystemError) in
@@ -101,7 +99,7 @@ extension System {
         return nil
     }
 
-    /// The error of a connection attempt that has ended; `nil` after success.
+    /// The error of a finished connection attempt; `nil` after success.
     static func pendingError(_ descriptor: Int32) -> SystemError? {
         do {
             let code = try option(descriptor, SOL_SOCKET, SO_ERROR)
@@ -111,20 +109,20 @@ extension System {
         }
     }
 
-    /// Reads bytes into `room` and returns their number. If the peer has ended its side, ``receive(_:into:)`` returns
-    /// 0; if no input waits, it returns `nil`.
+    /// Reads bytes into `room`, and returns their number. The result is 0 if the peer has ended its side, and `nil` if
+    /// no input waits.
     static func receive(_ descriptor: Int32, into room: UnsafeMutableBufferPointer<UInt8>) throws(SystemError) -> Int? {
         try attempt("recv") { unsafe recv(descriptor, room.baseAddress, room.count, Int32(MSG_DONTWAIT)) }
     }
 
-    /// Copies waiting bytes into `room`, but leaves the bytes in the socket.
+    /// Copies waiting bytes into `room`, and leaves them in the socket.
     static func peek(_ descriptor: Int32, into room: UnsafeMutableBufferPointer<UInt8>) throws(SystemError) -> Int? {
         try attempt("recv") {
             unsafe recv(descriptor, room.baseAddress, room.count, Int32(MSG_DONTWAIT) | Int32(MSG_PEEK))
         }
     }
 
-    /// Sends bytes, and returns how many bytes were sent; `nil` if the socket's buffer is full.
+    /// Sends bytes, and returns how many were sent; `nil` if the socket's buffer is full.
     static func send(_ descriptor: Int32, _ bytes: Span<UInt8>) throws(SystemError) -> Int? {
         unsafe try bytes.withUnsafeBufferPointer { bytes throws(SystemError) in
             try attempt("send") {
@@ -133,13 +131,12 @@ extension System {
         }
     }
 
-    /// Duplicates the descriptor of a socket.
     static func duplicate(_ descriptor: Int32) throws(SystemError) -> Descriptor {
         Descriptor(try check("fcntl") { fcntl(descriptor, F_DUPFD_CLOEXEC, 0) })
     }
 
-    /// Closes the socket for writing, so that the peer knows that no more output follows. The function ignores a
-    /// failure of `shutdown`, because `shutdown` fails only if the connection was already closed.
+    /// Closes the socket for writing, so that the peer notices the end of the output. `shutdown` fails only if the
+    /// connection is already closed.
     static func endOutput(_ descriptor: Int32) { _ = shutdown(descriptor, Int32(SHUT_WR)) }
 
     static func localEndpoint(_ descriptor: Int32) -> Endpoint? {
@@ -164,22 +161,20 @@ extension System {
         return value
     }
 
-    /// Enlarges the kernel's buffers of a socket, as far as the process has the right. For the superuser, the system's
-    /// limit for buffers does not apply.
+    /// Enlarges the kernel's buffers of a socket, beyond the system's limit if the process runs as superuser.
     static func growBuffers(_ descriptor: Int32, to bytes: Int32) {
         for (forced, plain) in [(SO_RCVBUFFORCE, SO_RCVBUF), (SO_SNDBUFFORCE, SO_SNDBUF)] {
             do {
                 try setOption(descriptor, SOL_SOCKET, forced, bytes)
             } catch {
-                // Without root's rights, the kernel limits the size to net.core.rmem_max; the daemon also works with a
-                // buffer of this size.
+                // Without root's rights, the kernel limits the buffer to net.core.rmem_max, which is also enough.
                 try? setOption(descriptor, SOL_SOCKET, plain, bytes)
             }
         }
     }
 
     /// The number of datagrams that the kernel has dropped for the socket (`sk_drops`); 0 if the kernel does not report
-    /// the number.
+    /// it.
     static func receiveDrops(_ descriptor: Int32) -> UInt32 {
         // `sk_drops` is the ninth number in the list of linux/sock_diag.h.
         var figures = [UInt32](repeating: 0, count: 16)
@@ -188,18 +183,16 @@ extension System {
         return result == 0 ? figures[8] : 0
     }
 
-    /// The time that the last datagram waited in the kernel before it was read. The kernel records the waiting time
-    /// only after ``waitOfLastDatagram(_:)`` was used once on the socket.
+    /// The time that the last datagram waited in the kernel before it was read. The first call on a socket returns no
+    /// time, but makes the kernel record the times.
     static func waitOfLastDatagram(_ descriptor: Int32) -> Duration? {
         let wait = socket_last_wait(descriptor)
-        // A wait of more than a minute is ignored: the kernel computes the wait from the wall clock, so such a wait
-        // shows that the wall clock was changed.
+        // A wait of more than a minute shows that the wall clock was changed, from which the kernel computes the wait.
         return 0...60_000_000_000 ~= wait ? .nanoseconds(wait) : nil
     }
 
     static func setNoDelay(_ descriptor: Int32) {
-        // A failure to set TCP_NODELAY is ignored: the option fails only for a Unix-domain socket, and such a socket
-        // sends output immediately without the option.
+        // TCP_NODELAY fails only for a Unix-domain socket, which sends immediately anyway.
         try? setOption(descriptor, Int32(IPPROTO_TCP), TCP_NODELAY, 1)
     }
 }
@@ -207,19 +200,17 @@ extension System {
 // MARK: The process
 
 extension System {
-    /// Lowers the priority of the calling thread, so that the kernel prefers the other threads of the process.
+    /// Lowers the priority of the calling thread below other threads of the process.
     static func lowerThreadPriority(to niceness: Int32) {
-        // On Linux, each thread has a nice value of its own. `setpriority` cannot fail, because every thread may raise
-        // its own nice value.
+        // On Linux, each thread has its own nice value. `setpriority` cannot fail, because every thread may raise its
+        // own nice value.
         _ = setpriority(__priority_which_t(PRIO_PROCESS.rawValue), 0, niceness)
-        // The length of the thread's time slices is set to the default, because the thread inherited the length from
-        // its creator.
+        // The default length of time slices is restored, because a thread inherits the length from its creator.
         _ = thread_set_turn(0)
     }
 
-    /// Asks the kernel for short time slices for the calling thread. A thread with short slices runs as soon as it has
-    /// work, and interrupts threads with longer slices. Short slices need Linux 6.12; on older kernels the call has no
-    /// effect.
+    /// Asks the kernel for short time slices for the calling thread (Linux 6.12; no effect on older kernels). A thread
+    /// with short slices interrupts threads with longer slices as soon as it has work.
     static func shortenThreadTurns() { _ = thread_set_turn(300_000) }
 
     static func forbidDumps() throws(SystemError) { _ = try check("prctl") { process_set_dumpable(0) } }
@@ -237,11 +228,11 @@ extension System {
         return UInt64(raised.rlim_cur)
     }
 
-    /// Enlarges the kernel's table of descriptors. If the kernel enlarged the table later, SIP messages would wait for
-    /// a tenth of a second or more (`synchronize_rcu`).
+    /// Enlarges the kernel's table of descriptors early. Enlarging the table later would delay SIP messages by a tenth
+    /// of a second or more (`synchronize_rcu`).
     static func growDescriptorTable(to count: Int) {
         guard let last = Int32(exactly: count - 1), let any = try? wakeDescriptor() else { return }
-        // Failures are ignored, because the table then has the wanted size already, or grows on demand.
+        // If enlarging fails, the table has the wanted size already, or grows on demand.
         _ = try? Descriptor(check("fcntl") { fcntl(any.number, F_DUPFD_CLOEXEC, last) })
     }
 
@@ -253,25 +244,25 @@ extension System {
 // MARK: Unix-domain sockets
 
 extension System {
-    /// The user id of the process that connected to the Unix-domain socket; `nil` for a TCP socket.
+    /// The user of the process that connected to a Unix-domain socket; `nil` for a TCP socket.
     static func peerUser(_ descriptor: Int32) -> UInt32? {
         // The three values of the C structure `ucred`: process, user and group.
         var credentials = [UInt32](repeating: 0, count: 3)
         var length = socklen_t(credentials.count * MemoryLayout<UInt32>.size)
         let result = unsafe getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &credentials, &length)
-        // For other sockets than Unix-domain sockets, the kernel reports the highest number as the user.
+        // For sockets other than Unix-domain sockets, the kernel reports the highest number as the user.
         return result == 0 && credentials[1] != .max ? credentials[1] : nil
     }
 }
 
 extension System {
-    /// Creates a bound socket at `path` that only this process's user and root can use. A stale socket file at the path
+    /// Creates a bound socket at `path` that only this process's user and root can use. A stale socket file at `path`
     /// is replaced, but no other kind of file.
     static func boundUnixSocket(at path: String) throws(SystemError) -> Descriptor {
         let number = try check("socket") { socket(AF_UNIX, stream | closeOnExec | nonBlocking, 0) }
         let descriptor = Descriptor(number)
         try removeStaleSocket(at: path)
-        // The mode is set before the file is created, so that the file never has wider permissions.
+        // The mode is set before the socket's file is created, so that the file never has wider permissions.
         _ = try check("fchmod") { fchmod(number, 0o600) }
         try unsafe withUnixAddress(path) { address, length throws(SystemError) in
             _ = try check("bind") { unsafe bind(number, address, length) }
@@ -296,7 +287,7 @@ extension System {
         var status = stat()
         guard unsafe lstat(path, &status) == 0 else { return }
         guard status.st_mode & S_IFMT == S_IFSOCK else { throw SystemError(call: "bind", code: EADDRINUSE) }
-        // If a connection succeeds, another process listens on the socket file; if it fails, the file is stale.
+        // If connecting succeeds, another process listens on the socket file; otherwise the file is stale.
         do {
             _ = try connectedUnixSocket(to: path)
         } catch {
@@ -338,7 +329,7 @@ extension System {
         }
     }
 
-    /// Sends messages, and returns how many messages were sent; `nil` if the socket's buffer is full.
+    /// Sends datagrams, and returns how many were sent; `nil` if the socket's buffer is full.
     static func send(
         _ descriptor: Int32, _ messages: UnsafeMutablePointer<batch_message>, count: Int
     ) throws(SystemError) -> Int? {
@@ -353,7 +344,7 @@ extension System {
 
     static func wake(_ descriptor: Int32) {
         var one: UInt64 = 1
-        // The write may fail only because the counter is full, and then the event loop will wake up anyway.
+        // The write fails only if the counter is full, and then the loop wakes up anyway.
         _ = try? attempt("write") { unsafe write(descriptor, &one, 8) }
     }
 
@@ -379,7 +370,7 @@ extension System {
     static var currentThread: UInt { UInt(pthread_self()) }
 }
 
-/// The sole owner of a file descriptor: when the owner ends, it closes the descriptor.
+/// The sole owner of a file descriptor, which is closed at the end of the owner.
 struct Descriptor: ~Copyable {
     let number: Int32
 
@@ -387,7 +378,7 @@ struct Descriptor: ~Copyable {
 
     deinit { System.close(number) }
 
-    /// Returns the descriptor without closing it; the code that gets the descriptor must close it.
+    /// Returns the descriptor without closing it; the caller must close it.
     consuming func release() -> Int32 {
         let number = number
         discard self

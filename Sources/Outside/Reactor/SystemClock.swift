@@ -2,9 +2,9 @@ import CEvent
 import Glibc
 package import Timekeeping
 
-/// Reads the system's clocks, which no other code of the daemon reads.
+/// The system's clocks, which no other code of the daemon reads.
 package enum SystemClock {
-    /// The monotonic time, which includes sleep, so that deadlines pass while the machine is suspended.
+    /// The monotonic time, which continues while the machine sleeps.
     package static var now: Instant {
         let (seconds, nanoseconds) = read(CLOCK_BOOTTIME)
         return Instant(nanoseconds: seconds &* 1_000_000_000 &+ nanoseconds)
@@ -16,14 +16,14 @@ package enum SystemClock {
         return Moment(instant: now, date: UnixTime(milliseconds: seconds &* 1000 &+ nanoseconds / 1_000_000))
     }
 
-    /// The date in microseconds since 1970, for traces that show the order of messages.
+    /// The date in microseconds since 1970.
     package static var microseconds: Int64 {
         let (seconds, nanoseconds) = read(CLOCK_REALTIME)
         return seconds &* 1_000_000 &+ nanoseconds / 1000
     }
 
-    /// The date, in nanoseconds since 1970, at which the monotonic time was zero. The two clocks are read one after the
-    /// other, so the value varies by less than a microsecond.
+    /// The date in nanoseconds since 1970 at which the monotonic time was zero. The value varies by less than a
+    /// microsecond, because the two clocks are read one after the other.
     package static var unixStart: Int64 {
         let (seconds, nanoseconds) = read(CLOCK_REALTIME)
         return seconds &* 1_000_000_000 &+ nanoseconds &- now.nanoseconds

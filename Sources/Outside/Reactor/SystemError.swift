@@ -3,7 +3,6 @@ import Glibc
 /// A failed system call: the name of the call and the error number.
 package struct SystemError: Error, Hashable, Sendable, CustomStringConvertible {
     package let call: String
-    /// The error number of the system call (`errno`).
     package let code: Int32
 
     package init(call: String, code: Int32) {
@@ -13,7 +12,6 @@ package struct SystemError: Error, Hashable, Sendable, CustomStringConvertible {
 
     package var description: String { "\(call): \(reason)" }
 
-    /// The system's text for the error number, such as "Permission denied" for EACCES.
     package var reason: String { unsafe String(cString: strerror(code)) }
 
     static let outOfMemory = ENOMEM

@@ -2,11 +2,10 @@ import CEvent
 import Crypto
 import Glibc
 
-/// Reads and writes the data of a connection with TLS. The stream is the sole owner of one libevent bufferevent, which
-/// owns the descriptor and a reference to the TLS session.
+/// Reads and writes the data of a connection with TLS. The ``TLSStream`` is the sole owner of one libevent bufferevent,
+/// which owns the descriptor and a reference to the TLS session.
 ///
-/// The bufferevent refers to the connection only weakly, through a box (see ``LoopEvent``). The event loop's thread
-/// frees libevent's bufferevent.
+/// The bufferevent refers to the connection only weakly, through a box (see ``LoopEvent``).
 @safe
 final class TLSStream {
     private let loop: EventLoop
@@ -24,8 +23,8 @@ final class TLSStream {
         }
     }
 
-    /// Takes ownership of the file descriptor of a connected socket. A TLS client begins its handshake now, but a TLS
-    /// server has already finished its handshake.
+    /// Takes ownership of the descriptor of a connected socket. A TLS client begins its handshake now; a TLS server has
+    /// already finished its handshake.
     init(
         _ connected: consuming Descriptor, of connection: StreamConnection, session: TLSSession, turn: LoopTurn
     ) throws(SystemError) {
@@ -45,7 +44,7 @@ final class TLSStream {
         unsafe bufferevent_setcb(raw, Self.readCallback, Self.writeCallback, Self.eventCallback, box.toOpaque())
         unsafe bufferevent_disable(raw, Int16(EV_READ))
         unsafe bufferevent_priority_set(raw, turn.rawValue)
-        // A peer that closes TCP without close_notify has ended the connection properly.
+        // A peer may close TCP without close_notify.
         unsafe bufferevent_openssl_set_allow_dirty_shutdown(raw, 1)
     }
 
@@ -77,15 +76,15 @@ final class TLSStream {
         _ = unsafe isOn ? bufferevent_enable(raw, Int16(EV_READ)) : bufferevent_disable(raw, Int16(EV_READ))
     }
 
-    /// Sets the maximum number of input bytes that wait; above this number, the stream stops reading.
+    /// Sets how many bytes of input may wait before the stream stops reading.
     func limitInput(to bytes: Int) { unsafe bufferevent_setwatermark(raw, Int16(EV_READ), 0, bytes) }
 
-    /// Passes all waiting input to `body` in one piece, and then drops the input.
+    /// Passes all waiting input to `body` in one piece, and drops the input.
     func lendInput(_ body: (Span<UInt8>) -> Void) {
         loop.checkThread()
         let input = unsafe bufferevent_get_input(raw)
         let count = unsafe evbuffer_get_length(input)
-        // The pointer is `nil` only if memory for one piece is lacking.
+        // libevent returns no pointer only if memory is lacking.
         guard count > 0, let start = unsafe evbuffer_pullup(input, -1) else { return }
         body(unsafe Span(_unsafeStart: start, count: count))
         unsafe evbuffer_drain(input, count)

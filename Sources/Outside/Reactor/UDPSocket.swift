@@ -4,10 +4,9 @@ package import Addressing
 package struct DatagramCounters: Hashable, Sendable {
     package var received: UInt64
     package var sent: UInt64
-    /// The number of outgoing datagrams that were dropped before they reached the kernel, because the queue was full.
+    /// Outgoing datagrams that were dropped because the queue was full.
     package var dropped: UInt64
-    /// The number of outgoing datagrams that the kernel refused, because they had no route, were too long, or were
-    /// forbidden.
+    /// Outgoing datagrams that the kernel refused: without a route, too long, or forbidden.
     package var sendFailures: UInt64
 
     package init(received: UInt64 = 0, sent: UInt64 = 0, dropped: UInt64 = 0, sendFailures: UInt64 = 0) {
@@ -22,21 +21,20 @@ package struct DatagramCounters: Hashable, Sendable {
 ///
 /// - The type is `@unchecked Sendable`, because every use is checked to be on the loop's thread.
 package final class UDPSocket: @unchecked Sendable {
-    /// The address to which the socket is bound. If port 0 was requested, the address has the port that the kernel
-    /// chose.
+    /// The address of the socket, with the port that the kernel chose if port 0 was requested.
     package let local: Endpoint
-    /// The only peer of a socket that was created by ``init(sendingTo:on:queueLimit:)``.
+    /// The only peer of a socket from ``init(sendingTo:on:queueLimit:)``.
     package let peer: Endpoint
     private(set) package var counters = DatagramCounters()
 
-    /// The number of datagrams that the kernel dropped because they were not received in time.
+    /// The number of datagrams that the kernel dropped because its buffer was full.
     package var receiveDrops: UInt64 { watch.map { UInt64(System.receiveDrops($0.descriptor)) } ?? 0 }
 
     /// The time that the last received datagram waited in the kernel; `nil` if the kernel does not report the time yet.
     package var lastWait: Duration? { watch.flatMap { System.waitOfLastDatagram($0.descriptor) } }
 
     private let loop: EventLoop
-    /// The event loop's watch on the socket, which owns the descriptor; `nil` after the socket was closed.
+    /// The watch that owns the descriptor; `nil` after the socket was closed.
     private var watch: FileWatch?
     private let flushTimer: LoopEvent
     private let batch: DatagramBatch
@@ -45,19 +43,18 @@ package final class UDPSocket: @unchecked Sendable {
     private var isHandling = false
     private var isFlushPlanned = false
     private var isBlocked = false
-    /// The number of full batches that were received without a batch that was not full.
+    /// The number of full batches that were received in a row.
     private var fullBatches = 0
 
     private static let kernelBuffer: Int32 = 8 << 20
     package static let usualQueueLimit = 1024
-    /// The number of successive full batches after which waiting connections are served.
+    /// The number of full batches in a row after which waiting connections are served.
     private static let batchesInARow = 8
 
-    /// Binds the socket, which receives nothing until ``receive(_:)`` is called.
+    /// Binds the socket, which receives nothing until ``receive(_:)``.
     ///
-    /// A datagram that is longer than `datagramLimit` bytes is cut and marked. The default of `datagramLimit` is higher
-    /// than the length of the longest UDP datagram. At most `queueLimit` datagrams wait to be sent; further datagrams
-    /// are dropped.
+    /// A datagram of more than `datagramLimit` bytes is cut and marked; by default, every UDP datagram fits. At most
+    /// `queueLimit` datagrams wait to be sent; further datagrams are dropped.
     package init(
         boundTo endpoint: Endpoint, on loop: EventLoop, datagramLimit: Int = 65_535,
         queueLimit: Int = UDPSocket.usualQueueLimit
@@ -76,9 +73,9 @@ package final class UDPSocket: @unchecked Sendable {
         flushTimer.setTarget(self)
     }
 
-    /// Creates a socket that only sends, and only to one peer. The kernel then reports to the socket that the peer does
-    /// not listen, which counts as a failure to send. Datagrams of other senders never reach the socket, and the kernel
-    /// drops datagrams of the connected peer when the socket's buffer is full.
+    /// Creates a socket that only sends, to one peer. If the peer does not listen, the kernel reports an error, which
+    /// counts as a failure to send. The socket reads no datagrams; the kernel drops the peer's datagrams when the
+    /// socket's buffer is full.
     package init(
         sendingTo peer: Endpoint, on loop: EventLoop, queueLimit: Int = UDPSocket.usualQueueLimit
     ) throws(SystemError) {
@@ -97,16 +94,16 @@ package final class UDPSocket: @unchecked Sendable {
         flushTimer.setTarget(self)
     }
 
-    /// Starts to receive; the handler gets each batch once, on the loop's thread. Datagrams that the handler has queued
-    /// are sent when the handler returns.
+    /// Starts to receive; the handler gets each batch once, on the loop's thread. Datagrams that the handler queues are
+    /// sent when the handler returns.
     package func receive(_ handler: @escaping (DatagramBatch) -> Void) throws(SystemError) {
         loop.checkThread()
         self.handler = handler
         try watch?.watch(for: isBlocked ? [.read, .write] : .read)
     }
 
-    /// Queues a copy of the datagram. The queued datagram is sent at the end of the batch, at the next ``flush()``, or
-    /// at the end of the loop's iteration.
+    /// Queues a copy of the datagram, which is sent at the end of the batch, by ``flush()``, or at the end of the
+    /// loop's iteration.
     package func queue(_ datagram: Span<UInt8>, to target: Endpoint) {
         loop.checkThread()
         if !queue.append(datagram, to: target) {
@@ -123,8 +120,7 @@ package final class UDPSocket: @unchecked Sendable {
 
     package func queue(_ datagram: [UInt8], to target: Endpoint) { queue(datagram.span, to: target) }
 
-    /// Sends the queued datagrams as far as the kernel accepts them. Datagrams that the kernel does not accept at
-    /// present wait until the kernel has room again.
+    /// Sends queued datagrams until the kernel accepts no more; the remaining datagrams wait for room in the kernel.
     package func flush() {
         loop.checkThread()
         guard let watch else { return }
@@ -135,7 +131,7 @@ package final class UDPSocket: @unchecked Sendable {
         }
         guard isBlocked != wasBlocked else { return }
         let reading = watch.interest.intersection(.read)
-        // If `watch(for:)` fails, because memory is lacking, the next flush tries again.
+        // If memory for the watch is lacking, the next flush tries again.
         try? watch.watch(for: isBlocked ? reading.union(.write) : reading)
     }
 
@@ -151,12 +147,11 @@ package final class UDPSocket: @unchecked Sendable {
         if ready.contains(.read) { receiveBatch() }
     }
 
-    /// Receives and handles one batch of datagrams. If the datagrams of a batch cause output on other sockets, the
-    /// output is sent before the next batch.
+    /// Receives and handles one batch of datagrams. Output on other sockets that the batch causes is sent before the
+    /// next batch.
     private func receiveBatch() {
         guard let watch else { return }
-        // After an ICMP error for a datagram that was sent earlier, reading fails once. The event loop reads the
-        // waiting datagrams in its next iteration.
+        // After an ICMP error for an earlier datagram, reading fails once; the next iteration of the loop reads again.
         guard (try? batch.receive(from: watch.descriptor)) != nil, batch.count > 0 else { return }
         counters.received += UInt64(batch.count)
         isHandling = true
@@ -167,8 +162,8 @@ package final class UDPSocket: @unchecked Sendable {
         if fullBatches == Self.batchesInARow { giveWay() }
     }
 
-    /// Stops reading until connections have been served; if reading went on, connections would wait as long as
-    /// datagrams arrive faster than the loop handles them.
+    /// Stops reading until connections have been served, because a flood of datagrams would otherwise delay them
+    /// without end.
     private func giveWay() {
         fullBatches = 0
         guard let watch, (try? watch.watch(for: watch.interest.subtracting(.read))) != nil else { return }

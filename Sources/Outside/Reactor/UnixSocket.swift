@@ -4,7 +4,7 @@ import Glibc
 package enum UnixSocket {
     /// Whether a process listens on the socket at the given path.
     ///
-    /// - Throws: an error if the answer cannot be determined, for example without permission.
+    /// - Throws: an error if the answer cannot be determined, for example for lack of permission.
     package static func isListening(at path: String) throws(SystemError) -> Bool {
         do throws(SystemError) {
             _ = try System.connectedUnixSocket(to: path)

@@ -1,18 +1,18 @@
 package import Timekeeping
 
-/// Keeps a limited number of DNS answers while their records are valid.
+/// Keeps a limited number of DNS answers while they are valid.
 package struct AnswerCache {
     private struct Entry {
         let answer: DNSAnswer
         let expiry: Instant
     }
 
-    /// How long the cache keeps a failure, or an answer that has no records. Because failures are kept, many SIP
-    /// requests to a name that does not exist do not cause many DNS queries.
+    /// How long a failure, or an answer without records, is kept. SIP requests to a name that does not exist then do
+    /// not each cause a DNS query.
     package static let negativeLifetime: Duration = .seconds(30)
     package static let failureLifetime: Duration = .seconds(2)
-    /// The minimum and maximum time for which the cache keeps an answer with records. The minimum lifetime makes a DNS
-    /// record whose time to live is 0 usable for further look-ups within one second.
+    /// The minimum and maximum time for which an answer with records is kept. Because of the minimum, a DNS record with
+    /// a time to live of 0 serves further look-ups within a second.
     private static let lifetimes: ClosedRange<Duration> = .seconds(1) ... .seconds(86_400)
 
     private let capacity: Int
@@ -27,8 +27,8 @@ package struct AnswerCache {
         return entry.answer
     }
 
-    /// Stores an answer. The parameter `timeToLive` is the shortest time to live of the answer's records, and is
-    /// ignored for an answer without records.
+    /// Stores an answer, with the shortest time to live of its records. For a DNS answer without records, `timeToLive`
+    /// is ignored.
     package mutating func store(
         _ answer: DNSAnswer, to question: DNSQuestion, timeToLive: Duration, now: Instant
     ) {
@@ -42,9 +42,8 @@ package struct AnswerCache {
         entries[question] = Entry(answer: answer, expiry: now + lifetime)
     }
 
-    /// Drops all DNS answers whose time to live is over. If no answer has expired, drops an eighth of the answers,
-    /// beginning with the answer that expires first. ``makeRoom(now:)`` reads all answers, which is slow but rarely
-    /// needed.
+    /// Drops all expired answers. If none has expired, drops the eighth of the answers that expires first.
+    /// ``makeRoom(now:)`` is slow, but rarely needed.
     private mutating func makeRoom(now: Instant) {
         entries = entries.filter { now < $0.value.expiry }
         guard entries.count >= capacity else { return }

@@ -9,7 +9,7 @@ import Timekeeping
 /// Each answer arrives on the loop, after ``ask(_:completion:)`` has returned.
 @safe
 final class DNSChannel {
-    /// A function that gets the answer to a query, and the time for which the answer's records are valid.
+    /// Gets the answer to a query, and the time for which its records are valid.
     typealias Completion = @Sendable (DNSAnswer, Duration) -> Void
 
     private let loop: EventLoop
@@ -24,9 +24,8 @@ final class DNSChannel {
         weak var channel: DNSChannel?
     }
 
-    /// Creates a channel to the given name servers, or to the system's name servers if `servers` is `nil`. Each name
-    /// server is asked at most `tries` times for each query. The first query to a name server waits for `timeout`, and
-    /// later tries wait longer.
+    /// Creates a channel to the given name servers; `nil` for the system's. Each name server gets a DNS query at most
+    /// `tries` times. The first try of a DNS query waits for `timeout`, and later tries wait longer.
     init(on loop: EventLoop, servers: [Endpoint]?, timeout: Duration, tries: Int) throws(SystemError) {
         precondition(Self.isLibraryReady, "c-ares could not be initialised")
         self.loop = loop
@@ -58,14 +57,13 @@ final class DNSChannel {
     }
 
     deinit {
-        // The event loop's watches on sockets are removed before c-ares closes the sockets, because a watch must end
-        // before its descriptor.
+        // The watches are removed before c-ares closes the sockets, because a watch must end before its descriptor.
         watches = nil
         let remains = unsafe Remains(raw: raw, box: box)
         loop.dispose { remains.free() }
     }
 
-    /// The c-ares channel and the context of its callbacks, which are freed on the loop's thread.
+    /// The c-ares channel and its callbacks' context, freed on the loop's thread.
     ///
     /// - The type is `@unchecked Sendable`, because it moves to the loop and is used once.
     @safe
@@ -84,7 +82,7 @@ final class DNSChannel {
     func ask(_ question: DNSQuestion, completion: @escaping Completion) {
         loop.checkThread()
         let loop = loop
-        // The completion is posted to the loop, because c-ares may report the answer before `ask` has returned.
+        // The completion is posted, because c-ares may report the answer before `ask` has returned.
         let pending = Pending(question.kind) { answer, lifetime in loop.post { completion(answer, lifetime) } }
         let context = unsafe Unmanaged.passRetained(pending).toOpaque()
         switch question.kind {
@@ -93,7 +91,7 @@ final class DNSChannel {
         case .addresses:
             var hints = ares_addrinfo_hints()
             hints.ai_family = AF_UNSPEC
-            // One socket type is requested: if no type were requested, c-ares would return each address several times.
+            // Without a socket type, c-ares would return each address several times.
             hints.ai_socktype = Int32(SOCK_DGRAM.rawValue)
             unsafe ares_getaddrinfo(raw, question.name, nil, &hints, addressesArrived, context)
         }
@@ -124,7 +122,7 @@ final class DNSChannel {
     }
 }
 
-/// A query that waits for its answer; c-ares owns the query until the answer arrives.
+/// A query that waits for its answer, until which c-ares owns it.
 private final class Pending {
     let kind: DNSQuestion.Kind
     let completion: (DNSAnswer, Duration) -> Void
@@ -135,7 +133,7 @@ private final class Pending {
     }
 }
 
-// The values of the constants in arpa/nameser.h, which Swift does not import.
+// Constants of arpa/nameser.h, which Swift does not import.
 private let internetClass: Int32 = 1
 private let srvType: Int32 = 33
 private let naptrType: Int32 = 35

@@ -1,7 +1,6 @@
-/// Reads how long the records of a DNS message are valid (RFC 1035 section 4); c-ares parses all other parts of the
-/// message.
+/// Reads how long the records of a DNS message are valid (RFC 1035 section 4); c-ares parses the rest.
 package enum DNSMessage {
-    /// The shortest time to live of the records in a DNS answer, in seconds; 0 if the message is malformed.
+    /// The shortest time to live of the records in seconds; 0 if the message is malformed.
     package static func timeToLive(_ message: Span<UInt8>) -> UInt32 {
         guard message.count >= 12 else { return 0 }
         let questions = number(message, at: 4, bytes: 2)
@@ -32,8 +31,8 @@ package enum DNSMessage {
         while position < message.count {
             let length = Int(message[position])
             if length == 0 { return position + 1 }
-            // In a DNS message, a compression pointer is the last part of a name. The compression pointer is not
-            // followed, because the text of the name is not needed.
+            // A compression pointer is the last part of a name. The compression pointer is not followed, because the
+            // text of the name is not needed.
             if length >= 0xc0 { return position + 2 <= message.count ? position + 2 : nil }
             guard length < 0x40 else { return nil }
             position += 1 + length

@@ -10,7 +10,7 @@ package struct DNSQuestion: Hashable, Sendable {
     }
 
     package let kind: Kind
-    /// The name that is asked for, in lower case and without the final dot.
+    /// The name in lower case, without the final dot.
     package let name: String
 
     package init(_ kind: Kind, _ name: String) {
@@ -25,7 +25,7 @@ package struct SRVRecord: Hashable, Sendable {
     package let priority: UInt16
     package let weight: UInt16
     package let port: UInt16
-    /// The server's host name; empty if the domain explicitly does not offer the service.
+    /// The server's host name; empty if the domain does not offer the service.
     package let target: String
 
     package init(priority: UInt16, weight: UInt16, port: UInt16, target: String) {
@@ -36,8 +36,8 @@ package struct SRVRecord: Hashable, Sendable {
     }
 }
 
-/// A NAPTR record, which names a service of a domain (RFC 3403). ``NAPTRRecord`` leaves out the record's regular
-/// expression, because RFC 3263 does not use it.
+/// A NAPTR record, which names a service of a domain (RFC 3403), without the regular expression, which RFC 3263 does
+/// not use.
 package struct NAPTRRecord: Hashable, Sendable {
     package let order: UInt16
     package let preference: UInt16
@@ -54,14 +54,14 @@ package struct NAPTRRecord: Hashable, Sendable {
     }
 }
 
-/// The name servers' answer to a DNS query.
+/// The answer to a DNS query.
 package enum DNSAnswer: Hashable, Sendable {
     case naptr([NAPTRRecord])
     case srv([SRVRecord])
-    /// The addresses of the name, in the order in which they should be tried (RFC 6724).
+    /// The addresses, in the order in which to try them (RFC 6724).
     case addresses([IPAddress])
     /// The name does not exist, or has no record of the requested type.
     case nothing
-    /// The DNS name servers gave no usable answer.
+    /// The name servers gave no usable answer.
     case failed
 }

@@ -1,11 +1,11 @@
 package import Addressing
 package import Reactor
 
-/// Finds the SIP servers of a domain by RFC 3263, without blocking its loop. The resolver caches DNS answers while they
-/// are valid.
+/// Finds the SIP servers of a domain by RFC 3263, without blocking its loop. DNS answers are cached while they are
+/// valid.
 ///
-/// - The type is `@unchecked Sendable`, because every use is checked to be on the loop's thread, except where a
-///   method's comment allows any thread.
+/// - The type is `@unchecked Sendable`, because every use is checked to be on the loop's thread, unless a method allows
+///   any thread.
 package final class DNSResolver: @unchecked Sendable {
     package typealias Completion = (Result<[ServerCandidate], ResolverError>) -> Void
 
@@ -13,7 +13,7 @@ package final class DNSResolver: @unchecked Sendable {
     private var channel: DNSChannel?
     private var random: any RandomNumberGenerator
     private var cache = AnswerCache(capacity: DNSResolver.cacheCapacity)
-    /// The searches that wait for DNS answers, by the queries for which they wait.
+    /// The searches that wait for DNS answers, by query.
     private var waiting: [DNSQuestion: [Search]] = [:]
     private var searchCount = 0
 
@@ -32,8 +32,8 @@ package final class DNSResolver: @unchecked Sendable {
         }
     }
 
-    /// Creates a resolver that asks the given name servers, or the system's name servers if `servers` is `nil`. The
-    /// generator `random` chooses among SRV records of equal priority.
+    /// Creates a resolver that asks the given name servers; `nil` for the system's. The generator `random` chooses
+    /// among SRV records of equal priority.
     package init(
         on loop: EventLoop, servers: [Endpoint]? = nil, timeout: Duration = .seconds(2), tries: Int = 2,
         random: any RandomNumberGenerator = SystemRandomNumberGenerator()
@@ -48,7 +48,7 @@ package final class DNSResolver: @unchecked Sendable {
         loop.dispose { remains.fail() }
     }
 
-    /// Retains the searches of a released resolver until the searches end on the event loop's thread.
+    /// Retains a released resolver's searches until they end on the loop's thread.
     ///
     /// - The type is `@unchecked Sendable`, because it moves to the loop and is used once.
     private final class Remains: @unchecked Sendable {
@@ -61,8 +61,8 @@ package final class DNSResolver: @unchecked Sendable {
         }
     }
 
-    /// Searches for the SIP servers that a query asks for. The completion is called once, on the loop, with the servers
-    /// or an error. If all DNS answers are cached, the completion is called before ``resolve(_:completion:)`` returns.
+    /// Searches for the SIP servers of a query. The completion is called once, on the loop, with the servers or an
+    /// error. If all DNS answers are cached, the completion is called before ``resolve(_:completion:)`` returns.
     package func resolve(_ query: ServerQuery, completion: @escaping Completion) {
         loop.checkThread()
         guard channel != nil else { return completion(.failure(.closed)) }
@@ -71,7 +71,7 @@ package final class DNSResolver: @unchecked Sendable {
         advance(Search(query, completion))
     }
 
-    /// Ends all searches for servers with the error `closed`.
+    /// Ends all searches with the error `closed`.
     package func close() {
         loop.checkThread()
         channel = nil
@@ -80,7 +80,7 @@ package final class DNSResolver: @unchecked Sendable {
         for search in searches { finish(search, .failure(.closed)) }
     }
 
-    /// All searches that wait for a DNS answer. A search that waits for several answers occurs only once in the result.
+    /// All searches that wait for a DNS answer, each only once.
     private static func searches(in waiting: [DNSQuestion: [Search]]) -> [Search] {
         var seen: Set<ObjectIdentifier> = []
         return waiting.values.flatMap { $0 }.filter { seen.insert(ObjectIdentifier($0)).inserted }
@@ -100,8 +100,8 @@ package final class DNSResolver: @unchecked Sendable {
         }
     }
 
-    /// Continues the search with the cached answers to the given queries. If a query has no cached answer, the name
-    /// servers are asked, unless they were already asked, and the search waits for the answer.
+    /// Continues the search with the cached answers to the given queries. Queries without a cached answer are sent to
+    /// the name servers, unless already sent, and the search waits.
     private func ask(_ questions: [DNSQuestion], for search: Search) {
         let now = loop.now
         for question in questions {

@@ -2,7 +2,7 @@ package import Addressing
 
 /// The parts of a SIP URI that determine its servers by RFC 3263.
 package struct ServerQuery: Hashable, Sendable {
-    /// The host of the URI: a domain name or an address. The host may be an IPv6 address in brackets.
+    /// A domain name, or an address, with or without brackets for IPv6.
     package let host: String
     package let port: UInt16?
     package let transport: Transport?
@@ -17,8 +17,7 @@ package struct ServerQuery: Hashable, Sendable {
     }
 }
 
-/// One address and transport of a server. The resolver returns the candidates in the order in which they should be
-/// tried.
+/// One address and transport of a server; the resolver returns candidates in the order in which to try them.
 package struct ServerCandidate: Hashable, Sendable {
     package let transport: Transport
     package let endpoint: Endpoint
@@ -29,23 +28,22 @@ package struct ServerCandidate: Hashable, Sendable {
     }
 }
 
-/// The reason why the resolver found no SIP server.
+/// Why the resolver found no SIP server.
 package enum ResolverError: Error, Hashable, Sendable {
     /// The host is not a valid name, or a `sips` URI asks for UDP.
     case invalidQuery
-    /// According to the name servers, the name or its records do not exist.
+    /// The name servers report that the name or its records do not exist.
     case notFound
-    /// The DNS name servers gave no answer, or a malformed answer. After a failure of the name servers, a later query
-    /// for the same name may succeed.
+    /// The name servers gave no answer or a malformed one, but may answer later.
     case unavailable
-    /// The resolver refused the search, because too many other searches are active.
+    /// Too many other searches are active.
     case overloaded
-    /// The resolver was closed before the search ended.
+    /// The resolver was closed.
     case closed
 }
 
 extension ResolverError: CustomStringConvertible {
-    /// A description of the error for operators, without the host.
+    /// A text for operators, without the host.
     package var description: String {
         switch self {
         case .invalidQuery: "it is not a host name"

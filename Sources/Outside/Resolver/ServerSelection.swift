@@ -1,9 +1,9 @@
 import Addressing
 
-/// Finds the servers for a query by RFC 3263 section 4, without I/O. From the DNS answers that are known so far,
-/// ``step(for:known:using:)`` computes either the next queries or the final servers.
+/// Finds the servers for a query by RFC 3263 section 4, without I/O. From the DNS answers so far,
+/// ``step(for:known:using:)`` computes either the next queries or the servers.
 ///
-/// The resolver asks the next queries, and repeats the step with their answers, until the servers are known.
+/// The resolver sends the next queries, and repeats the step with their answers, until the servers are known.
 package struct ServerSelection {
     package enum Step: Hashable, Sendable {
         case ask([DNSQuestion])
@@ -22,7 +22,7 @@ package struct ServerSelection {
     private var hosts: Set<String> = []
     private var hasFailure = false
 
-    /// Computes the next queries or the final servers from the answers that are known so far.
+    /// Computes the next queries or the servers from the answers so far.
     package static func step(
         for query: ServerQuery, known: [DNSQuestion: DNSAnswer], using random: inout some RandomNumberGenerator
     ) -> Step {
@@ -48,8 +48,8 @@ package struct ServerSelection {
         return .found(Array(candidates.prefix(Self.candidateLimit)))
     }
 
-    /// The transport for which the query asks; `sips` changes TCP to TLS. The outer `nil` means that the query cannot
-    /// be fulfilled, because it asks for `sips` over a transport without TLS.
+    /// The transport of the query; `sips` changes TCP to TLS. The outer `nil` means that the query asks for `sips` over
+    /// a transport without TLS.
     private func wantedTransport() -> Transport?? {
         guard query.isSecure else { return .some(query.transport) }
         switch query.transport {
@@ -78,8 +78,8 @@ package struct ServerSelection {
                 candidates += addresses(of: record.target, service.transport, record.port)
             }
         }
-        // The default port is used only if the name servers have said that the domain has no SRV records. After a
-        // failed SRV query, the domain may have SRV records, and another service may use the default port.
+        // The default port is used only if the name servers report that the domain has no SRV records. After a failed
+        // SRV query, SRV records may exist, and another service may use the default port.
         guard !hasRecords, !hasFailure, missing.isEmpty else { return candidates }
         let fallback = transport ?? .standard(isSecure: query.isSecure)
         return addresses(of: query.host, fallback, fallback.standardPort)
@@ -96,8 +96,8 @@ package struct ServerSelection {
         transport.servicePrefix.map { [Service(transport: transport, name: "\($0).\(query.host)")] } ?? []
     }
 
-    /// The SIP services that the NAPTR records name, in the order of the records. If the domain has no NAPTR records,
-    /// the daemon assumes the services of RFC 3263 section 4.1.
+    /// The SIP services of the NAPTR records, in their order; without NAPTR records, the services of RFC 3263 section
+    /// 4.1.
     private mutating func discoveredServices() -> [Service] {
         let question = DNSQuestion(.naptr, query.host)
         switch known[question] {
@@ -113,7 +113,7 @@ package struct ServerSelection {
                     }
                 }
             if !services.isEmpty { return Array(services.prefix(Self.serviceLimit)) }
-        // The search for servers continues without NAPTR records. A failed NAPTR query is ignored too, because many
+        // Without NAPTR records, the search for servers continues. A failed NAPTR query is ignored, because many
         // resolvers do not support NAPTR. If the resolver is broken, the queries after the NAPTR query fail as well.
         case .srv, .addresses, .nothing, .failed: break
         }
@@ -121,7 +121,7 @@ package struct ServerSelection {
         return guesses.flatMap { service(for: $0) }
     }
 
-    /// The SRV records of a service; `nil` if the service has no SRV records, or if the answer is not known yet.
+    /// The SRV records of a service; `nil` if it has none, or if the answer is not known yet.
     private mutating func records(of service: Service) -> [SRVRecord]? {
         let question = DNSQuestion(.srv, service.name)
         switch known[question] {
@@ -137,8 +137,7 @@ package struct ServerSelection {
         of host: String, _ transport: Transport, _ port: UInt16
     ) -> [ServerCandidate] {
         let question = DNSQuestion(.addresses, host)
-        // The number of host names is limited, so that the records of one domain cannot cause an unlimited number of
-        // queries.
+        // The records of one domain must not cause an unlimited number of queries.
         guard hosts.count < Self.candidateLimit || hosts.contains(question.name) else { return [] }
         let isNew = hosts.insert(question.name).inserted
         switch known[question] {
@@ -156,7 +155,7 @@ package struct ServerSelection {
         var ordered: [SRVRecord] = []
         let groups = Dictionary(grouping: records.prefix(candidateLimit), by: \.priority)
         for (_, group) in groups.sorted(by: { $0.key < $1.key }) {
-            // SRV records with weight 0 must come first, so that they are chosen only rarely (RFC 2782).
+            // Records with weight 0 come first, so that they are chosen only rarely (RFC 2782).
             var rest = group.sorted { $0.weight == 0 && $1.weight != 0 }
             while !rest.isEmpty {
                 let sum = rest.reduce(0) { $0 + Int($1.weight) }
@@ -184,8 +183,7 @@ extension Transport {
         }
     }
 
-    /// The prefix of the SRV names for the transport (RFC 3263 section 4.1); `nil` for WebSocket, which has no SRV
-    /// names.
+    /// The prefix of SRV names for the transport (RFC 3263 section 4.1); `nil` for WebSocket, which has none.
     fileprivate var servicePrefix: String? {
         switch self {
         case .udp: "_sip._udp"
@@ -195,8 +193,8 @@ extension Transport {
         }
     }
 
-    /// The transport that a NAPTR record's service field names; `nil` if the daemon does not support this transport. If
-    /// `isSecure` is true, a service without TLS gives `nil` too.
+    /// The transport that a NAPTR record's service field names; `nil` if the daemon does not support it. If `isSecure`
+    /// is true, a service without TLS also gives `nil`.
     fileprivate init?(service: String, isSecure: Bool) {
         switch service.lowercased() {
         case "sips+d2t": self = .tls

@@ -3,8 +3,8 @@ import Bytes
 import SIPGrammar
 
 extension ValueReader {
-    /// Reads digest credentials from the value in the range. If the scheme is not Digest, or a mandatory part is
-    /// missing or malformed, the result is `nil`.
+    /// Reads digest credentials from a field's value; `nil` for another scheme, or if a mandatory part is missing or
+    /// malformed.
     func credentials(_ range: Range<Int>) -> DigestCredentials? {
         guard memory.withBytes({ Self.isDigest($0, range) }) else { return nil }
         let preparation = ParserMemory.Preparation(spacesBlanks: memory.withBytes { $0.hasOddBlanks(range) })
@@ -25,8 +25,7 @@ extension ValueReader {
         }
     }
 
-    /// Whether the scheme of the credentials is Digest, and the value has so few commas that libosip2 parses it
-    /// quickly.
+    /// Whether the scheme is Digest, and the value has few enough commas for libosip2 to parse it quickly.
     private static func isDigest(_ bytes: Span<UInt8>, _ range: Range<Int>) -> Bool {
         let schemeEnd = range.lowerBound + 6
         guard range.count > 7, bytes.equalsIgnoringCase(range.lowerBound..<schemeEnd, "digest"),

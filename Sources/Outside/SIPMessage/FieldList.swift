@@ -1,7 +1,7 @@
 import Bytes
 import SIPGrammar
 
-/// The header fields of a message that is being parsed. A ``FieldList`` needs no memory allocation for up to 32 values.
+/// The header fields of a message that is being parsed. A ``FieldList`` of up to 32 values needs no memory allocation.
 struct FieldList {
     private var few = [32 of HeaderField](repeating: HeaderField(name: .other, row: 0..<0, value: 0..<0))
     private var rest: [HeaderField] = []
@@ -29,7 +29,6 @@ extension FieldList: RandomAccessCollection {
     var startIndex: Int { 0 }
     var endIndex: Int { count }
 
-    // The array of fields is read through a span, because indexing the array itself would copy the whole array each
-    // time.
+    // A span is used, because indexing the array itself would copy the whole array.
     subscript(index: Int) -> HeaderField { index < few.count ? few.span[index] : rest[index - few.count] }
 }

@@ -3,7 +3,7 @@ import SIPGrammar
 
 /// The positions of a message's start line and header fields, and the first rule that the head violates.
 ///
-/// One pass over the message's head creates the ``HeadIndex``, without decoding values.
+/// One pass over the head creates the ``HeadIndex``, without decoding values.
 struct HeadIndex {
     enum StartLine {
         case none
@@ -13,20 +13,17 @@ struct HeadIndex {
 
     private(set) var startLine = StartLine.none
     private(set) var headersStart = 0
-    /// The index at which the body begins, after the empty line. If the head has no empty line, `bodyStart` is the
-    /// index after the last readable header field.
+    /// The index of the body; without an empty line, the index after the last readable header field.
     private(set) var bodyStart = 0
     /// Whether the empty line at the end of the head was found.
     private(set) var hasEnd = false
-    /// The first rule that the message's head violates. After a fault, reading continues, so that the message can be
-    /// answered.
+    /// The first rule that the head violates; reading continues, so that the message can be answered.
     private(set) var fault: Fault?
-    /// Whether the first line is a start line of SIP, of any version.
+    /// Whether the first line is a start line of any SIP version.
     private(set) var isSIP = false
     private(set) var isAcknowledgement = false
 
-    /// For each header name, the index of the first field with the name; -1 if no field has the name. The indices of
-    /// the array are the raw values of ``HeaderName``.
+    /// For each header name, by its raw value, the index of its first field; -1 for no field.
     private var firstPlaces = [64 of Int16](repeating: -1)
     private let limits: ReaderLimits
     private var hasForbiddenByte = false
@@ -91,14 +88,14 @@ struct HeadIndex {
 
     private func isTooLong(_ bytes: Span<UInt8>) -> Bool { bytes.count > limits.head }
 
-    /// The index of the CR that ends a header field with all its folds. If the header field has a forbidden control
-    /// byte, the function also records a fault.
+    /// The index of the CR that ends a header field with all its folds. A forbidden control byte in the header field is
+    /// recorded as a fault.
     private mutating func rowEnd(_ bytes: Span<UInt8>, from start: Int, to end: Int, folding: Bool) -> Int? {
         var index = start
         while true {
             index = bytes.nextControl(from: index, to: end)
             guard index < end else { return nil }
-            // If a CR is the last byte, the line is not complete, because its LF may not have arrived yet.
+            // If a CR is the last byte, its LF may not have arrived yet.
             if bytes[index] == UInt8(ascii: "\r"), index + 1 == end { return nil }
             if bytes[index] == UInt8(ascii: "\r"), bytes[index + 1] == UInt8(ascii: "\n") {
                 guard folding, index + 2 < end, bytes[index + 2].isBlank else { return index }
@@ -135,12 +132,11 @@ struct HeadIndex {
         readList(bytes, name, row, value, &fields)
     }
 
-    /// Reads a SIP header field that may have several values. The value of the header field is split into several
-    /// values at commas outside quotes and angle brackets.
+    /// Reads a header field with a list of values, separated by commas outside quotes and angle brackets.
     private mutating func readList(
         _ bytes: Span<UInt8>, _ name: HeaderName, _ row: Range<Int>, _ value: Range<Int>, _ fields: inout FieldList
     ) {
-        // A field that has one value without quotes takes a fast path, because most fields are of this kind.
+        // The fast path is for fields with one value and without quotes, as most fields are.
         if bytes.firstPlace(of: UInt8(ascii: ","), or: UInt8(ascii: "\""), in: value) == value.upperBound {
             noteListed(name, row, value, &fields)
             return
@@ -194,11 +190,9 @@ struct HeadIndex {
         }
     }
 
-    /// Reads a status line such as `SIP/2.0 200 OK`. The reason phrase may be empty; the space before an empty reason
-    /// phrase may be missing.
+    /// Reads a status line such as `SIP/2.0 200 OK`. The space before an empty reason phrase may be missing.
     private mutating func readStatusLine(_ bytes: Span<UInt8>, _ line: Range<Int>) {
-        // A response with an invalid status line is dropped without an answer, because the daemon answers only
-        // requests.
+        // An invalid status line needs no answer, because the daemon answers only requests.
         guard line.count >= 11, bytes.equalsIgnoringCase(0..<8, "sip/2.0 "),
             line.count == 11 || bytes[11] == UInt8(ascii: " ")
         else { return fail(bytes.equalsIgnoringCase(0..<min(7, line.count), "sip/2.0") ? .startLine : .version) }
@@ -237,14 +231,13 @@ struct HeadIndex {
 
     // MARK: Answering
 
-    /// Whether the message is a request other than ACK, and has the header fields that a response copies (RFC 3261
-    /// section 8.2.6.2).
+    /// Whether the message is a request other than ACK with the header fields that a response copies (RFC 3261 section
+    /// 8.2.6.2).
     func isAnswerable(_ bytes: Span<UInt8>, _ fields: HeaderFields) -> Bool {
         guard isSIP, !isAcknowledgement, !isResponse(bytes) else { return false }
         for name in [.via, .from, .to, .callID, .cseq] as [HeaderName] {
             guard let row = place(of: name).map({ fields[$0].row }), !row.isEmpty else { return false }
-            // In From and To, a quoted display name may have any byte except CR and LF after a backslash, even a
-            // control byte.
+            // In From and To, a quoted display name may have any byte except CR and LF after a backslash.
             let mayQuote = name == .from || name == .to
             guard !holdsForbiddenByte(bytes, row, unless: mayQuote) else { return false }
         }
@@ -258,8 +251,7 @@ struct HeadIndex {
         bytes.count >= 4 && bytes.equalsIgnoringCase(0..<4, "sip/")
     }
 
-    /// Whether the header field has a byte that a program could take for a line end. A field with a forbidden control
-    /// byte must not be copied into a response.
+    /// Whether the field has a byte that a program could take for a line end, and that no response may copy.
     private func holdsForbiddenByte(_ bytes: Span<UInt8>, _ row: Range<Int>, unless mayQuote: Bool) -> Bool {
         guard hasForbiddenByte else { return false }
         var index = row.lowerBound
@@ -285,8 +277,8 @@ struct HeadIndex {
 }
 
 extension Span<UInt8> {
-    /// The range of a field's value without white space around it. For a value after exactly one space, which is the
-    /// usual form, the function is fastest.
+    /// The range of a field's value without white space around it. The function is fastest for the usual form, a value
+    /// after exactly one space.
     @inline(__always)
     fileprivate func fieldValue(from start: Int, to end: Int) -> Range<Int> {
         if start + 1 < end, self[start] == UInt8(ascii: " "), self[start + 1] > UInt8(ascii: " "),

@@ -3,12 +3,10 @@ import SIPGrammar
 
 /// Recognises the names of header fields and their compact forms (RFC 3261 section 7.3.3).
 enum HeaderNames {
-    /// Reads the name of a header field, and finds the colon after the name. If the field does not begin with a valid
-    /// name, the reader returns `nil`.
+    /// Reads the name of a header field, and finds the colon after it; `nil` if the name is invalid.
     static func read(_ bytes: Span<UInt8>, _ row: Range<Int>) -> (name: HeaderName, colon: Int)? {
         let start = row.lowerBound
-        // A name with fewer than sixteen bytes and a colon directly after it takes a fast path, because nearly all
-        // names are of this kind.
+        // Nearly all names have fewer than sixteen bytes, and a colon directly after them.
         if bytes.count - start >= 16 {
             let word = bytes.word(at: start)
             var count = word.count(before: UInt8(ascii: ":"))
@@ -29,7 +27,7 @@ enum HeaderNames {
             name(bytes, start..<end, bytes.lowercasedWord(start..<end), last), bytes, start..<end, colon: colon)
     }
 
-    /// Returns the header name if it is known, or if it is a token; `nil` for any other text.
+    /// Returns the header name, which may be an unknown token; `nil` for any other text.
     @inline(__always)
     private static func judged(
         _ name: HeaderName, _ bytes: Span<UInt8>, _ range: Range<Int>, colon: Int
@@ -39,13 +37,13 @@ enum HeaderNames {
     }
 
     /// The header name in `range`, in upper or lower case. The arguments `word` and `lastWord` are the first and last
-    /// eight bytes of the name, in lower case. At most two known header names have the same length and first letter,
-    /// and `word` and `lastWord` decide between these names.
+    /// eight bytes of the name, in lower case. At most two known names have the same length and first letter, so `word`
+    /// and `lastWord` decide between them.
     private static func name(
         _ bytes: Span<UInt8>, _ range: Range<Int>, _ word: UInt64, _ lastWord: UInt64
     ) -> HeaderName {
-        // Whether the header name in the message equals the given text. A name with up to sixteen bytes is equal if its
-        // first and last eight bytes are equal. A name with more than sixteen bytes needs one more comparison.
+        // Whether the header name in the message equals the given text. The first and last eight bytes suffice for a
+        // name of up to sixteen bytes. A name of more than sixteen bytes needs one more comparison.
         @inline(__always)
         func isName(_ lowercase: StaticString) -> Bool {
             word == lowercase.word && lastWord == lowercase.lastWord
@@ -138,7 +136,7 @@ enum HeaderNames {
         }
     }
 
-    /// The header name of the text in `range`; the text begins with `P-` (RFC 5727 section 4).
+    /// The header name of a text that begins with `P-` (RFC 5727 section 4).
     private static func privateName(_ bytes: Span<UInt8>, _ range: Range<Int>) -> HeaderName {
         if range.count > 11, bytes.equalsIgnoringCase(range.lowerBound..<range.lowerBound + 11, "p-charging-") {
             return .pCharging
@@ -174,8 +172,7 @@ extension HeaderName {
         }
     }
 
-    /// Whether the enum case means exactly one header name. For the cases that mean all unknown names, or all names
-    /// with a prefix, ``isWhole`` is false.
+    /// Whether the enum case means exactly one header name, and not unknown names or names with a prefix.
     var isWhole: Bool {
         switch self {
         case .other, .pCharging, .pOther: false

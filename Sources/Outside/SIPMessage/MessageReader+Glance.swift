@@ -2,11 +2,11 @@ import Bytes
 package import SIPGrammar
 
 extension MessageReader {
-    /// Finds the header fields of a REGISTER, and parses only the few values that a refusal with 503 needs. For a
-    /// request other than REGISTER, and for a REGISTER in an unusual form, the result is `nil`.
+    /// Finds the header fields of a REGISTER, and parses only the values that a 503 needs. The result is `nil` for a
+    /// request other than REGISTER, and for a REGISTER in an unusual form.
     ///
-    /// For a usual REGISTER, a glance takes 6,500 instructions of the processor. A search for only the five needed
-    /// fields would take 4,500 instructions, but could find other fields than ``HeadIndex`` does.
+    /// A glance at a usual REGISTER takes 6,500 instructions of the processor. A search for only the five needed fields
+    /// would take 4,500 instructions, but could find other fields than ``HeadIndex``.
     package func glance(at bytes: Span<UInt8>) -> RegisterGlance? {
         guard bytes.count > 9, bytes.equalsIgnoringCase(0..<9, "register ") else { return nil }
         var fields = FieldList()

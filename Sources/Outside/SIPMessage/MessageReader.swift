@@ -2,11 +2,11 @@ package import Bytes
 import Collections
 package import SIPGrammar
 
-/// Parses bytes into SIP messages. The ``MessageReader`` keeps no state between messages, so any thread may use it.
+/// Parses bytes into SIP messages. The reader keeps no state between messages, so any thread may use it.
 ///
-/// The type ``HeadIndex`` finds the start line and the header fields. The reader itself parses values in a plain form;
-/// libosip2 checks each other value alone (``ValueReader``), and never gets the body of a message. All values of one
-/// message share one block of memory. If libosip2 needs memory, it gets memory from the block of the message.
+/// ``HeadIndex`` finds the start line and the header fields. The reader parses plain values itself, and libosip2 checks
+/// each other value alone (``ValueReader``), but never the body. All values of a message, also the values from
+/// libosip2, share one block of memory.
 package struct MessageReader: Sendable {
     let limits: ReaderLimits
 
@@ -14,11 +14,11 @@ package struct MessageReader: Sendable {
 
     /// Reads one datagram, or one message that ``StreamFramer`` cut from a stream.
     ///
-    /// In a datagram without Content-Length, the body extends to the end of the datagram. Bytes after the end of the
-    /// body are ignored (RFC 3261 section 18.3). Empty lines before the start line of the message are skipped.
+    /// In a datagram without Content-Length, the body extends to the end of the datagram. Bytes after the body of a SIP
+    /// message are ignored (RFC 3261 section 18.3). Empty lines before the start line are skipped.
     ///
     /// - Parameters:
-    ///   - bytes: the bytes of the message, which are copied and may be freed afterwards.
+    ///   - bytes: the bytes of the message, which are copied.
     ///   - isStream: whether Content-Length is mandatory.
     /// - Returns: the message, or why the message is invalid and how to answer it.
     package func read(_ bytes: Span<UInt8>, isStream: Bool) -> ReadMessage {
@@ -28,21 +28,20 @@ package struct MessageReader: Sendable {
         return read(message, index, fields, isStream: isStream)
     }
 
-    /// Reads one message. The parameter `head` is the result of ``StreamFramer``, if the framer has already parsed the
-    /// head of the message.
+    /// Reads one message; `head` is the result of ``StreamFramer`` if it has parsed the head.
     package func read(_ bytes: Span<UInt8>, isStream: Bool, head: MessageHead?) -> ReadMessage {
         guard let head else { return read(bytes, isStream: isStream) }
         return read(bytes.extracting(place(of: bytes)), head.index, head.fields, isStream: isStream)
     }
 
-    /// The range of the message in the bytes, without bytes that the reader need not examine.
+    /// The range of the message in the bytes, without bytes that need no reading.
     private func place(of bytes: Span<UInt8>) -> Range<Int> {
         var start = 0
         while start < bytes.count, bytes[start] == UInt8(ascii: "\r") || bytes[start] == UInt8(ascii: "\n") {
             start += 1
         }
-        // The reader reads at most as many bytes as the limits allow, because a longer message is refused in any case.
-        // If the body is too long, the reader reads only the head, which the answer needs.
+        // A message above the limits is refused in any case. If the body is too long, only the head is read, for the
+        // answer.
         let end = min(bytes.count, start + limits.head + limits.body + 1)
         return start..<end
     }
@@ -50,8 +49,7 @@ package struct MessageReader: Sendable {
     private func read(
         _ message: Span<UInt8>, _ index: HeadIndex, _ fields: FieldList, isStream: Bool
     ) -> ReadMessage {
-        // Memory for libosip2 is reserved only if the message has credentials, because nearly all other values need no
-        // such memory.
+        // Memory for libosip2 is reserved for credentials, because other values hardly need any.
         var spare = index.hasCredentials ? 1024 + min(message.count, 2048) / 2 : 0
         while true {
             let (result, missing) = ParserMemory.read(message, fields, spare: spare) { memory in
@@ -59,7 +57,7 @@ package struct MessageReader: Sendable {
                 return attempt.message()
             }
             guard missing > 0 else { return result }
-            // After a failed attempt to parse, the needed memory is unknown, because libosip2 stopped when its memory
+            // After a failed attempt to read, the needed memory is unknown, because libosip2 stopped when its memory
             // was full. The next attempt gets at least 32 bytes for each byte of the message, because parameters with
             // names of one letter need much memory.
             spare = max(32 * min(message.count, limits.head), 4 * spare)
@@ -79,7 +77,7 @@ private struct ReadAttempt {
     private let values: ValueReader
     private let limits: ReaderLimits
     private var index: HeadIndex
-    /// The index at which the body of the message ends.
+    /// The index at which the body ends.
     private var end: Int
 
     init(_ memory: ParserMemory, _ index: HeadIndex, _ limits: ReaderLimits, isStream: Bool) {
@@ -119,8 +117,8 @@ private struct ReadAttempt {
         return unusable()
     }
 
-    /// The index of the first byte after the message's body. If Content-Length is not a number, or does not fit the
-    /// received bytes, the function records a fault.
+    /// The index of the first byte after the body. A Content-Length that is no number, or does not fit the received
+    /// bytes, is recorded as a fault.
     private mutating func bodyEnd(isStream: Bool) -> Int {
         let available = memory.count - index.bodyStart
         guard let value = first(.contentLength) else {
@@ -143,8 +141,8 @@ private struct ReadAttempt {
         return index.bodyStart + length
     }
 
-    /// Checks that the SIP message has the mandatory header fields of RFC 3261 section 8.1.1. A missing Max-Forwards is
-    /// accepted, because proxies add Max-Forwards.
+    /// Checks that the mandatory header fields of RFC 3261 section 8.1.1 are present. Max-Forwards may be missing,
+    /// because proxies add it.
     private mutating func checkMandatoryFields() {
         for name in [.via, .from, .to, .callID, .cseq] as [HeaderName] where !index.contains(name) {
             index.fail(.missing(name))
@@ -195,17 +193,16 @@ private struct ReadAttempt {
 
     private func first(_ name: HeaderName) -> Range<Int>? { index.place(of: name).map { memory.fields[$0].value } }
 
-    /// Reads the header field From or To. A tag without a value is refused, because the proxy would add a second tag to
-    /// the field.
+    /// Reads From or To. A tag without a value is refused, because the proxy would add a second tag.
     private func address(_ name: HeaderName) -> NameAddress? {
         guard let address = first(name).flatMap({ values.nameAddress($0, isTagged: true) }), !address.hasEmptyTag
         else { return nil }
         return address
     }
 
-    /// Reads all values of the header fields with the given name, up to the maximum number of contacts.
+    /// Reads all values of the fields with the given name, up to the maximum number of contacts.
     ///
-    /// - Returns: whether all values of the header field are well-formed.
+    /// - Returns: whether all values are well-formed.
     private func readAll(_ name: HeaderName, _ keep: (NameAddress) -> Void) -> Bool {
         guard index.contains(name) else { return true }
         var count = 0
@@ -218,7 +215,7 @@ private struct ReadAttempt {
         return true
     }
 
-    /// Whether Contact is a single `*` (RFC 3261 section 10.2.2). A `*` next to other contacts is a malformed address.
+    /// Whether Contact is a single `*` (RFC 3261 section 10.2.2). A `*` among other contacts is a malformed address.
     private var contactIsStar: Bool {
         guard let value = first(.contact), value.count == 1, memory.slice(value) == "*" else { return false }
         return memory.fields.count { $0.name == .contact } == 1

@@ -2,24 +2,20 @@ import Bytes
 import SIPGrammar
 
 extension ValueReader {
-    /// The part of a message to which parameters (`;name=value`) belong. The allowed syntax of parameters differs
-    /// slightly between the parts of a message.
+    /// The part of a message to which parameters (`;name=value`) belong, because their syntax differs.
     enum ParameterPlace {
-        /// The parameters belong to a URI. In a URI, the names and values of parameters may have any bytes up to the
-        /// next delimiter, and quotes have no meaning.
+        /// A URI: names and values may have any bytes up to the next delimiter, and quotes have no meaning.
         case ofURI
-        /// Parameters of a header field. In a header field, the names of parameters are tokens, and the values may be
-        /// quoted.
+        /// A header field: names are tokens, and values may be quoted.
         case ofField
-        /// The parameters belong to a header field to which the proxy appends parameters of its own. The syntax is the
-        /// syntax of `ofField`, but the value must not end inside quotes.
+        /// A header field to which the proxy appends parameters: like `ofField`, but a value must not end inside
+        /// quotes.
         case growing
     }
 
-    /// Whether the parameters in the range are well-formed and not too many. The range of the parameters must be empty
-    /// or begin with `;`.
+    /// Whether the parameters in the range are well-formed and not too many. The range must be empty or begin with `;`.
     ///
-    /// A parameter may have an empty value, and a `;` at the very end is ignored.
+    /// A parameter may have an empty value, and a `;` at the end is ignored.
     static func areWellFormed(_ bytes: Span<UInt8>, _ range: Range<Int>, _ place: ParameterPlace) -> Bool {
         let end = range.upperBound
         var count = 0

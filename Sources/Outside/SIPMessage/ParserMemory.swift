@@ -4,23 +4,23 @@ import SIPGrammar
 
 /// The storage of one message while it is parsed: the message's bytes, its header fields, then libosip2's allocations.
 ///
-/// The storage of a parsed message exists only during `read`, while libosip2 allocates from it on the current thread.
+/// The ``ParserMemory`` exists only during `read`, while libosip2 allocates from it on the current thread.
 @safe
 struct ParserMemory {
     let storage: ByteStorage
-    /// The number of bytes of the message, which begins at the start of the storage.
+    /// The number of bytes of the message, at the start of the storage.
     let count: Int
-    /// The message's header fields, which follow the message's bytes in the storage.
+    /// The message's header fields, after its bytes in the storage.
     let fields: HeaderFields
     private let base: UnsafeMutablePointer<UInt8>
 
     private static let started: Void = cosip_start()
 
     /// Copies the bytes and the positions of their header fields into new storage. The argument `spare` is the number
-    /// of bytes that are reserved for libosip2. The function `body` reads the values of the message in the new storage.
+    /// of bytes for libosip2. The function `body` reads the values of the message in the new storage.
     ///
-    /// The second part of the returned pair is the number of bytes that libosip2 lacked. If libosip2 lacked bytes, the
-    /// result of `body` is invalid, and the message must be read again with at least that many more bytes.
+    /// The second part of the result is the number of bytes that libosip2 lacked. If libosip2 lacked bytes, the result
+    /// of `body` is invalid, and the message must be read again with more memory.
     static func read<Result>(
         _ bytes: Span<UInt8>, _ fields: FieldList, spare: Int, _ body: (ParserMemory) -> Result
     ) -> (result: Result, missing: Int) {
@@ -51,30 +51,28 @@ struct ParserMemory {
 
     // MARK: Texts for the parser
 
-    /// The changes that are made to a text, so that libosip2 reads the text correctly.
+    /// The changes to a text that let libosip2 read it correctly.
     struct Preparation {
-        /// Whether `%` is replaced by another byte, because libosip2 would decode escapes and end the text at `%00`.
+        /// Whether another byte replaces `%`, because libosip2 would decode escapes and end the text at `%00`.
         var hidesEscapes = false
-        /// Whether tabs and folds are replaced by spaces, because libosip2 does not accept other white space
-        /// everywhere.
+        /// Whether spaces replace tabs and folds, which libosip2 does not accept everywhere.
         var spacesBlanks = false
 
         var isNeeded: Bool { hidesEscapes || spacesBlanks }
     }
 
-    /// The byte that replaces `%`. The message cannot contain the byte that replaces `%`, because the reader refuses a
-    /// message with this control byte.
+    /// The byte that replaces `%`. The reader refuses the byte 1 in messages, so the byte can replace `%`.
     private static let hiddenEscape: UInt8 = 1
 
     /// Calls `body` with the text in the range as a C string.
     ///
-    /// A text that needs no changes is not copied; only the byte after the text is set to zero during the call.
+    /// An unchanged text is not copied; only the byte after it is set to zero during the call.
     func withText<Result>(
         _ range: Range<Int>, _ preparation: Preparation, _ body: (UnsafePointer<CChar>) -> Result?
     ) -> Result? {
         precondition(range.lowerBound >= 0 && range.upperBound <= count, "text outside the message")
         guard preparation.isNeeded else {
-            // The index after the text is valid, because the storage is at least one byte longer than the message.
+            // The byte after the text exists, because the storage is longer than the message.
             let kept = unsafe base[range.upperBound]
             unsafe base[range.upperBound] = 0
             defer { unsafe base[range.upperBound] = kept }
@@ -96,12 +94,12 @@ struct ParserMemory {
 
     // MARK: Texts from the parser
 
-    /// Converts a string of libosip2 to a slice of the message's storage; `nil` if the pointer to the string is null.
-    /// If `hidesEscapes` is true, each byte that replaced a `%` becomes `%` again.
+    /// Converts a string of libosip2 to a slice of the message's storage; `nil` for a null pointer. If `hidesEscapes`
+    /// is true, each byte that replaced a `%` becomes `%` again.
     func slice(_ text: UnsafePointer<CChar>?, hidesEscapes: Bool = false) -> ByteString? {
         guard let text = unsafe text else { return nil }
         let start = unsafe UnsafeRawPointer(text) - UnsafeRawPointer(base)
-        // A string outside the storage means that the storage was too small, and that the message will be parsed again.
+        // A string outside the storage means that the storage was too small, so the message will be parsed again.
         guard start >= 0, start < storage.capacityInBytes else { return .empty }
         let count = unsafe cosip_length(text)
         if hidesEscapes {

@@ -1,7 +1,6 @@
-/// The limits for the size of a SIP message and its parts (threat T3). The reader refuses a message that exceeds a
-/// limit, instead of shortening it.
+/// The limits for the size of a SIP message and its parts (threat T3). A message above a limit is refused.
 package struct ReaderLimits: Sendable {
-    /// The maximum size in bytes of a SIP message's start line, header fields and empty line together.
+    /// The maximum size in bytes of start line, header fields and empty line together.
     package var head = 16 * 1024
     /// The maximum number of header fields in one message.
     package var headerFields = 128
@@ -13,11 +12,10 @@ package struct ReaderLimits: Sendable {
 
     package init() {}
 
-    /// The maximum number of header field values in one message; a field may have several values.
+    /// The maximum number of header field values in one message.
     var values: Int { 2 * headerFields }
     /// The maximum number of parameters of one value.
     static let parameters = 64
-    /// The maximum number of commas in one Authorization field. The number of commas is limited, because libosip2 reads
-    /// each part of the field many times.
+    /// The maximum number of commas in one Authorization field, because libosip2 reads each part many times.
     static let credentialParts = 64
 }

@@ -4,21 +4,19 @@ import SIPGrammar
 /// Splits the bytes of a stream into messages, by Content-Length (RFC 3261 section 18.3).
 ///
 /// The framer stores no bytes: it gets all waiting bytes, and finds the length of the first message. No byte is scanned
-/// twice, so a message that arrives byte by byte costs no more than a message in a single piece. The code of
-/// ``MessageReader`` parses the header fields, so that framer and reader agree where a message ends.
+/// twice, even if a message arrives byte by byte. ``MessageReader``'s code parses the header fields, so that framer and
+/// reader agree where a message ends.
 package struct StreamFramer: Sendable {
     package enum Frame: Hashable, Sendable {
-        /// The message is incomplete, and more bytes are needed. The framer must get the same bytes again, together
-        /// with the bytes that follow.
+        /// The message is incomplete; next time, the framer must get the same bytes and the following bytes.
         case incomplete
-        /// A keep-alive with the given number of bytes. A keep-alive of a single CRLF (2 bytes) needs no answer. A
-        /// double CRLF (4 bytes) must be answered by a single CRLF (RFC 5626 section 4.4.1).
+        /// A keep-alive of the given number of bytes (RFC 5626 section 4.4.1). A single CRLF (2 bytes) needs no answer.
+        /// A double CRLF (4 bytes) must be answered by a single CRLF.
         case keepAlive(Int)
         /// A complete message with the given length in bytes.
         case message(Int)
-        /// The stream cannot be read further, because the head is too long, or Content-Length is missing, invalid,
-        /// repeated or too large. ``MessageReader`` must still read the waiting bytes, so that the last message is
-        /// answered.
+        /// The stream cannot be read further: the head is too long, or Content-Length is missing, invalid, repeated or
+        /// too large. The caller passes the waiting bytes to ``MessageReader``, so that the last message is answered.
         case broken
     }
 
@@ -30,15 +28,14 @@ package struct StreamFramer: Sendable {
 
     package init(limits: ReaderLimits = ReaderLimits()) { self.limits = limits }
 
-    /// Finds the message or keep-alive at the front of the bytes. Next, the framer must get the bytes after the message
-    /// or keep-alive. For a complete message, `head` is set to the parts that were parsed.
+    /// Finds the message or keep-alive at the front of the bytes; the next call must begin with the bytes after it. For
+    /// a complete message, `head` is set to the parsed parts.
     package mutating func next(in bytes: Span<UInt8>, head: inout MessageHead?) -> Frame {
         if let length { return finish(length, bytes) }
         if scanned == 0, !bytes.isEmpty, bytes[0] == UInt8(ascii: "\r") || bytes[0] == UInt8(ascii: "\n") {
             return lineEnds(bytes)
         }
-        // A head that arrives in one piece takes a fast path, because nearly all heads arrive in one piece. If the head
-        // of a SIP message arrives in one piece, the parser finds the end of the head.
+        // Nearly all heads arrive in one piece, in which the parser finds the end of the head.
         if scanned == 0 {
             let read = MessageHead(bytes, limits)
             if read.index.hasEnd { return headEnded(at: read.index.bodyStart, read, bytes, &head) }
@@ -47,8 +44,7 @@ package struct StreamFramer: Sendable {
         while scanned < end {
             let place = bytes.nextControl(from: scanned, to: end)
             guard Self.isEmptyLine(bytes, place, end) else {
-                // If fewer than four bytes follow, the bytes are searched again later, because the end of the head may
-                // begin in these bytes.
+                // The last three bytes are searched again later, because the end of the head may begin there.
                 scanned = place + 4 > end && bytes.count <= limits.head ? place : place + 1
                 if scanned == place { break }
                 continue
@@ -81,7 +77,7 @@ package struct StreamFramer: Sendable {
     }
 
     /// Reads the line ends (keep-alives) between two SIP messages. After a single CRLF, the framer waits for the next
-    /// byte, because the CRLF may be the first half of a keep-alive.
+    /// byte, because a double CRLF may follow.
     private func lineEnds(_ bytes: Span<UInt8>) -> Frame {
         let expected: StaticString = "\r\n\r\n"
         for index in 0..<min(bytes.count, 4) where bytes[index] != expected.byte(at: index) {
@@ -90,7 +86,7 @@ package struct StreamFramer: Sendable {
         return bytes.count < 4 ? .incomplete : .keepAlive(4)
     }
 
-    /// The length of the body according to Content-Length; `nil` if the field is missing or not reliable.
+    /// The length of the body according to Content-Length; `nil` if the field is missing or unreliable.
     private func bodyLength(_ bytes: Span<UInt8>, _ head: MessageHead) -> Int? {
         guard !head.isRepeated(.contentLength), let place = head.index.place(of: .contentLength)
         else { return nil }
@@ -101,7 +97,7 @@ package struct StreamFramer: Sendable {
     }
 }
 
-/// The parts of a message that ``StreamFramer`` has parsed, so that ``MessageReader`` need not parse them again.
+/// The parts of a message that ``StreamFramer`` has parsed, for ``MessageReader``.
 package struct MessageHead: Sendable {
     let index: HeadIndex
     let fields: FieldList

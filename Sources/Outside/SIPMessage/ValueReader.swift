@@ -2,26 +2,23 @@ import Bytes
 import COsip2
 import SIPGrammar
 
-/// Reads single values of header fields. For a malformed value, the result of each function of ``ValueReader`` is
-/// `nil`.
+/// Reads single values of header fields. The functions return `nil` for a malformed value.
 ///
-/// The module `SIPGrammar` finds the parts of a value. A value in a plain form is accepted immediately, and libosip2
-/// checks any other value; libosip2 is slow for long lists, and stops without an error at a parameter that it does not
-/// accept. ``ValueReader`` checks parameters itself (``areWellFormed(_:_:_:)``), and checks the values that libosip2
-/// accepted again.
+/// The module `SIPGrammar` finds the parts of a value. A plain value is accepted immediately, and libosip2 checks any
+/// other value. ``ValueReader`` checks parameters itself (``areWellFormed(_:_:_:)``): libosip2 is slow for long lists,
+/// and stops without an error at a wrong parameter.
 struct ValueReader {
     let memory: ParserMemory
 
     // MARK: URIs
 
-    /// Reads a URI without angle brackets and without header parameters after it.
+    /// Reads a URI without angle brackets and without header parameters.
     func uri(_ range: Range<Int>) -> SIPURI? {
         guard let uri = SIPURI(memory.slice(range)), uri.isPlain || isAcceptable(uri, range) else { return nil }
         return uri
     }
 
-    /// Whether a URI that is not plain may be accepted. A URI that is not plain is accepted only if libosip2 and
-    /// ``ValueReader`` both accept it.
+    /// Whether both libosip2 and ``ValueReader`` accept a URI that is not plain.
     func isAcceptable(_ uri: SIPURI, _ range: Range<Int>) -> Bool {
         let isClean = memory.withBytes { bytes in
             for index in range where !bytes[index].mayStandInURI { return false }
@@ -46,8 +43,8 @@ struct ValueReader {
             guard unsafe osip_uri_init(&parsed) == 0, let parsed = unsafe parsed,
                 unsafe osip_uri_parse(parsed, pointer) == 0,
                 unsafe isHost(parsed.pointee.host, uri.host), unsafe isPort(parsed.pointee.port, uri.port),
-                // The lengths of host and port are compared, because libosip2 ignores wrong characters next to the
-                // brackets of an IPv6 address.
+                // The lengths are compared, because libosip2 ignores wrong characters next to the brackets of an IPv6
+                // address.
                 unsafe uri.hostPort.count == uri.host.count + (memory.slice(parsed.pointee.port)?.count ?? -1) + 1
             else { return false }
             let user = unsafe memory.slice(parsed.pointee.username, hidesEscapes: hasEscapes) ?? .empty

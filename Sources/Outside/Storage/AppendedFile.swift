@@ -1,12 +1,12 @@
 import Glibc
 
-/// A file to which bytes are only appended. After ``append(_:)``, the bytes are in the kernel's cache, so they survive
-/// the end of the process, but not always a power failure.
+/// A file to which bytes are only appended. Appended bytes survive the end of the process, but not always a power
+/// failure, because they may be only in the kernel's cache.
 ///
-/// Only the owner of an appended file can read it.
+/// Only the file's owner can read it.
 package final class AppendedFile {
     private let descriptor: Int32
-    /// The size in bytes of the file to which bytes are appended.
+    /// The size of the file in bytes.
     package private(set) var size = 0
 
     /// An error of the system, or the reason why the daemon refuses a file.
@@ -28,8 +28,8 @@ package final class AppendedFile {
 
     deinit { close(descriptor) }
 
-    /// Appends all of the bytes to the file; if the function throws, the file is unchanged. If an append to the file
-    /// fails in the middle, the next append overwrites the bytes that were written.
+    /// Appends all of the bytes; if the function throws, the file counts as unchanged. After a partial write, the next
+    /// append overwrites the written bytes.
     package func append(_ bytes: [UInt8]) throws(Failure) {
         var written = 0
         while written < bytes.count {
@@ -46,10 +46,10 @@ package final class AppendedFile {
         size += written
     }
 
-    /// Returns the contents of a file; the function refuses the file unless only its owner can have written it.
+    /// Returns the contents of a file that only this process's user and root can have written; refuses any other file.
     ///
-    /// A file that is not a plain file is refused too, because reading a pipe would block. If a file is longer than the
-    /// limit, it is refused, because a file with holes can be longer than its disk.
+    /// Only a plain file is read, because reading a pipe would block. A file above the limit is refused, because a file
+    /// with holes can be longer than its disk.
     package static func contents(of path: String, limit: Int = 64 << 20) throws(Failure) -> [UInt8] {
         let descriptor = unsafe open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
         guard descriptor >= 0 else { throw Failure() }
@@ -84,29 +84,28 @@ package final class AppendedFile {
 
     package static func remove(_ path: String) { unsafe unlink(path) }
 
-    /// Creates a folder that only its owner can use. If the folder exists already, it stays unchanged.
+    /// Creates a folder that only its owner can use, unless the folder exists.
     package static func makeFolder(_ path: String) throws(Failure) {
         guard unsafe mkdir(path, 0o700) == 0 || errno == EEXIST else { throw Failure() }
     }
 
     /// Checks that only this process's user and root can create files in an existing folder.
     ///
-    /// - Throws: an error if other users can create files in the folder.
+    /// - Throws: an error if other users can create files there.
     package static func checkFolder(_ path: String) throws(Failure) {
         var status = stat()
         guard unsafe stat(path, &status) == 0, status.st_mode & S_IFMT == S_IFDIR else { return }
         if let fault = fault(of: status) { throw Failure(fault) }
     }
 
-    /// An error text if another user than this process's user and root can write the file; `nil` if nobody else can.
+    /// An error text if a user other than this process's user and root can write the file; otherwise `nil`.
     private static func fault(of status: stat) -> String? {
         let own = geteuid()
         if own != 0, status.st_uid != own, status.st_uid != 0 { return "it belongs to another user: \(status.st_uid)" }
         return status.st_mode & (S_IWGRP | S_IWOTH) == 0 ? nil : "other users may write to it: chmod go-w"
     }
 
-    /// The names of the files in a folder, in no particular order. If the folder does not exist, the list of names is
-    /// empty.
+    /// The names of the files in a folder, in no particular order; empty if the folder does not exist.
     package static func names(in folder: String) -> [String] {
         guard let stream = unsafe opendir(folder) else { return [] }
         defer { unsafe closedir(stream) }

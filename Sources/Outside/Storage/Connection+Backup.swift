@@ -1,9 +1,9 @@
 import CSQLite
 import Glibc
 
-/// The reason why a backup of the database failed.
+/// Why a backup of the database failed.
 package enum BackupError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// The backup was refused; the text is a sentence for the operator who ordered the backup.
+    /// The backup was refused; the text is a sentence for the operator.
     case refused(String)
     case sql(SQLError)
     case cancelled
@@ -18,18 +18,16 @@ package enum BackupError: Error, Hashable, Sendable, CustomStringConvertible {
 }
 
 extension Connection {
-    /// Copies the whole database in its current state. During the copy, other connections can write to the database.
-    /// The database is first copied into a temporary file in the target's folder. The complete copy then replaces the
-    /// target, so that the target is never incomplete. Only the owner of a backup can read it.
+    /// Copies the whole database in its current state, while other connections can write. The backup is first copied
+    /// into a temporary file in the target's folder. The complete copy of the database then replaces the target. Only
+    /// the owner of a backup can read it.
     ///
     /// - Parameters:
-    ///   - target: an absolute path; a plain file at this path is replaced.
-    ///   - database: the path of the connection's file; the target must be neither this file nor one of its related
-    ///     files.
-    ///   - isCancelled: the function that the backup calls at intervals; if `isCancelled` returns true, the backup
-    ///     stops.
+    ///   - target: an absolute path; a plain file at the path is replaced.
+    ///   - database: the path of the database, which the target must not be, nor one of its related files.
+    ///   - isCancelled: called at intervals; if it returns true, the backup stops.
     /// - Returns: the size of the backup in bytes.
-    /// - Throws: the reason of a failure; a file that already exists at the target then stays unchanged.
+    /// - Throws: the reason of a failure; an existing file at the target then stays unchanged.
     @discardableResult
     package func backUp(
         to target: String, database: String, isCancelled: () -> Bool = { false }
@@ -45,7 +43,7 @@ extension Connection {
         }
     }
 
-    /// The size of the database file in bytes, without the unused parts of disk blocks.
+    /// The size of the database in bytes.
     private func size() throws(BackupError) -> Int {
         do throws(SQLError) {
             let pages = try integer("PRAGMA page_count") ?? 0
@@ -56,8 +54,8 @@ extension Connection {
         }
     }
 
-    /// Copies the pages of the database into the file at `path`, some pages at a time. All pages are copied in one read
-    /// transaction: without this transaction, each change by another connection would restart the copy.
+    /// Copies the pages of the database into the file at `path`, some pages at a time. One read transaction covers the
+    /// whole copy, because otherwise each change by another connection would restart it.
     private func copyPages(to path: String, _ isCancelled: () -> Bool) throws(BackupError) {
         do throws(SQLError) {
             let copy = try DatabaseHandle(path: path, access: .readWrite)
@@ -74,8 +72,7 @@ extension Connection {
             guard code == SQLITE_DONE, end == SQLITE_OK else {
                 throw copy.error(code == SQLITE_DONE ? end : code, sql: nil)
             }
-            // With the journal mode DELETE, the copy is complete in one file, because SQLite looks for no write-ahead
-            // log next to it.
+            // In the journal mode DELETE, the copy is one complete file without a write-ahead log.
             let mode = unsafe sqlite3_exec(copy.raw, "PRAGMA journal_mode = DELETE", nil, nil, nil)
             guard mode == SQLITE_OK else { throw copy.error(mode, sql: nil) }
         } catch {
@@ -84,7 +81,7 @@ extension Connection {
     }
 }
 
-/// The two paths of a backup: the target, and the temporary file that replaces the target at the end.
+/// The target of a backup, and the temporary file that replaces the target at the end.
 private struct BackupPlace {
     let target: String
     let temporary: String
@@ -128,7 +125,7 @@ private struct BackupPlace {
         close(descriptor)
     }
 
-    /// Syncs the temporary file to the disk, and moves the file to the target.
+    /// Syncs the temporary file to the disk, and moves it to the target.
     ///
     /// - Returns: the size in bytes of the finished backup file.
     func publish() throws(BackupError) -> Int {

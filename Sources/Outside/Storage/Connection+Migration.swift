@@ -5,12 +5,12 @@ extension Connection {
     /// Migrates the database to the program's schema.
     ///
     /// - Parameters:
-    ///   - scripts: the changes from each schema to the next, beginning with the change to schema 1; a script of a
-    ///     released version must never change.
-    ///   - applicationID: the number that marks the file as a file of this program.
+    ///   - scripts: the change from each schema version to the next, from version 0 on; a released script must never
+    ///     change.
+    ///   - applicationID: the number by which the program recognises its own database files.
     /// - Returns: the version of the schema before the migration.
-    /// - Throws: an error if a change fails, or if a newer version or another program created the file; the file of
-    ///   another program stays unchanged.
+    /// - Throws: an error if a change fails, or if a newer version or another program created the file, which then
+    ///   stays unchanged.
     @discardableResult
     package func migrate(_ scripts: [String], applicationID: Int32) throws(MigrationError) -> Int {
         let found = try checkedVersion(atMost: scripts.count, applicationID: applicationID)

@@ -1,20 +1,18 @@
 import CSQLite
 
-/// One connection to a SQLite database. A connection to SQLite is not `Sendable`, because only one thread at a time can
-/// use it.
+/// One connection to a SQLite database. The connection is not `Sendable`, because only one thread at a time can use it.
 ///
-/// A committed transaction survives a crash, because each commit syncs the write-ahead log to the disk
-/// (`synchronous=FULL`). After the errors ``SQLResultCode/inputOutput`` and ``SQLResultCode/full``, the connection must
-/// be closed, because the disk's state is unknown.
+/// Each commit syncs the write-ahead log to the disk (`synchronous=FULL`), so that the transaction survives a crash.
+/// After ``SQLResultCode/inputOutput`` or ``SQLResultCode/full``, the disk's state is unknown, and the connection must
+/// be closed.
 @safe package final class Connection {
     let handle: DatabaseHandle
     private var statements: [String: Statement] = [:]
-    /// The prepared statements for SQL that is a constant of the program, by the memory address of the SQL.
+    /// The prepared statements for constant SQL, by the memory address of the SQL.
     private var fixed: [UInt: Statement] = [:]
     private static let maximumStatements = 64
 
-    /// Opens the database at `path`. The path `:memory:` means a database in memory, which exists as long as the
-    /// connection.
+    /// Opens the database at `path`; `:memory:` means a database in memory that ends with the connection.
     package init(path: String, options: ConnectionOptions = ConnectionOptions()) throws(SQLError) {
         handle = try DatabaseHandle(path: path, access: options.access)
         let milliseconds = options.busyTimeout / .milliseconds(1)
@@ -32,14 +30,14 @@ import CSQLite
         if options.autoCheckpoint <= 0 { handle.watchLog() }
     }
 
-    /// Runs one or more SQL statements without parameters. The function ignores result rows of the SQL statements.
+    /// Runs SQL statements without parameters, and ignores result rows.
     package func execute(_ sql: String) throws(SQLError) {
         let code = unsafe sqlite3_exec(handle.raw, sql, nil, nil, nil)
         guard code == SQLITE_OK else { throw handle.error(code, sql: sql) }
     }
 
-    /// The prepared statement for the given SQL. For the same SQL, `statement` always returns the same object, which is
-    /// reset and has no bound values.
+    /// The prepared statement for the given SQL, reset and without bound values. The same SQL always gives the same
+    /// prepared statement.
     package func statement(_ sql: String) throws(SQLError) -> Statement {
         if let statement = statements[sql] {
             statement.reset()
@@ -51,8 +49,7 @@ import CSQLite
         return statement
     }
 
-    /// The prepared statement for SQL that is a constant of the program. The statement is found by the memory address
-    /// of the SQL, because computing a hash of the SQL would take longer.
+    /// The prepared statement for constant SQL, found by its memory address, which is faster than a hash of the text.
     package func statement(fixed sql: StaticString) throws(SQLError) -> Statement {
         let address = unsafe UInt(bitPattern: sql.utf8Start)
         if let statement = fixed[address] {
@@ -64,11 +61,9 @@ import CSQLite
         return statement
     }
 
-    /// Runs `body` in a database transaction. All changes of `body` are committed; if `body` throws, none of the
-    /// changes are committed.
+    /// Runs `body` in a transaction, which is committed, or rolled back if `body` throws.
     ///
-    /// The transaction takes the write lock at its beginning, so that another writer cannot make `body` fail in the
-    /// middle.
+    /// The write lock is taken at the beginning, so that another writer cannot make `body` fail in the middle.
     package func transaction<Result>(_ body: () throws(SQLError) -> Result) throws(SQLError) -> Result {
         try statement(fixed: "BEGIN IMMEDIATE").run()
         do {
@@ -76,8 +71,7 @@ import CSQLite
             try statement(fixed: "COMMIT").run()
             return result
         } catch {
-            // A failure of ROLLBACK is ignored, because SQLite has already rolled back the transaction after some
-            // errors.
+            // SQLite has already rolled back the transaction after some errors, so a failure of ROLLBACK is ignored.
             try? execute("ROLLBACK")
             throw error
         }
@@ -91,18 +85,17 @@ import CSQLite
 
 extension Connection {
     package enum CheckpointMode: Hashable, Sendable {
-        /// The checkpoint copies as many pages as possible without waiting for readers.
+        /// Copies as many pages as possible without waiting for readers.
         case passive
-        /// The checkpoint waits for readers, copies all pages, and truncates the log file.
+        /// Waits for readers, copies all pages, and truncates the log file.
         case truncate
     }
 
     /// Copies pages from the write-ahead log into the database file.
     ///
     /// - Parameter mode: whether to wait for readers.
-    /// - Returns: the number of pages in the write-ahead log, and the number of copied pages; both are 0 if there is no
-    ///   log.
-    /// - Throws: `busy` if a second connection is copying the database, or an error if the disk fails.
+    /// - Returns: the number of pages in the write-ahead log, and the number of copied pages; both 0 without a log.
+    /// - Throws: `busy` if another connection is copying, or an error if the disk fails.
     @discardableResult
     package func checkpoint(_ mode: CheckpointMode) throws(SQLError) -> (logged: Int, copied: Int) {
         var logged: Int32 = 0
@@ -114,11 +107,11 @@ extension Connection {
     }
 
     /// The number of pages in the write-ahead log after the connection's last commit. The number of pages is valid only
-    /// if ``ConnectionOptions/autoCheckpoint`` is 0. When all pages have been copied, the next commit writes the log
-    /// from its beginning, and the number of pages begins again.
+    /// if ``ConnectionOptions/autoCheckpoint`` is 0. When all pages were copied, the next commit writes the log from
+    /// its beginning, and the count restarts.
     package var pagesInLog: Int { handle.pagesInLog }
 
-    /// The result of a query that returns one number, such as a pragma; `nil` if the query returns no row.
+    /// The result of a query for one number, such as a pragma; `nil` for no row.
     package func integer(_ sql: String) throws(SQLError) -> Int64? {
         let query = try statement(sql)
         defer { query.reset() }

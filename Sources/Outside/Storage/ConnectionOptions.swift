@@ -3,22 +3,21 @@ package struct ConnectionOptions: Hashable, Sendable {
     package enum Access: Hashable, Sendable {
         case readOnly
         case readWrite
-        /// Opens the database for reading and writing, and creates the file if it does not exist. Only the owner of a
-        /// new database file can read it.
+        /// Opens the database for reading and writing, and creates a missing file, which only its owner can read.
         case readWriteCreate
     }
 
     package var access = Access.readWriteCreate
     /// How long the connection waits for a database lock of another connection.
     package var busyTimeout: Duration = .seconds(5)
-    /// The size of a page in bytes, which is fixed when a new file is created.
+    /// The size in bytes of a page in a new file.
     package var pageSize = 4096
     /// The size of the page cache in KiB.
     package var cacheSize = 16_384
-    /// The number of pages in the write-ahead log after which a commit copies the pages into the database file. If the
-    /// value is 0, only ``Connection/checkpoint(_:)`` copies pages.
+    /// The number of pages in the write-ahead log after which a commit copies them into the database file. If the
+    /// number is 0, only ``Connection/checkpoint(_:)`` copies pages.
     package var autoCheckpoint = 1000
-    /// The size in bytes to which the write-ahead log file is truncated after its pages were copied.
+    /// The size in bytes to which the write-ahead log is truncated after its pages were copied.
     package var journalSizeLimit = 64 << 20
 
     package init() {}

@@ -1,16 +1,16 @@
 import CSQLite
 import Glibc
 
-/// The sole owner of one `sqlite3` object. The connection and its statements share the ``DatabaseHandle``. The database
-/// is closed when the connection and all statements are released.
+/// The sole owner of one `sqlite3` object. The connection and its statements share the ``DatabaseHandle``; the release
+/// of all of them closes the database.
 @safe final class DatabaseHandle {
     let raw: OpaquePointer
-    /// The number of pages in the write-ahead log, which SQLite's hook updates at each commit; `nil` while SQLite
-    /// itself copies the pages.
+    /// The number of pages in the write-ahead log, updated by SQLite's hook at each commit; `nil` while SQLite itself
+    /// copies pages.
     private var loggedPages: UnsafeMutablePointer<Int32>?
 
-    /// Configures SQLite once in a process, before the first database is opened. If another library has already started
-    /// SQLite, the configuration fails. If the configuration fails, SQLite works too, only a little slower.
+    /// Configures SQLite once in a process, before the first database is opened. The configuration fails if another
+    /// library has already started SQLite, which then works a little slower.
     private static let isConfigured = sqlite_count_no_memory() == SQLITE_OK
 
     init(path: String, access: ConnectionOptions.Access) throws(SQLError) {
@@ -22,7 +22,7 @@ import Glibc
             case .readWrite, .readWriteCreate: SQLITE_OPEN_READWRITE
             }
         var raw: OpaquePointer?
-        // The option NOMUTEX is set, because only one thread at a time uses the connection.
+        // NOMUTEX is set, because only one thread at a time uses the connection.
         let code = unsafe sqlite3_open_v2(path, &raw, flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, nil)
         guard code == SQLITE_OK, let raw = unsafe raw else {
             let message = unsafe raw.map { unsafe String(cString: sqlite3_errmsg($0)) } ?? "out of memory"
@@ -39,8 +39,7 @@ import Glibc
         unsafe loggedPages?.deallocate()
     }
 
-    /// Starts to count the pages of the write-ahead log, and stops SQLite from copying the pages into the database file
-    /// itself.
+    /// Counts the pages of the write-ahead log, and stops SQLite from copying them into the database file by itself.
     func watchLog() {
         guard unsafe loggedPages == nil else { return }
         let pages = UnsafeMutablePointer<Int32>.allocate(capacity: 1)
@@ -54,9 +53,8 @@ import Glibc
     /// Creates an empty file that only its owner can read, if the file does not exist. SQLite gives its journal files
     /// the mode of the database file.
     ///
-    /// The function never opens an existing file, because closing the file would end SQLite's locks: POSIX locks belong
-    /// to the process. Without SQLite's locks, another process could believe that it is the last user of the database,
-    /// and delete the write-ahead log.
+    /// An existing file is not opened, because closing it would end SQLite's locks: POSIX locks belong to the process.
+    /// Without SQLite's locks, another process could take itself for the last user, and delete the write-ahead log.
     private static func create(_ path: String) throws(SQLError) {
         guard path != ":memory:" else { return }
         let descriptor = unsafe open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
@@ -70,7 +68,7 @@ import Glibc
         close(descriptor)
     }
 
-    /// The error of the last call on the database; the call returned `code`.
+    /// The error of the last call on the database, which returned `code`.
     func error(_ code: Int32, sql: String?) -> SQLError {
         let isOfSystem = code & 0xFF == SQLITE_IOERR || code & 0xFF == SQLITE_CANTOPEN
         return SQLError(

@@ -1,19 +1,17 @@
 import Glibc
 
 /// A lock file that only one process at a time can lock. The kernel releases the lock (`flock`) when the process ends,
-/// in whatever way it ends.
+/// in whatever way.
 ///
-/// The lock file is not removed when the lock is released. The lock file contains the id and the activity of the
-/// process that locked it, and possibly a marker word. The marker word stays in the lock file when other processes lock
-/// the file later.
+/// The file is not removed at the release. The file contains the id and the activity of the last process that locked
+/// it, and possibly a marker word. The marker word stays in the file when other processes lock it later.
 package final class FileLock: @unchecked Sendable {
-    // A ``FileLock`` is `@unchecked Sendable`, because its descriptor is closed only once: by `release()`, or when the
-    // last reference is released.
+    // The descriptor is closed only once, by `release()` or by `deinit`, so the class can be `@unchecked Sendable`.
     private var descriptor: Int32
 
-    /// The reason why the lock file could not be locked.
+    /// Why the lock file could not be locked.
     package enum Failure: Error, Hashable, Sendable, CustomStringConvertible {
-        /// A different process holds the file's lock; the values are that process's id, if known, and its activity.
+        /// Another process holds the lock; the values are its id, if known, and its activity.
         case held(by: Int32?, activity: String)
         /// The system's error.
         case system(String)
@@ -26,22 +24,19 @@ package final class FileLock: @unchecked Sendable {
         }
     }
 
-    /// Locks the lock file.
-    ///
     /// - Parameters:
     ///   - path: the path of the lock file, which is created if it does not exist.
     ///   - activity: one word for other processes that find the file locked.
-    /// - Throws: an error that names the holder of the lock, or the system's error.
+    /// - Throws: an error that names the lock's holder, or the system's error.
     package init(path: String, activity: String) throws(Failure) {
         descriptor = try Self.take(path, activity)
     }
 
-    /// If somebody removed or replaced the lock file, so that another file is at the path now, locks the new file. If
-    /// the process kept only its old lock, another process could lock the new file.
+    /// Locks the file at the path again if somebody has removed or replaced the lock file. The old lock would not keep
+    /// another process from locking the new file.
     ///
     /// - Returns: whether a new lock was needed.
-    /// - Throws: an error that names the holder of the new file's lock, or the system's error; the process then keeps
-    ///   its old lock.
+    /// - Throws: an error that names the new lock's holder, or the system's error; the process keeps its old lock.
     package func renew(path: String, activity: String) throws(Failure) -> Bool {
         guard descriptor >= 0, FileIdentity(path: path) != FileIdentity(descriptor: descriptor) else { return false }
         let renewed = try Self.take(path, activity)
@@ -59,8 +54,7 @@ package final class FileLock: @unchecked Sendable {
                 close(opened)
                 throw failure
             }
-            // The opened file must still be the file at the path, because another process may have removed it
-            // meanwhile. The lock of a removed file does not exclude other processes.
+            // Another process may have removed the opened file meanwhile, and a removed file's lock excludes nobody.
             guard FileIdentity(path: path) == FileIdentity(descriptor: opened) else {
                 close(opened)
                 continue
@@ -76,14 +70,14 @@ package final class FileLock: @unchecked Sendable {
         }
     }
 
-    /// Writes a marker word into the file, which the next holder of the lock can read.
+    /// Writes a marker word into the file, for later holders of the lock.
     ///
     /// - Throws: the system's error if the lock file cannot be changed.
     package func mark(_ word: StaticString) throws(Failure) {
         try Self.write((Self.words(of: descriptor).prefix(2) + ["\(word)"]).joined(separator: " "), to: descriptor)
     }
 
-    /// Whether the lock file contains the given marker word. ``hasMark(_:path:)`` does not need the lock of the file.
+    /// Whether the lock file contains the marker word; the caller needs no lock.
     package static func hasMark(_ word: StaticString, path: String) -> Bool {
         let opened = unsafe open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
         guard opened >= 0 else { return false }
@@ -93,15 +87,15 @@ package final class FileLock: @unchecked Sendable {
 
     deinit { release() }
 
-    /// Releases the lock, and does nothing if the lock is already released.
+    /// Releases the lock, unless it is already released.
     package func release() {
         guard descriptor >= 0 else { return }
         Self.unlock(descriptor)
         descriptor = -1
     }
 
-    /// Unlocks and closes the descriptor. The lock is released before the file is closed, because a child process that
-    /// was just forked would otherwise keep the lock for a moment.
+    /// Unlocks and closes the descriptor. The lock is released before the close, because a child process that was just
+    /// forked would otherwise keep it for a moment.
     private static func unlock(_ descriptor: Int32) {
         flock(descriptor, LOCK_UN)
         close(descriptor)
@@ -128,8 +122,7 @@ package final class FileLock: @unchecked Sendable {
     private static var reason: String { unsafe String(cString: strerror(errno)) }
 }
 
-/// The identity of the file to which a path leads, found without opening the file. Two paths that lead to the same file
-/// have equal identities.
+/// The identity of a file, which is equal for all paths that lead to the file, found without opening it.
 package struct FileIdentity: Hashable, Sendable {
     private let device: UInt64
     private let inode: UInt64
@@ -153,9 +146,9 @@ package struct FileIdentity: Hashable, Sendable {
     }
 }
 
-/// The path with its symbolic links resolved. The file itself need not exist yet.
+/// The path with its symbolic links resolved; the file itself need not exist.
 ///
-/// - Returns: the resolved path; `nil` if the folder does not exist.
+/// - Returns: the path; `nil` if the folder does not exist.
 package func resolvedPath(_ path: String) -> String? {
     if let resolved = realPath(path) { return resolved }
     guard let slash = path.lastIndex(of: "/") else { return realPath(".").map { "\($0)/\(path)" } }

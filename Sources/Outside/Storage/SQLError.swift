@@ -1,8 +1,8 @@
 import CSQLite
 import Glibc
 
-/// A result code of SQLite, such as "busy" or "full". In a `case` pattern, a primary result code also matches its
-/// extended codes.
+/// A result code of SQLite, such as "busy" or "full". In a `case` pattern, a primary code also matches its extended
+/// codes.
 package struct SQLResultCode: RawRepresentable, Hashable, Sendable {
     package let rawValue: Int32
 
@@ -25,12 +25,12 @@ package struct SQLResultCode: RawRepresentable, Hashable, Sendable {
     package static let readOnly = SQLResultCode(rawValue: SQLITE_READONLY)
 }
 
-/// An error that SQLite reported. An SQL error contains the SQL, but never the bound values, which may be secrets.
+/// An error from SQLite, with the SQL but without bound values, which may be secrets.
 package struct SQLError: Error, Hashable, Sendable, CustomStringConvertible {
     package let code: SQLResultCode
     package let message: String
     package let sql: String?
-    /// The `errno` that the system gave to SQLite; 0 if the system gave none.
+    /// The system's `errno`; 0 if SQLite got none.
     package let systemError: Int32
 
     package init(code: SQLResultCode, message: String, sql: String? = nil, systemError: Int32 = 0) {
@@ -40,8 +40,8 @@ package struct SQLError: Error, Hashable, Sendable, CustomStringConvertible {
         self.systemError = systemError
     }
 
-    /// The text of the error for operators. If an operator can remove the cause of the error, the text has the cause
-    /// and SQLite's message; if not, SQLite's message and the SQL statement.
+    /// The text of the error for operators. The text has SQLite's message, and the cause if an operator can remove the
+    /// cause, or else the SQL statement.
     package var description: String {
         if let trouble { return "\(trouble) (SQLite \(code.rawValue): \(message))" }
         return "\(message) (SQLite \(code.rawValue))" + (sql.map { ": \($0)" } ?? "")
@@ -58,8 +58,7 @@ package struct SQLError: Error, Hashable, Sendable, CustomStringConvertible {
         }
     }
 
-    /// Whether the disk or the system caused SQLite's error. After an error of the disk or the system, the same SQL
-    /// statement may succeed later.
+    /// Whether the disk or the system caused the error, so that the same statement may succeed later.
     package var isOfSystem: Bool {
         switch code {
         case .full, .inputOutput, .cannotOpen, .readOnly, .busy, .outOfMemory: true
@@ -70,7 +69,7 @@ package struct SQLError: Error, Hashable, Sendable, CustomStringConvertible {
 
 /// Why a database cannot be migrated to the program's schema.
 package enum MigrationError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// A newer version of the program has migrated the database, so this version must not use the database.
+    /// A newer version of the program has migrated the database.
     case newerSchema(found: Int, known: Int)
     /// Another program created the database.
     case foreignFile(applicationID: Int32)

@@ -1,18 +1,18 @@
 import CSQLite
 
-/// A prepared SQL statement, which is used in four steps: bind values, step to a row, read the row, reset.
+/// A prepared SQL statement, used in four steps: bind values, step to a row, read the row, reset.
 ///
-/// The indices of parameters begin at 1, and the indices of columns at 0, as in SQLite. The functions for binding never
-/// throw; the next ``step()`` throws the first error of a binding. Bound values stay until ``reset()`` is called.
+/// As in SQLite, indices of parameters begin at 1, and indices of columns at 0. Functions for binding never throw; the
+/// next ``step()`` throws their first error. Bound values stay until ``reset()``.
 @safe package final class Statement {
     package let sql: String
     private let handle: DatabaseHandle
     private let raw: OpaquePointer
     private var bindingFailure = SQLITE_OK
-    /// Whether a reset is unnecessary, because no values are bound and no rows are left.
+    /// Whether no values are bound and no rows are left.
     private var isClean = true
-    /// The memory for bound bytes, which is used again after each reset. If a value does not fit into the memory for
-    /// bound bytes, SQLite allocates memory for a copy of the value.
+    /// The memory for bound bytes, used again after each reset. A value that does not fit is copied into memory that
+    /// SQLite allocates.
     private var bound: UnsafeMutableRawBufferPointer?
     private var boundCount = 0
     private static let boundCapacity = 2048
@@ -36,8 +36,8 @@ import CSQLite
 
     /// Advances to the next row.
     ///
-    /// - Returns: whether a next row exists; if none exists, the statement is reset.
-    /// - Throws: SQLite's error if a step of the statement fails; SQLite then also resets the statement.
+    /// - Returns: whether a row exists; if none exists, the statement is reset.
+    /// - Throws: SQLite's error, after which the statement is reset.
     package func step() throws(SQLError) -> Bool {
         isClean = false
         var code = bindingFailure
@@ -52,12 +52,12 @@ import CSQLite
         return false
     }
 
-    /// Runs the statement to its end. The function ignores result rows of the SQL statement.
+    /// Runs the statement to its end, and ignores result rows.
     package func run() throws(SQLError) {
         while try step() {}
     }
 
-    /// Resets the SQL statement: drops the remaining rows and all bound values.
+    /// Drops the remaining rows and all bound values.
     package func reset() {
         guard !isClean else { return }
         unsafe sqlite3_reset(raw)
@@ -77,7 +77,7 @@ import CSQLite
 
     package func bind(_ index: Int, text: String) { bind(index, text: text.utf8.span) }
 
-    /// Binds a text of any bytes. SQLite copies the bytes, and does not check whether they are UTF-8.
+    /// Binds a text of any bytes, which SQLite copies and does not check for UTF-8.
     package func bind(_ index: Int, text: Span<UInt8>) {
         guard let copy = unsafe keep(text) else {
             return unsafe text.withUnsafeBytes { bytes in
@@ -104,9 +104,8 @@ import CSQLite
         note(unsafe sqlite3_bind_blob64(raw, position(index), copy, UInt64(blob.count), nil))
     }
 
-    /// Copies the bytes of a parameter into memory that is valid until ``reset()``. If the SQL statement's memory has
-    /// no room for the bytes, ``keep(_:)`` returns `nil`. Even for an empty value, the result is not a null pointer,
-    /// because SQLite would read a null pointer as NULL.
+    /// Copies the bytes of a parameter into memory that is valid until ``reset()``; `nil` if the memory has no room.
+    /// The result for an empty value is no null pointer, because SQLite would read a null pointer as NULL.
     private func keep(_ bytes: Span<UInt8>) -> UnsafeMutableRawPointer? {
         guard bytes.count <= Self.boundCapacity - boundCount else { return nil }
         if unsafe bound == nil { unsafe bound = .allocate(byteCount: Self.boundCapacity, alignment: 1) }
@@ -119,30 +118,27 @@ import CSQLite
         return unsafe copy
     }
 
-    /// Stores the first failure to bind a parameter, so that ``step()`` can throw it.
+    /// Stores the first failure to bind, so that ``step()`` can throw it.
     private func note(_ code: Int32) {
         isClean = false
         if bindingFailure == SQLITE_OK { bindingFailure = code }
     }
 
-    /// Converts the index of a parameter or column of an SQL statement. An index that is out of range becomes 0, which
-    /// SQLite refuses.
+    /// Converts the index of a parameter or column; an index out of range becomes 0, which SQLite refuses.
     private func position(_ index: Int) -> Int32 { Int32(exactly: index) ?? 0 }
 
-    /// The constant `SQLITE_TRANSIENT`, which makes SQLite copy a bound value. The constant `SQLITE_TRANSIENT` is
-    /// written by hand, because Swift cannot import it.
+    /// The constant `SQLITE_TRANSIENT`, which makes SQLite copy a bound value, and which Swift cannot import.
     private static let copies = unsafe unsafeBitCast(-1, to: sqlite3_destructor_type.self)
 
     // MARK: Columns
 
-    /// The names of the columns in the statement's result.
     package var columns: [String] {
         (0..<(unsafe sqlite3_column_count(raw))).map { column in
             unsafe sqlite3_column_name(raw, column).map { unsafe String(cString: $0) } ?? ""
         }
     }
 
-    /// The first bytes of a text or blob.
+    /// The first bytes of a text or blob, at most `limit`.
     package func bytes(_ column: Int, atMost limit: Int) -> [UInt8] {
         withBytes(column) { span in
             let part = span.extracting(first: limit)
@@ -154,8 +150,8 @@ import CSQLite
 
     package func isNull(_ column: Int) -> Bool { unsafe sqlite3_column_type(raw, position(column)) == SQLITE_NULL }
 
-    /// Passes the bytes of a text or blob column to `body`; for NULL, the span is empty. The bytes of the column are in
-    /// SQLite's memory, and are valid only until the statement is used again.
+    /// Passes the bytes of a text or blob column to `body`, or an empty span for NULL. The bytes are valid only until
+    /// the statement is used again.
     package func withBytes<Result>(_ column: Int, _ body: (Span<UInt8>) -> Result) -> Result {
         let start = unsafe sqlite3_column_blob(raw, position(column))
         let count = Int(unsafe sqlite3_column_bytes(raw, position(column)))

@@ -6,34 +6,28 @@ import Crypto
 package struct WebSocketHandshake: Hashable, Sendable {
     /// The value of `Sec-WebSocket-Accept`, computed from the client's key.
     package let accept: String
-    /// The subprotocol that client and server use from now on, such as `sip`.
+    /// The agreed subprotocol, such as `sip`.
     package let subprotocol: String
 
-    /// The reason why a request for a WebSocket is refused.
+    /// Why a request for a WebSocket is refused, and with which status.
     package enum Refusal: Error, Hashable, Sendable {
-        /// The HTTP request does not ask for a WebSocket. If a request does not ask for a WebSocket, the server answers
-        /// 426 Upgrade Required.
+        /// The request does not ask for a WebSocket: 426 Upgrade Required.
         case notAsked
-        /// The handshake's request asks for a WebSocket version other than 13. If a request asks for another WebSocket
-        /// version, the server answers 426 with the supported version.
+        /// The WebSocket version is not 13: 426 with the supported version.
         case version
-        /// The request's `Sec-WebSocket-Key` is missing, repeated or not 16 bytes long, or its method is not GET. If a
-        /// request for a WebSocket is malformed, the server answers 400.
+        /// `Sec-WebSocket-Key` is missing, repeated or not 16 bytes long, or the method is not GET: 400.
         case malformed
-        /// The handshake's request does not offer the required WebSocket subprotocol. If the handshake lacks the
-        /// subprotocol `sip`, the server answers 400.
+        /// The request does not offer the required subprotocol: 400.
         case subprotocol
-        /// The request comes from a web page whose origin is not allowed. If the origin of a web page is not allowed,
-        /// the server answers 403.
+        /// The request comes from a web page whose origin is not allowed: 403.
         case origin
     }
 
     /// The header fields of the client's request that the handshake uses.
     package struct Request: Sendable {
         package var isGet = false
-        /// The values of the Upgrade fields, in the order of the request. The properties after `upgrade` have the
-        /// values of the handshake's header fields in the order of the request; the values of `Origin` are in lower
-        /// case.
+        /// The values of the Upgrade fields, in the order of the request. The following properties are further header
+        /// fields, in the order of the request; `origin` is in lower case.
         package var upgrade: [String] = []
         package var connection: [String] = []
         package var version: [String] = []
@@ -47,10 +41,10 @@ package struct WebSocketHandshake: Hashable, Sendable {
     /// Checks a request for a WebSocket.
     ///
     /// - Parameters:
-    ///   - request: the client's HTTP request.
+    ///   - request: the header fields of the request.
     ///   - subprotocol: the subprotocol that the request must offer (RFC 7118: `sip`).
-    ///   - origins: the allowed origins of pages, in lower case; if empty, all origins are allowed.
-    /// - Throws: the reason for refusing the handshake.
+    ///   - origins: the allowed origins of pages, in lower case; if empty, all.
+    /// - Throws: why the handshake is refused.
     package init(_ request: Request, subprotocol: String, origins: Set<String>) throws(Refusal) {
         guard Self.list(request.upgrade).contains("websocket"), Self.list(request.connection).contains("upgrade") else {
             throw .notAsked

@@ -1,18 +1,18 @@
 import CWSlay
 
-/// The server's side of one WebSocket after its handshake (RFC 6455 section 5). A ``WebSocketSession`` performs no I/O:
-/// it gets received bytes, and returns messages and bytes to send.
+/// The server's side of one WebSocket after its handshake (RFC 6455 section 5). The session performs no I/O: it gets
+/// received bytes, and returns messages and bytes to send.
 ///
-/// The WebSocket session itself answers pings and joins the fragments of messages. A protocol error ends the WebSocket
-/// session with the close code of the RFC.
+/// The session answers pings, and joins the fragments of messages. A protocol error ends the session with the close
+/// code of the RFC.
 ///
-/// The session assembles messages itself, because the library wslay would allocate as many bytes as a frame announces.
-/// In the session, an incomplete message uses only as much memory as has arrived.
+/// The library wslay would allocate as many bytes as a frame announces. The session therefore assembles messages
+/// itself, with memory only for bytes that have arrived.
 ///
 /// - The type is `@unchecked Sendable`, because only the owner of the connection uses it.
 @safe
 package final class WebSocketSession: @unchecked Sendable {
-    /// The reason for closing the session, as a close code of RFC 6455 section 7.4.1.
+    /// Why the session is closed, as a close code of RFC 6455 section 7.4.1.
     package enum CloseCode: UInt16, Sendable {
         case goingAway = 1001
         case policyViolation = 1008
@@ -21,10 +21,10 @@ package final class WebSocketSession: @unchecked Sendable {
     private let context: wslay_event_context_ptr
     private let traffic: Traffic
 
-    /// The number of bytes that are processed in one step; wslay reads the same number of bytes at a time.
+    /// The number of bytes that are processed in one step, as many as wslay reads.
     private static let chunk = 4096
 
-    /// Starts a WebSocket session; `nil` if wslay gets no memory.
+    /// Starts a session; `nil` if memory is lacking.
     ///
     /// - Parameter messageLimit: the maximum length of a message in bytes; a longer message ends the session with code
     ///   1009.
@@ -63,7 +63,7 @@ package final class WebSocketSession: @unchecked Sendable {
             return nil
         }
         unsafe context = made
-        // The object `traffic` assembles the messages and checks their length; wslay handles pings and closes.
+        // The object `traffic` assembles messages and checks their length; wslay handles pings and closes.
         unsafe wslay_event_config_set_no_buffering(context, 1)
     }
 
@@ -72,21 +72,21 @@ package final class WebSocketSession: @unchecked Sendable {
     /// The input and output of wslay, which refers to the object by an unretained pointer.
     @safe
     private final class Traffic {
-        /// The bytes that wslay processes now; `nil` while wslay is not running.
+        /// The bytes that wslay processes; `nil` while it is not running.
         var input: UnsafeBufferPointer<UInt8>?
         var taken = 0
         var messages: [[UInt8]] = []
         var output: [UInt8] = []
         private let messageLimit: Int
-        /// The part of the current message that has arrived so far. The frames of a message may have ping and close
-        /// frames between them.
+        /// The part of the current message that has arrived. Ping and close frames may arrive between the frames of a
+        /// message.
         private var message: [UInt8] = []
         /// Whether the current frame is part of a message, and not a ping, pong or close.
         private var isPart = false
 
         init(messageLimit: Int) { self.messageLimit = messageLimit }
 
-        /// Handles the beginning of a WebSocket frame.
+        /// Handles the beginning of a frame.
         ///
         /// - Returns: false if the frame makes the message too long.
         func begin(_ opcode: UInt8, _ length: UInt64) -> Bool {
@@ -99,14 +99,13 @@ package final class WebSocketSession: @unchecked Sendable {
 
         func take(_ bytes: UnsafeBufferPointer<UInt8>) {
             guard isPart, !bytes.isEmpty else { return }
-            // The memory of a message grows only by an eighth, because every connection has such memory, and spare
-            // memory would be wasted.
+            // A message's memory grows only by an eighth, because every connection has such memory.
             let needed = message.count + bytes.count
             if message.capacity < needed { message.reserveCapacity(needed + max(needed / 8, 64)) }
             unsafe message.append(contentsOf: bytes)
         }
 
-        /// Handles the end of a WebSocket message, ping or close frame. At the end of a frame, only messages are kept.
+        /// Handles the end of a message, ping or close, of which the session keeps only messages.
         func end(_ opcode: UInt8) {
             guard isPart, opcode < UInt8(WSLAY_CONNECTION_CLOSE.rawValue) else { return }
             messages.append(message)
@@ -127,9 +126,9 @@ package final class WebSocketSession: @unchecked Sendable {
         }
     }
 
-    /// Processes a part of the bytes, so that ``takeMessages()`` then returns the messages that have become complete.
+    /// Processes a part of the bytes; ``takeMessages()`` then returns the complete messages.
     ///
-    /// - Returns: how many bytes were processed; 0 when the session has ended.
+    /// - Returns: how many bytes were processed; 0 after the end of the session.
     package func receive(_ bytes: Span<UInt8>) -> Int {
         guard !bytes.isEmpty, !isOver else { return 0 }
         let piece = bytes.extracting(first: Self.chunk)
@@ -143,15 +142,14 @@ package final class WebSocketSession: @unchecked Sendable {
         return traffic.taken
     }
 
-    /// Removes and returns the messages, text or binary, that have become complete.
+    /// Removes and returns the complete messages, text or binary.
     package func takeMessages() -> [[UInt8]] {
         var messages: [[UInt8]] = []
         swap(&messages, &traffic.messages)
         return messages
     }
 
-    /// Queues a message for sending: as text if the message is UTF-8, and as binary if not, because browsers refuse
-    /// invalid text.
+    /// Queues a message, as text if it is UTF-8 and otherwise as binary, because browsers refuse invalid text.
     package func send(_ message: [UInt8]) {
         let isText = String(validating: message, as: UTF8.self) != nil
         queue(isText ? WSLAY_TEXT_FRAME : WSLAY_BINARY_FRAME, message)
@@ -159,7 +157,7 @@ package final class WebSocketSession: @unchecked Sendable {
 
     package func ping() { queue(WSLAY_PING, []) }
 
-    /// Queues the close frame of the WebSocket's closing handshake. After ``close(_:)``, no message can be sent.
+    /// Queues the close frame, after which no message can be sent.
     package func close(_ code: CloseCode) {
         _ = unsafe wslay_event_queue_close(context, code.rawValue, nil, 0)
         flush()
@@ -171,7 +169,7 @@ package final class WebSocketSession: @unchecked Sendable {
             || wslay_event_get_close_received(context) != 0
     }
 
-    /// Returns the bytes that the owner must send to the peer, and removes the bytes from the session.
+    /// Removes and returns the bytes for the peer.
     package func takeOutput() -> [UInt8] {
         var bytes: [UInt8] = []
         swap(&bytes, &traffic.output)
@@ -182,7 +180,7 @@ package final class WebSocketSession: @unchecked Sendable {
         unsafe bytes.withUnsafeBufferPointer { buffer in
             var message = unsafe wslay_event_msg(
                 opcode: UInt8(opcode.rawValue), msg: buffer.baseAddress, msg_length: buffer.count)
-            // A failure to queue a message is ignored, because wslay refuses messages only after the closing handshake.
+            // A failure is ignored, because wslay refuses messages only after the closing handshake.
             _ = unsafe wslay_event_queue_msg(context, &message)
         }
         flush()

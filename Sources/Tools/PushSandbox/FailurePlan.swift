@@ -1,22 +1,21 @@
 import JSON
 
-/// A failure plan, by which the push sandbox makes pushes to a push token fail.
+/// A failure that the push sandbox returns for pushes to one token.
 struct FailurePlan {
-    /// The HTTP status of the sandbox's answer. If the status is 200 and the failure plan has no reason, the sandbox
-    /// checks the push as usual.
+    /// The HTTP status of the answer. If the status is 200 and the plan has no reason, the sandbox checks the push like
+    /// a push without a failure plan.
     var status: Int?
-    /// The provider's reason for the refusal. If the failure plan has no reason, the sandbox uses the usual reason for
-    /// the status.
+    /// The provider's reason; `nil` for the usual reason of the status.
     var reason: String?
-    /// The timestamp in APNs' answer with status 410, in milliseconds.
+    /// The timestamp in APNs' 410, in milliseconds.
     var timestamp: Int64?
-    /// The number of pushes to which the failure plan applies; `nil` for all pushes to the token.
+    /// The number of pushes to which the failure applies; `nil` for all.
     var times: Int64?
     var delay: Duration = .zero
     var fault: SandboxAnswer.Fault?
-    /// The value in seconds of the header field Retry-After in the sandbox's answer.
+    /// The value in seconds of Retry-After in the answer.
     var retryAfter: Int64?
-    /// The token that replaces the token of the push, as FCM's legacy interface returns it.
+    /// The new token that FCM's legacy interface returns for the push's token.
     var registrationID: String?
 
     init(status: Int, reason: String? = nil) {
@@ -24,8 +23,7 @@ struct FailurePlan {
         self.reason = reason
     }
 
-    /// Reads a failure plan from the body of a `PUT`. If a member of the failure plan is unknown or out of range, the
-    /// error contains the member's name.
+    /// Reads a failure plan from the body of a `PUT`; an error names a member that is unknown or out of range.
     init(json bytes: [UInt8]) throws(Fault) {
         guard let members = JSONValue.object(in: bytes)?.members else { throw Fault(member: "no object") }
         for member in members {
@@ -62,6 +60,6 @@ struct FailurePlan {
         return text.isEmpty ? nil : text
     }
 
-    /// Whether the failure plan makes the sandbox refuse the push, even if the push is correct.
+    /// Whether the failure plan refuses even a correct push.
     var isRefusal: Bool { status.map { $0 != 200 || reason != nil } ?? (reason != nil) }
 }

@@ -1,16 +1,15 @@
 import Bytes
 import JSON
 
-/// The records that the imitated feedback service of Apple will send to its next client. Each record has the token of a
-/// device from which the app was removed.
+/// The list of devices that the imitated feedback service of Apple will send to its next client. An entry of the list
+/// has the token of a device from which the app was removed.
 package struct FeedbackList {
     private struct Entry {
-        /// The time at which the app was removed, in Unix seconds.
+        /// When the app was removed, in Unix seconds.
         var time: UInt32
         var token: [UInt8]
 
-        /// The record in the format of Apple's feedback service: 4 bytes of time, 2 bytes for the token's length, and
-        /// the token. In a record of Apple's feedback service, integers are big-endian.
+        /// The entry in Apple's format, big-endian: 4 bytes of time, 2 bytes for the token's length, and the token.
         var bytes: [UInt8] {
             [24, 16, 8, 0].map { UInt8(truncatingIfNeeded: time >> $0) }
                 + [UInt8(truncatingIfNeeded: token.count >> 8), UInt8(truncatingIfNeeded: token.count)] + token
@@ -18,9 +17,9 @@ package struct FeedbackList {
     }
 
     private var entries: [Entry] = []
-    /// How many bytes the imitated feedback service sends at a time; `nil` if it sends all bytes together.
+    /// How many bytes the feedback service sends at a time; `nil` for all.
     package private(set) var slice: Int?
-    /// How many bytes of an incomplete record the imitated feedback service sends after the complete records.
+    /// How many bytes of an incomplete record follow the complete records.
     private var partial = 0
 
     private static let entryLimit = 10_000
@@ -28,16 +27,15 @@ package struct FeedbackList {
 
     package init() {}
 
-    /// All bytes that the next client of the feedback service gets.
+    /// All bytes for the next client of the feedback service.
     package var bytes: [UInt8] {
         let whole = entries.flatMap(\.bytes)
         let more = Entry(time: entries.last?.time ?? 0, token: [UInt8](repeating: 0xFF, count: 32))
         return whole + more.bytes.prefix(partial)
     }
 
-    /// Adds the records of a JSON object in the form
-    /// `{"records":[{"token":HEX,"time":SECONDS}],"slice":BYTES,"partial":BYTES}`. If a member of the JSON object is
-    /// unknown or out of range, the error contains the member's name.
+    /// Adds the records of a JSON object `{"records":[{"token":HEX,"time":SECONDS}],"slice":BYTES,"partial":BYTES}`. An
+    /// error names the member of the JSON object that is unknown or out of range.
     mutating func add(json bytes: [UInt8]) throws(FailurePlan.Fault) {
         guard let members = JSONValue.object(in: bytes)?.members else { throw FailurePlan.Fault(member: "no object") }
         for member in members {

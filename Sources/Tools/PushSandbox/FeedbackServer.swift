@@ -4,7 +4,7 @@ package import Reactor
 import Timekeeping
 
 /// Imitates Apple's feedback service, which existed until 2021. A client with the app's certificate gets all records,
-/// and the server then empties its list.
+/// and the list is then empty.
 ///
 /// Only its event loop uses the feedback server.
 package final class FeedbackServer {
@@ -21,13 +21,11 @@ package final class FeedbackServer {
     }
 
     private static let connectionLimit = 100
-    /// The pause between two slices of the feedback list. Because of the pause, each slice is sent in a TLS record of
-    /// its own.
+    /// The pause between two slices of the list, so that each slice is sent in its own TLS record.
     private static let pause: Duration = .milliseconds(1)
     private static let outputLimit = 8 << 20
 
-    /// Creates a server that sends the feedback list of `semantics`. Tests fill the feedback list with requests to the
-    /// control resources.
+    /// Creates a server that sends the feedback list of `semantics`, which tests fill by control requests.
     package init(loop: EventLoop, semantics: ProviderSemantics) {
         self.loop = loop
         self.semantics = semantics
@@ -37,9 +35,9 @@ package final class FeedbackServer {
         for peer in peers.values { peer.connection.close() }
     }
 
-    /// Starts to listen on an address. The TLS context `context` must ask clients for a certificate.
+    /// Starts to listen on an address, with a TLS context that asks clients for a certificate.
     ///
-    /// - Returns: the address; for port 0, with the port that the kernel has chosen.
+    /// - Returns: the address, with the port that the kernel has chosen for port 0.
     package func listen(_ endpoint: Endpoint, _ context: TLSContext) throws(SystemError) -> Endpoint {
         var limits = StreamConnection.Limits()
         limits.output = Self.outputLimit
@@ -53,7 +51,7 @@ package final class FeedbackServer {
     private func accepted(_ connection: StreamConnection) {
         let handlers = StreamConnection.Handlers(
             connected: { [weak self] connection in self?.connected(connection) },
-            // Clients of the feedback service send nothing, so received bytes are ignored.
+            // Clients of the feedback service send no data.
             received: { _, bytes in bytes.count },
             closed: { [weak self] connection, _ in self?.peers[connection.id] = nil })
         peers[connection.id] = Peer(connection: connection)
@@ -74,7 +72,7 @@ package final class FeedbackServer {
         sendOn(id)
     }
 
-    /// Sends the next slice when the previous slice has been sent, and closes the connection after the last slice.
+    /// Sends the next part of the list when the previous part was sent, and closes the connection after the last part.
     private func sendOn(_ id: UInt64) {
         guard let peer = peers[id] else { return }
         if peer.connection.outputCount == 0 {

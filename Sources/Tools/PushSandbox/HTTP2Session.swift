@@ -1,25 +1,23 @@
 import HTTP2
 import Reactor
 
-/// The HTTP/2 session of one connection to the push sandbox. Only the event loop of its connection uses the session.
+/// The HTTP/2 session of one connection to the push sandbox. Only its connection's event loop uses the session.
 final class HTTP2Session {
     private let server: HTTP2Server
     let connection: StreamConnection
     private let received: (SandboxRequest, Int32) -> Void
-    /// The maximum number of streams that applies after the first accepted push; `nil` if it applies already.
+    /// The maximum number of streams after the first accepted push; `nil` if it applies already.
     private var laterLimit: Int?
-    /// The id of the first HTTP/2 stream that a GOAWAY refused. Requests on the refused stream and on later streams are
+    /// The id of the first HTTP/2 stream that a GOAWAY refused. Requests on the refused stream and later streams are
     /// not processed.
     private var firstRefused = Int32.max
-    /// Whether the sandbox has sent a GOAWAY. After a GOAWAY, the client closes the connection when it has read all
-    /// answers. The push sandbox waits until the client closes the connection, because otherwise answers could get
-    /// lost.
+    /// Whether the sandbox has sent a GOAWAY. The client closes the connection when it has read all answers, so that no
+    /// answer is lost.
     private var isLeaving = false
-    /// Whether the session passes requests to `received` now. Answers to the passed requests are collected, and are
-    /// then sent together.
+    /// Whether the session is passing requests to `received`, and collects their answers.
     private var isTaking = false
 
-    /// Starts an HTTP/2 session. The closure `received` gets each complete request and the id of its stream.
+    /// Starts an HTTP/2 session; `received` gets each complete request with the id of its stream.
     init?(
         _ connection: StreamConnection, streams: StreamLimits = StreamLimits(),
         received: @escaping (SandboxRequest, Int32) -> Void
@@ -38,8 +36,7 @@ final class HTTP2Session {
 
     /// Processes bytes that the client has sent.
     ///
-    /// - Returns: whether the connection may continue; if false, the connection must be closed after all output was
-    ///   sent.
+    /// - Returns: false if the connection must be closed after all output was sent.
     func take(_ bytes: Span<UInt8>) -> Bool {
         let goesOn = server.received(bytes)
         isTaking = true
@@ -51,7 +48,7 @@ final class HTTP2Session {
         return goesOn && (isLeaving || server.isWanted)
     }
 
-    /// Sends an answer on the stream of its request, unless the stream was closed.
+    /// Sends an answer on its request's stream, unless the stream was closed.
     func answer(_ answer: SandboxAnswer, on number: Int32) {
         guard server.isOpen(number) else { return }
         if let limit = laterLimit, (200..<300).contains(answer.status) {
@@ -64,12 +61,11 @@ final class HTTP2Session {
     }
 
     /// Sends a GOAWAY, so that the client sends no more requests on the connection. If `number` is given, the request
-    /// on the stream `number` was not processed.
+    /// on this stream was not processed.
     func goAway(refusing number: Int32?) {
         isLeaving = true
         if let number { firstRefused = min(firstRefused, number) }
-        // The GOAWAY contains a reason, like a GOAWAY from Apple, and refuses all streams after the last stream that
-        // was processed.
+        // The GOAWAY contains a reason, as Apple's does, and refuses all streams after the last processed stream.
         server.goAway(lastStream: number.map { max(0, $0 - 2) }, reason: "{\"reason\":\"Shutdown\"}")
         if !isTaking { flush() }
     }
@@ -82,7 +78,7 @@ final class HTTP2Session {
 
 extension SandboxRequest {
     fileprivate init(_ request: HTTP2Server.Request, connection: UInt64) {
-        // The array `fields` does not contain the pseudo-header field `:authority`, so the host is added separately.
+        // The host is added separately, because the array `fields` has no `:authority`.
         self.init(
             method: request.method, target: request.path, fields: [(":authority", request.authority)] + request.fields,
             body: request.body, version: "h2", connection: connection)

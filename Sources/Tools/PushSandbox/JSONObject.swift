@@ -1,7 +1,7 @@
 import JSON
 
 extension JSONValue {
-    /// Parses bytes as a JSON object; `nil` if the bytes are not a JSON object.
+    /// Parses a JSON object; `nil` for other bytes.
     static func object(in bytes: [UInt8]) -> JSONValue? {
         guard let value = try? JSONValue(bytes), value.members != nil else { return nil }
         return value

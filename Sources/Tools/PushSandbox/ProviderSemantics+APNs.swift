@@ -56,8 +56,8 @@ extension ProviderSemantics {
         }
         guard payload != nil else { return refusal(400, "PayloadEmpty") }
         if Self.isNobodys(token) { return refusal(400, "BadDeviceToken") }
-        // A push about missed calls must not be a VoIP push, because iOS ends an app that gets a VoIP push and reports
-        // no call.
+        // A push about missed calls must be no VoIP push, because iOS ends an app that gets a VoIP push and reports no
+        // call.
         if isVoIP, type == "missed_calls" { return refusal(400, "InvalidPushType") }
         return nil
     }
@@ -76,8 +76,7 @@ extension ProviderSemantics {
         if let collapse = headers["apns-collapse-id"], collapse.utf8.count > 64 { return "BadCollapseId" }
         guard let topic = headers["apns-topic"], !topic.isEmpty else { return "MissingTopic" }
         guard topic.utf8.count <= 255, topic.utf8.allSatisfy({ (0x21...0x7E).contains($0) }) else { return "BadTopic" }
-        // Apple requires `apns-push-type` since iOS 13. The push sandbox treats an APNs push without the header field
-        // `apns-push-type` as an alert.
+        // Apple requires `apns-push-type` since iOS 13. A push without `apns-push-type` counts as an alert.
         let kind = headers["apns-push-type"] ?? "alert"
         guard Self.pushTypes.contains(kind) else { return "InvalidPushType" }
         if let topics {
@@ -89,8 +88,8 @@ extension ProviderSemantics {
         return nil
     }
 
-    /// Why the credential for APNs is refused; `nil` if the credential is valid. A valid APNs credential is the word
-    /// `bearer` and a JSON web token that is at most an hour old and signed by the known key.
+    /// Why the credential for APNs is refused, if it is. A valid credential is the word `bearer` and a JSON web token,
+    /// at most an hour old and signed by the known key.
     private func apnsCredentialComplaint(_ authorization: String?) -> String? {
         guard let authorization else { return "MissingProviderToken" }
         let words = authorization.split(separator: " ")
@@ -102,7 +101,7 @@ extension ProviderSemantics {
         if let apnsKey, !apnsKey.isValid(token.signature, for: token.signed) { return "InvalidProviderToken" }
         let (age, overflow) = (clock() / 1000).subtractingReportingOverflow(made)
         guard !overflow, age < 3600 else { return "ExpiredProviderToken" }
-        // A token whose time is less than five minutes in the future is valid, because clocks can differ.
+        // A token may be up to five minutes in the future, because clocks differ.
         return age > -300 ? nil : "InvalidProviderToken"
     }
 

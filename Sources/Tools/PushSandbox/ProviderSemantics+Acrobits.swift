@@ -1,7 +1,7 @@
 import JSON
 
 /// Imitates the answers of Acrobits' push mediator. `POST /pnm2/send` accepts JSON, and `POST /pnm2` accepts the older
-/// HTML form. In an answer with status 200, the body contains the result of the push.
+/// HTML form.
 extension ProviderSemantics {
     private static let genericVerb = "NotifyGenericTextMessage"
     private static let verbs: Set<String> = [
@@ -23,8 +23,8 @@ extension ProviderSemantics {
             (status, code, response) = (400, 400, complaint)
         } else if case .refused(let refusal) = judge(token, Self.refusal(of: push), &effects), !refusal.isSuccess {
             code = refusal.status == 410 ? 404 : refusal.status
-            // The result of the push is in the body of an answer with status 200. Failures of the mediator itself have
-            // an HTTP status of their own.
+            // An answer with status 200 has the result of the push in its body. Failures of the mediator itself have
+            // another HTTP status.
             status = [200, 400, 404, 500].contains(code) ? 200 : code
             response = refusal.reason.isEmpty ? Self.usualResponse(for: code) : refusal.reason
         }
@@ -39,7 +39,7 @@ extension ProviderSemantics {
         return answer
     }
 
-    /// Why the request is not a valid push request; `nil` if the request is valid.
+    /// Why a push request is invalid, if it is.
     private static func requestComplaint(
         _ request: SandboxRequest, _ push: MediatorPush?, isForm: Bool
     ) -> String? {
@@ -71,7 +71,7 @@ extension ProviderSemantics {
         return push.texts["Selector"]?.isEmpty == false ? nil : "Selector is missing"
     }
 
-    /// Whether the byte is a character of base64 or base64url, so that a token such as `fail-503` counts as base64.
+    /// Whether base64 or base64url has the character, so that a token such as `fail-503` counts as base64.
     private static func isBase64(_ byte: UInt8) -> Bool {
         isURLBase64(byte) || [UInt8(ascii: "+"), UInt8(ascii: "/"), UInt8(ascii: "=")].contains(byte)
     }
@@ -84,10 +84,10 @@ extension ProviderSemantics {
         }
     }
 
-    /// The values of a push request, read from JSON or from an HTML form.
+    /// The values of a push request, from JSON or an HTML form.
     private struct MediatorPush {
         var texts: [String: String] = [:]
-        /// The first member whose value has a wrong type. All members of a push request are texts, but `Badge` may be a
+        /// The first member with a value of a wrong type. All members of a push request are texts, but `Badge` may be a
         /// whole number.
         var wrongMember: String?
         let isForm: Bool

@@ -1,6 +1,6 @@
 import JSON
 
-/// The control resources of the sandbox: tests use them to read the recorded pushes and to set failure plans.
+/// The sandbox's control resources, by which tests read recorded pushes and set failure plans.
 extension ProviderSemantics {
     func control(_ request: SandboxRequest, _ path: [String]) -> SandboxAnswer {
         switch (request.method, path.first, path.count) {
@@ -45,7 +45,7 @@ extension ProviderSemantics {
         }
     }
 
-    /// Changes the feedback list: a PUT replaces the list, and a POST adds records to the list.
+    /// Replaces the feedback list by a PUT, or adds records by a POST.
     private func putFeedback(_ request: SandboxRequest) -> SandboxAnswer {
         do throws(FailurePlan.Fault) {
             var list = request.method == "POST" ? feedback : FeedbackList()

@@ -29,7 +29,7 @@ extension ProviderSemantics {
             answer = SandboxAnswer(
                 status: 200, json: .members([("name", .string("projects/\(project)/messages/\(id)"))]))
         case .refused(let refusal):
-            // A failure plan of the sandbox has Apple's status 410 for a dead token, but Google's server answers 404.
+            // A failure plan has Apple's status 410 for a dead token, but Google's server answers 404.
             let status = refusal.status == 410 ? 404 : refusal.status
             let word =
                 refusal.reason.isEmpty || refusal.status == 410 ? Self.usualReason(for: status) : refusal.reason
@@ -91,8 +91,8 @@ extension ProviderSemantics {
         return nil
     }
 
-    /// Why the data of a message are refused; `nil` if the data are accepted. Keys and values of the data must be
-    /// strings with at most 4096 bytes together. Keys in the data of a message that Google reserves are refused.
+    /// Why the data of a message are refused, if they are. Keys and values of a message's data must be strings with at
+    /// most 4096 bytes together. Keys in a message's data that Google reserves are refused.
     static func dataComplaint(_ data: JSONValue?, _ name: String) -> String? {
         guard let data else { return nil }
         guard let members = data.members else { return "\(name): an object is expected" }
@@ -194,8 +194,7 @@ extension ProviderSemantics {
         guard claims["scope"]?.string?.split(separator: " ").contains(Self.scope[...]) == true else {
             return "scope does not have \(Self.scope)"
         }
-        // The sandbox checks only the path of the token's audience, and not scheme and host, because the sandbox has
-        // several addresses.
+        // Only the path of a token's audience is checked, because the sandbox has several addresses.
         guard claims["aud"]?.string?.hasSuffix("/token") == true else { return "aud is not this token service" }
         let now = clock() / 1000
         guard let made = claims["iat"]?.integer, let end = claims["exp"]?.integer, made <= now + 300, end > now,

@@ -3,8 +3,7 @@ import JSON
 /// Imitates FCM's legacy interface, `POST /fcm/send`, which answers with status 200 even if a push failed.
 extension ProviderSemantics {
     private static let recipientLimit = 1000
-    /// The push token to which the daemon sends trial pushes to test its server key. No device has the push token for
-    /// trial pushes.
+    /// The token of the daemon's trial pushes, which test its server key; no device has the token.
     private static let nobody = "sippushd-trial"
 
     func legacy(_ request: SandboxRequest) -> SandboxAnswer {
@@ -20,8 +19,7 @@ extension ProviderSemantics {
         }
         let complaint = message.flatMap(Self.complaint)
         var effects = Effects()
-        // If a failure plan has a status that does not concern a single token, the whole answer gets the status of the
-        // failure plan.
+        // A failure plan's status that does not concern a single token becomes the status of the whole answer.
         var status = 200
         var renewed: Int64 = 0
         let results = Self.recipients(of: message).map { token -> (token: String, error: String?, result: JSONValue) in
@@ -60,7 +58,7 @@ extension ProviderSemantics {
         return answer
     }
 
-    /// The status of the answer if the whole request is refused; `nil` if the sandbox must look at each recipient.
+    /// The status that refuses the whole request; `nil` if each recipient gets a result.
     private func legacyRefusal(_ request: SandboxRequest, _ message: JSONValue?) -> Int? {
         guard request.method == "POST" else { return 405 }
         let authorization = request.headers["authorization"] ?? ""
@@ -71,8 +69,7 @@ extension ProviderSemantics {
         return nil
     }
 
-    /// The push tokens to which a message is sent. If the message has no recipient, the list of tokens has one empty
-    /// token.
+    /// The tokens to which a message is sent; one empty token if the message has no recipient.
     private static func recipients(of message: JSONValue?) -> [String] {
         if let several = message?["registration_ids"]?.array, !several.isEmpty {
             return several.map { $0.string ?? "" }
@@ -80,8 +77,8 @@ extension ProviderSemantics {
         return [message?["to"]?.string ?? message?["condition"]?.string ?? ""]
     }
 
-    /// Why the parameters of the message are refused; `nil` if the parameters are accepted. The number 10 is accepted
-    /// as a priority, because ECSS-10 sends this number.
+    /// Why the parameters of the message are refused, if they are. The priority 10 is accepted, because ECSS-10 sends
+    /// it.
     private static func complaint(about message: JSONValue) -> String? {
         if let ttl = message["time_to_live"] {
             guard let seconds = ttl.integer, (0...ttlLimit).contains(seconds) else { return "InvalidTtl" }
@@ -98,11 +95,10 @@ extension ProviderSemantics {
         return data.bytes.count <= 4096 ? nil : "MessageTooBig"
     }
 
-    /// The legacy interface's error code for one recipient; empty if the whole answer has an error status.
+    /// The error code for one recipient; empty if the whole answer has an error status.
     private static func word(for refusal: Refusal) -> String {
         switch refusal.status {
-        // A failure plan can have Apple's status (410) or Google's status (404) for a dead token. For both statuses of
-        // a dead token, the legacy interface reports `NotRegistered`.
+        // A failure plan may have Apple's status (410) or Google's (404) for a dead token.
         case 404, 410: "NotRegistered"
         case 200: refusal.reason
         default: ""

@@ -2,29 +2,27 @@ package import Crypto
 import HTTPServer
 import JSON
 
-/// Imitates push providers and receivers of webhooks. The imitation checks requests like the real providers, records
-/// pushes, and makes pushes fail as tests demand.
+/// Imitates push providers and receivers of webhooks. Requests are checked as by the real providers, and recorded;
+/// tests can make pushes fail.
 ///
-/// ``ProviderSemantics`` performs no input or output: it takes a request and returns an answer. Only one thread uses a
+/// The type does no input or output: it takes a request and returns an answer. Only one thread uses a
 /// ``ProviderSemantics``.
 package final class ProviderSemantics {
     package internal(set) var records: [PushRecord] = []
     package var recorded: (PushRecord) -> Void = { _ in }
     /// The requests that only tested credentials and reached no device.
     package internal(set) var trials: [PushRecord] = []
-    /// The topics for which the APNs key is valid; `nil` if the key is valid for all topics.
+    /// The topics of the APNs key; `nil` for all.
     package var topics: Set<String>?
-    /// The Firebase projects for which the service account is valid; `nil` if the account is valid for all projects.
+    /// The Firebase projects of the service account; `nil` for all.
     package var projects: Set<String>?
-    /// The origin in the URLs of web push subscriptions, `https://HOST:PORT`. If the origin is `nil`, the URL has the
-    /// address at which the subscription was requested.
+    /// The origin in the URLs of web push subscriptions, `https://HOST:PORT`; `nil` for the address of the request.
     package var webPushOrigin: String?
-    /// The secrets with which webhooks must be signed: each webhook with one of these secrets. If the list of secrets
-    /// is empty, signatures are not checked.
+    /// The secrets with which webhooks must be signed; if empty, signatures are not checked.
     package var webhookSecrets: [[UInt8]] = []
 
     var plans: [String: FailurePlan] = [:]
-    /// The access tokens that the imitated token service has issued, each with its expiry in Unix milliseconds.
+    /// The access tokens of the imitated token service, each with its expiry in Unix milliseconds.
     var accessTokens: [String: Int64] = [:]
     var subscriptions: [String: WebPushSubscription] = [:]
     var feedback = FeedbackList()
@@ -34,7 +32,7 @@ package final class ProviderSemantics {
     let clock: () -> Int64
 
     private static let recordLimit = 10_000
-    /// The maximum number of bytes of a body that are recorded. No provider accepts a longer body.
+    /// The maximum number of recorded bytes of a body; no provider accepts a longer body.
     private static let recordedBodyLimit = 16 << 10
     static let planLimit = 10_000
     static let accessTokenLimit = 10_000
@@ -43,10 +41,9 @@ package final class ProviderSemantics {
     /// Creates an imitation of all push providers.
     ///
     /// - Parameters:
-    ///   - apnsKey: the key that must have signed the tokens for APNs; if the key is `nil`, only the form of the tokens
-    ///     is checked.
-    ///   - accountKey: the key that must have signed the assertions for Google's token service; if the key is `nil`,
-    ///     only the form of the assertions is checked.
+    ///   - apnsKey: the key that must have signed tokens for APNs; `nil` to check only their form.
+    ///   - accountKey: the key that must have signed assertions for Google's token service; `nil` to check only their
+    ///     form.
     ///   - clock: returns the present time in Unix milliseconds.
     package init(apnsKey: ProviderKey? = nil, accountKey: ProviderKey? = nil, clock: @escaping () -> Int64) {
         self.apnsKey = apnsKey
@@ -82,14 +79,14 @@ package final class ProviderSemantics {
         var message = ""
         var timestamp: Int64?
 
-        /// Whether the failure plan of the push answers the push with success, for example with the status 201.
+        /// Whether a failure plan answers with success, for example with 201.
         var isSuccess: Bool { (200..<300).contains(status) && reason.isEmpty }
     }
 
     /// The sandbox's decision about one push.
     enum Verdict {
-        /// The push was accepted, and its answer contains `id`. The value `registrationID` is a new token for later
-        /// pushes; `nil` if the failure plan sets none.
+        /// The push was accepted, and its answer contains `id`. A failure plan's `registrationID` is the token for
+        /// later pushes.
         case accepted(id: String, registrationID: String? = nil)
         case refused(Refusal)
     }
@@ -111,8 +108,7 @@ package final class ProviderSemantics {
             return answer
         }
 
-        /// Adds the effects of another push in the same request. If the plans of two pushes have different effects, the
-        /// worse effect applies.
+        /// Adds the effects of another push in the same request; the worse effect applies.
         mutating func add(_ other: Effects) {
             fault = fault ?? other.fault
             delay = max(delay, other.delay)
@@ -121,14 +117,13 @@ package final class ProviderSemantics {
         }
     }
 
-    /// Decides whether the sandbox accepts a push. An incorrect push is always refused, and does not count among the
-    /// pushes to which a failure plan applies. For a correct push, the failure plan for its token decides.
+    /// Decides whether the sandbox accepts a push. An incorrect push is always refused, and uses up no failure plan.
+    /// The failure plan for its token decides about a correct push.
     func judge(_ token: String, _ refusal: Refusal?, _ effects: inout Effects) -> Verdict {
         judge([token], refusal, &effects)
     }
 
-    /// Decides whether the sandbox accepts a push that has several names, for example a token and a user. If several
-    /// names of the push have failure plans, the failure plan of the first such name decides.
+    /// Decides about a push with several names, such as a token and a user, by the first name with a failure plan.
     func judge(_ names: [String], _ refusal: Refusal?, _ effects: inout Effects) -> Verdict {
         sent += 1
         if let refusal { return .refused(refusal) }
@@ -140,11 +135,10 @@ package final class ProviderSemantics {
         return .refused(Refusal(status: plan.status ?? 400, reason: plan.reason ?? "", timestamp: plan.timestamp))
     }
 
-    /// Returns the failure plan of the first name that has a failure plan, and counts that the failure plan was used. A
-    /// control request has set the failure plan, or the name itself is a failure plan, such as `fail-503-...`.
+    /// Returns the failure plan of the first name that has one, and counts its use. A control request has set the
+    /// failure plan, or the name itself is a failure plan, such as `fail-503-...`.
     private func takePlan(for names: [String]) -> FailurePlan? {
-        // The failure plan is looked up under the name as written and in lower case, because APNs tokens can be written
-        // in upper or lower case.
+        // A plan is looked up in both spellings, because APNs tokens may be in upper or lower case.
         for key in names.flatMap({ [$0, $0.lowercased()] }) {
             guard var plan = plans[key] else { continue }
             guard let times = plan.times else { return plan }
@@ -174,10 +168,10 @@ package final class ProviderSemantics {
     ///   - type: the kind of push.
     ///   - status: the status of the answer.
     ///   - reason: why the push was refused; `nil` if the push was accepted.
-    ///   - headers: the names of the header fields to record; a name that ends with a hyphen stands for all names that
-    ///     begin with it.
-    ///   - body: the text that is recorded instead of the request's body.
-    ///   - line: the method and the target of the request, if they can vary.
+    ///   - headers: the header fields to record; a name that ends with a hyphen stands for all names that begin with
+    ///     it.
+    ///   - body: the text to record in place of the request's body.
+    ///   - line: the method and the target of the request, if they vary.
     ///   - isTrial: whether the request only tests credentials.
     func record(
         _ request: SandboxRequest, service: String, interface: String, token: String, type: String?, status: Int,

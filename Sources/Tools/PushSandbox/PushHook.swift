@@ -3,8 +3,8 @@ import Glibc
 package import Reactor
 import Timekeeping
 
-/// Runs a shell command for each accepted push. The command gets the push in environment variables, so that the shell
-/// executes no part of the push.
+/// Runs a shell command for each accepted push. The push is in environment variables, so that the shell executes no
+/// part of it.
 ///
 /// Only its event loop uses the hook. A command that still runs when the program ends is not stopped.
 package final class PushHook {
@@ -18,8 +18,8 @@ package final class PushHook {
 
     package static let runningLimit = 32
     private static let waitingLimit = 1000
-    /// How often the hook checks whether commands have ended. The hook does not wait for SIGCHLD, because only one
-    /// event loop of a process can watch signals.
+    /// How often the hook checks whether commands have ended. SIGCHLD is not used, because only one event loop of a
+    /// process can watch signals.
     private static let reapInterval: Duration = .milliseconds(20)
 
     package init(_ command: String, on loop: EventLoop) throws(SystemError) {
@@ -28,7 +28,7 @@ package final class PushHook {
         timer = try LoopTimer(on: loop) { [weak self] in self?.reap() }
     }
 
-    /// Runs the command for a push: now or, if too many commands are running, later.
+    /// Runs the command for a push, or queues the push if too many commands are running.
     package func pushAccepted(_ record: PushRecord) {
         guard waiting.count < Self.waitingLimit else {
             droppedCount += 1
@@ -55,8 +55,8 @@ package final class PushHook {
         startWaiting()
     }
 
-    /// Starts the sandbox's command (`--on-push`) for a push. The command's standard output goes to the sandbox's
-    /// standard error, because the sandbox can write the record of pushes to its standard output.
+    /// Starts the command (`--on-push`) for a push. The command's standard output goes to standard error, because the
+    /// record of pushes may go to standard output.
     private func spawn(_ record: PushRecord) -> pid_t? {
         var environment = ProcessInfo.processInfo.environment
         environment["PUSH_SERVICE"] = record.service
@@ -72,8 +72,7 @@ package final class PushHook {
         defer { unsafe posix_spawnattr_destroy(&attributes) }
         unsafe posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
         unsafe posix_spawn_file_actions_adddup2(&actions, 2, 1)
-        // The signals get their defaults again: the event loop ignores SIGPIPE, but the shell needs SIGPIPE to end its
-        // pipelines.
+        // The signals get their defaults: the event loop ignores SIGPIPE, but a shell needs it to end pipelines.
         var (standard, blocked) = (sigset_t(), sigset_t())
         unsafe sigemptyset(&blocked)
         unsafe sigemptyset(&standard)
@@ -92,7 +91,7 @@ package final class PushHook {
         }
     }
 
-    /// Calls `body` with the texts as a list of C strings that ends with a null pointer.
+    /// Calls `body` with the texts as a C array of strings, ended by a null pointer.
     private func withCStrings<Result>(
         _ texts: [String], _ body: (UnsafePointer<UnsafeMutablePointer<CChar>?>) -> Result?
     ) -> Result? {

@@ -4,26 +4,25 @@ import JSON
 package struct PushRecord: Sendable {
     /// The time at which the push arrived, in Unix milliseconds.
     package var time: Int64
-    /// The name of the imitated service: `apns`, `fcm`, `webpush`, `acrobits`, `rustore` or `http`.
+    /// The imitated service: `apns`, `fcm`, `webpush`, `acrobits`, `rustore` or `http`.
     package var service: String
     /// The interface of the service: `apns`; `v1` or `legacy`; `webpush`; `json` or `form`; `hook`.
     package var interface: String
-    /// The token of the push; for web push, the id of the subscription. For `http` without a token in the body, the
-    /// token is the name in the path.
+    /// The token of the push; for web push, the id of the subscription; for `http`, the token in the body or the name
+    /// in the path.
     package var token: String
-    /// The kind of push: `data.type` or `acme.type` in the payload, Acrobits' verb, or `type` or `event` in a webhook.
-    /// If the push does not contain its kind, the value of `type` is `other`.
+    /// The kind of push: `data.type` or `acme.type` in the payload, Acrobits' verb, or a webhook's `type` or `event`;
+    /// otherwise `other`.
     package var type: String
-    /// The header fields that control the push; for a webhook, selected header fields.
+    /// The header fields that control the push; for a webhook, selected fields.
     package var headers: [String: String]
-    /// The first characters of a digest of the push's credential. If two records have equal characters, their pushes
-    /// had the same credential, so tests can see when the credential changes.
+    /// The first characters of a digest of the push's credential, by which tests see a change of the credential.
     package var credential: String
     /// The body of the push; for web push, the decrypted body.
     package var body: String
-    /// The status of the answer; 0 if the connection was reset without an answer.
+    /// The status of the answer; 0 if the connection was reset.
     package var status: Int
-    /// The provider's reason for refusing the push; `nil` if the push was accepted.
+    /// The provider's reason for refusing the push, if refused.
     package var reason: String?
     package var connection: UInt64
     /// The HTTP version of the request: `h2` or `http/1.1`.
@@ -33,7 +32,7 @@ package struct PushRecord: Sendable {
 
     package var isAccepted: Bool { (200..<300).contains(status) && reason == nil }
 
-    /// The record as one line of JSON, without the line end.
+    /// The push and its answer as one line of JSON, without the line end.
     package var json: [UInt8] { text.bytes }
 
     var text: JSONValue {

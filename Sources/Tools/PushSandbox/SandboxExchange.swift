@@ -2,29 +2,25 @@ import HTTPSemantics
 import HTTPServer
 import JSON
 
-/// An HTTP request to the sandbox, over HTTP/1.1 or HTTP/2.
 package struct SandboxRequest: Sendable {
     package let method: String
-    /// The path and query of the request to the sandbox, unchanged.
+    /// The path and query, unchanged.
     package let target: String
-    /// The header fields, with names in lower case. For a repeated header field, only the first value is in the
-    /// dictionary.
+    /// The header fields, with names in lower case and the first value of a repeated field.
     package let headers: [String: String]
     package let body: [UInt8]
     /// The HTTP version of the request: `h2` or `http/1.1`.
     package let version: String
     package let connection: UInt64
-    /// The names of the header fields that occur more than once.
+    /// The names of repeated header fields.
     package var repeatedHeaders: Set<String> = []
-    /// Whether the body of the request was longer than ``bodyLimit``, so that its end is missing.
+    /// Whether the body was longer than ``bodyLimit`` and was cut.
     package var isBodyCut = false
-    /// Whether the request may use the control resources; false for a request to the TLS port.
+    /// Whether the request may use control resources; false on the TLS port.
     package var mayControl = true
-    /// Whether the request to the sandbox came over TLS.
     package var isSecure = false
 
-    /// The maximum number of bytes of a request's body that are kept. The sandbox's limit of body sizes; no push
-    /// provider accepts a longer body.
+    /// The number of bytes after which a body is cut; no push provider accepts a longer body.
     package static let bodyLimit = 64 << 10
     /// The maximum size in bytes of all header fields together.
     package static let headLimit = 16 << 10
@@ -58,8 +54,7 @@ package struct SandboxRequest: Sendable {
     /// The path in the target, still percent-encoded.
     var path: String { String(target.prefix { $0 != "?" }) }
 
-    /// The origin to which the request was sent, such as `https://HOST:PORT`, without the port if it is the default
-    /// port. If the request contains no host, ``origin`` is `nil`.
+    /// The origin of the request, such as `https://HOST:PORT`, without a default port; `nil` without a host.
     var origin: String? {
         guard let authority = headers[":authority"] ?? headers["host"], !authority.isEmpty else { return nil }
         let usualPort = isSecure ? ":443" : ":80"
@@ -76,20 +71,18 @@ package struct SandboxRequest: Sendable {
     /// The names and values in the query, percent-decoded.
     var query: [String: String] { Self.formValues(Array(target.utf8.drop { $0 != UInt8(ascii: "?") }.dropFirst())) }
 
-    /// The names and values in a query or an HTML form. For a repeated name in a query or form, only the first value is
-    /// used.
+    /// The names and values in a query or an HTML form, with the first value of a repeated name.
     static func formValues(_ text: [UInt8]) -> [String: String] {
         Dictionary(FormText.items(text[...]).map { ($0.name, $0.value) }, uniquingKeysWith: { first, _ in first })
     }
 }
 
-/// The sandbox's answer to an HTTP request.
 package struct SandboxAnswer: Sendable {
-    /// The HTTP status of the answer; 0 if only the fault happens and no answer is sent.
+    /// The HTTP status; 0 if only the fault happens.
     package var status: Int
     package var headers: [String: String] = [:]
     package var body: [UInt8] = []
-    /// The fault that happens instead of the answer or after it; `nil` for none.
+    /// The fault that happens instead of the answer or after it.
     package var fault: Fault?
     /// How long the sandbox waits before it sends the answer.
     package var delay: Duration = .zero

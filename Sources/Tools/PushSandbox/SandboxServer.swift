@@ -8,8 +8,8 @@ import Timekeeping
 /// The maximum number of simultaneous requests on one HTTP/2 connection (SETTINGS_MAX_CONCURRENT_STREAMS).
 package struct StreamLimits: Hashable, Sendable {
     package var usual: Int
-    /// The maximum number of simultaneous requests until the first push on the connection is accepted; `nil` if `usual`
-    /// applies from the start. Apple's servers allow only 1 request at first.
+    /// The maximum until the first accepted push of a connection, as Apple's servers allow 1; `nil` if `usual` applies
+    /// from the start.
     package var first: Int?
 
     package init(usual: Int = 256, first: Int? = nil) {
@@ -19,29 +19,27 @@ package struct StreamLimits: Hashable, Sendable {
 }
 
 /// Listens for pushes on two ports. The TLS port serves HTTP/2, and HTTP/1.1 for clients that do not offer `h2`. The
-/// sandbox's port without TLS serves HTTP/1.1 and the control resources.
+/// port without TLS serves HTTP/1.1 and the control resources.
 ///
-/// Only its event loop uses the sandbox server.
+/// Only its event loop uses the server.
 package final class SandboxServer {
     private let loop: EventLoop
     private let semantics: ProviderSemantics
     private let streams: StreamLimits
-    /// The listeners of both ports. A listener serves HTTP/1.1 itself, and passes connections with HTTP/2 to an
-    /// ``HTTP2Session``.
+    /// The listeners of both ports, which pass connections with HTTP/2 to an ``HTTP2Session``.
     private var listeners: [HTTPListener] = []
     /// The HTTP/2 sessions, by the id of their connection.
     private var sessions: [UInt64: HTTP2Session] = [:]
     private var timers: [UInt64: LoopTimer] = [:]
     private var lastTimer: UInt64 = 0
-    /// How far the clock in the `Date` field of answers is ahead of the real time, for tests of wrong clocks.
+    /// How far the `Date` of answers is ahead of the real time, for tests of wrong clocks.
     private let clockLead: Duration
 
     /// The number of open connections, with HTTP/1.1 or HTTP/2.
     package var connectionCount: Int { listeners.reduce(sessions.count) { $0 + $1.connectionCount } }
 
     private static let sessionLimit = 1000
-    /// How long a connection without requests to the sandbox stays open. Connections without requests stay open for a
-    /// long time, because clients keep their connections to push providers open.
+    /// How long a connection without requests stays open; clients keep connections to push providers open.
     private static let idleTimeout: Duration = .seconds(3600)
     private static let delayLimit = 10_000
 
@@ -62,7 +60,7 @@ package final class SandboxServer {
 
     /// Starts to listen for HTTPS on an address.
     ///
-    /// - Returns: the address; for port 0, with the port that the kernel has chosen.
+    /// - Returns: the address, with the port that the kernel has chosen for port 0.
     package func listen(tls endpoint: Endpoint, _ context: TLSContext) throws(SystemError) -> Endpoint {
         try listen(endpoint, context)
     }
@@ -150,8 +148,8 @@ package final class SandboxServer {
 }
 
 extension HTTPReply {
-    /// Sends an answer of the push sandbox over HTTP/1.1. If the status of an answer is 0, the connection is closed
-    /// instead. If the fault of an answer is `goaway`, the connection ends after the answer.
+    /// Sends an answer over HTTP/1.1. If the answer's status is 0, the connection is closed instead. If the answer's
+    /// fault is `goaway`, the connection ends after the answer.
     fileprivate func give(_ answer: SandboxAnswer) {
         guard answer.fault != .reset, answer.status != 0 else { return hangUp() }
         let fields = answer.headers.sorted { $0.key < $1.key }.map { HTTPField($0.key, $0.value) }

@@ -10,12 +10,12 @@ final class Child {
     /// Starts a program as a child process.
     ///
     /// - Parameters:
-    ///   - name: the name of the process in messages.
-    ///   - program: the path of the program, or a name that is looked up in `PATH`.
+    ///   - name: the process's name in messages.
+    ///   - program: the program's path, or a name that is looked up in `PATH`.
     ///   - arguments: the arguments of the program.
-    ///   - log: the file for the standard output and standard error of the program.
-    ///   - input: the whole standard input of the program.
-    ///   - environment: environment variables that are added to the variables of this process.
+    ///   - log: the file for standard output and standard error.
+    ///   - input: the whole standard input.
+    ///   - environment: variables that are added to this process's own variables.
     /// - Throws: ``ReplayError`` if the program cannot be started.
     init(
         _ name: String, _ program: String, _ arguments: [String], log: URL, input: String = "",
@@ -28,7 +28,7 @@ final class Child {
             let output = try FileHandle(forWritingTo: log)
             process.executableURL = URL(filePath: program.contains("/") ? program : "/usr/bin/env")
             process.arguments = (program.contains("/") ? [] : [program]) + arguments
-            // The child's time zone is UTC, because MessageTrace expects UTC in the message traces of SIPp.
+            // The time zone is UTC, because MessageTrace expects UTC in SIPp's traces.
             process.environment = ProcessInfo.processInfo.environment
                 .merging(["TZ": "UTC"]) { $1 }.merging(environment) { $1 }
             process.standardOutput = output
@@ -57,7 +57,7 @@ final class Child {
         }
     }
 
-    /// The exit code of the process: `nil` while it runs, and 128 plus the signal's number if a signal has ended it.
+    /// The exit code: `nil` while the process runs, and 128 plus the signal's number after a signal.
     var exit: Int? {
         guard !process.isRunning else { return nil }
         let status = Int(process.terminationStatus)
@@ -66,7 +66,7 @@ final class Child {
 
     var output: String { (try? String(contentsOf: log, encoding: .utf8)) ?? "" }
 
-    /// The last twelve lines of the process's output, indented, for a report.
+    /// The last twelve lines of the output, indented, for a report.
     var lastWords: String {
         output.split(whereSeparator: \.isNewline).suffix(12).map { "      \(name)| \($0)" }.joined(separator: "\n")
     }
@@ -74,7 +74,7 @@ final class Child {
     /// Waits until `condition` is true.
     ///
     /// - Parameters:
-    ///   - what: the name of the condition, for the error message.
+    ///   - what: the condition's name, for the error message.
     ///   - seconds: the time limit in seconds.
     ///   - condition: the condition, which is evaluated every few milliseconds.
     /// - Throws: ``ReplayError`` if the time limit has passed, or if the process has ended.
@@ -97,7 +97,7 @@ final class Child {
         if process.isRunning { process.terminate() }
     }
 
-    /// Asks the process to end, and kills the process if it still runs after three seconds.
+    /// Ends the process by SIGTERM, and after three seconds by SIGKILL.
     func stop() {
         guard process.isRunning else { return }
         terminate()
@@ -107,7 +107,7 @@ final class Child {
     }
 }
 
-/// The reason why a scenario cannot be played, as text.
+/// Why a scenario cannot be played.
 package struct ReplayError: Error, CustomStringConvertible {
     package let description: String
 

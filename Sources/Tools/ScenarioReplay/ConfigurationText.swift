@@ -1,8 +1,8 @@
 package import Settings
 
 extension YAMLNode {
-    /// Merges two mappings of a configuration: the entries of the second mapping replace entries of the first mapping
-    /// with equal keys. A group that both mappings have is merged entry by entry.
+    /// Merges two mappings of a configuration, so that entries of the second mapping replace entries with equal keys. A
+    /// group that both mappings have is merged entry by entry.
     package func overlaid(with other: YAMLNode) -> YAMLNode {
         guard case .mapping(var merged) = content, case .mapping(let others) = other.content else {
             return other.isNull ? self : other
@@ -18,7 +18,7 @@ extension YAMLNode {
         return YAMLNode(.mapping(merged), at: position)
     }
 
-    /// Returns the YAML text of a node. In the YAML text, groups are written as blocks, and lists in brackets.
+    /// Returns the YAML text of a node, with groups as blocks and lists in brackets.
     package var yaml: String { block(indent: 0) }
 
     private func block(indent: Int) -> String {

@@ -1,11 +1,10 @@
-/// Draws a ladder diagram of the messages between the participants of a scenario. Each event is one line, in the order
-/// of time.
+/// Draws a ladder diagram of the messages between the participants of a scenario, one line for each event.
 package struct Ladder: Sendable {
     package struct Event: Hashable, Sendable {
-        /// The time of the ladder diagram's event in milliseconds since 1970.
+        /// The time of the event in milliseconds since 1970.
         package let time: Double
         package let from: String
-        /// The participant that receives the message; `nil` for an event that concerns only `from`.
+        /// The receiver; `nil` for an event that concerns only `from`.
         package let to: String?
         package let label: String
 
@@ -26,17 +25,17 @@ package struct Ladder: Sendable {
         self.width = width
     }
 
-    /// Draws the events in the order of their times. The diagram shows times relative to the first event.
+    /// Draws the events in the order of their times. Times in the diagram are relative to the first event.
     ///
     /// - Parameter events: the events; an event is omitted if one of its participants has no column.
-    /// - Returns: the lines of the diagram, without spaces at their ends.
+    /// - Returns: the lines of the diagram, without trailing spaces.
     package func draw(_ events: [Event]) -> [String] {
         let sorted = Self.inOrder(events, \.time)
         let start = sorted.first?.time ?? 0
         return [heading()] + sorted.compactMap { row($0, since: start) }
     }
 
-    /// The events in the order of their times. Events of the same time keep their order.
+    /// Sorts events by their times; events of the same time keep their order.
     static func inOrder<Event>(_ events: [Event], _ time: (Event) -> Double) -> [Event] {
         events.enumerated()
             .sorted { (time($0.element), $0.offset) < (time($1.element), $1.offset) }
@@ -57,7 +56,7 @@ package struct Ladder: Sendable {
             let right = max(from, to) * width
             for index in (left + 1)..<right { cells[index] = "─" }
             cells[to > from ? right - 1 : left + 1] = to > from ? "▶" : "◀"
-            // The label of an event is next to the sender's column, and is shortened if it is too long.
+            // The label is next to the sender's column, and is shortened if it is too long.
             let room = right - left - 5
             let text = event.label.count > room ? event.label.prefix(room - 1) + "…" : event.label[...]
             let label = " " + text + " "

@@ -19,8 +19,7 @@ struct LocalPorts {
         return Int(port.number)
     }
 
-    /// The address ``ReservedPort/keeper`` as the kernel's tables in `/proc/net` write it: hexadecimal, with the last
-    /// byte first.
+    /// The address ``ReservedPort/keeper`` as written in `/proc/net`: hexadecimal, with the last byte first.
     private static let keeper = String(ReservedPort.keeper.byteSwapped, radix: 16, uppercase: true)[...]
 
     /// Whether a program accepts both datagrams and connections on the given port.
@@ -29,18 +28,17 @@ struct LocalPorts {
     /// Whether a program accepts connections on the given port.
     static func isListening(_ port: Int) -> Bool { used(by: "tcp").contains(port) }
 
-    /// The local ports in one of the kernel's tables in `/proc/net`, without ports that only a ``ReservedPort`` uses.
+    /// The local ports in one of the tables of `/proc/net`, except ports that only a ``ReservedPort`` uses.
     static func used(by table: String) -> Set<Int> {
         guard let file = FileHandle(forReadingAtPath: "/proc/net/" + table) else { return [] }
-        // The kernel's table of sockets is read in pieces, because the kernel returns a long table in several pieces
-        // even if one large piece is requested.
+        // The kernel returns a long table in several pieces, even for one large read.
         var text = Data()
         while let more = try? file.read(upToCount: 1 << 16), !more.isEmpty { text += more }
         return Set(ports(in: String(decoding: text, as: UTF8.self)))
     }
 
-    /// The local ports in the text of a kernel table such as `/proc/net/udp`. In a kernel table, the second word of
-    /// each line is an address and a port in hexadecimal.
+    /// The local ports in the text of a kernel table such as `/proc/net/udp`. The second word of each line is an
+    /// address and a port in hexadecimal.
     static func ports(in table: String) -> [Int] {
         table.split(separator: "\n").dropFirst().compactMap { line in
             let words = line.split(separator: " ", maxSplits: 2)

@@ -1,13 +1,13 @@
 import Timekeeping
 
-/// A SIP message that a SIPp process (an actor of a scenario) sent or received.
+/// A SIP message that an actor (a SIPp process) sent or received.
 package struct TracedMessage: Hashable, Sendable {
     /// The time of the message in milliseconds since 1970.
     package var time: Double
-    /// Whether the actor sent the message; if false, the actor received the message.
+    /// Whether the actor sent the message; if false, the actor received it.
     package let isSent: Bool
-    /// The label of the message in the ladder diagram, such as `INVITE` or `180 Ringing`. The label of a 2xx also
-    /// contains the method in CSeq: `200 OK (INVITE)`.
+    /// The label of the message in the ladder diagram, such as `INVITE` or `180 Ringing`, or `200 OK (INVITE)` with the
+    /// method of a 2xx.
     package let label: String
     package let callID: String
     package let text: String
@@ -22,8 +22,8 @@ package struct TracedMessage: Hashable, Sendable {
 }
 
 extension [[TracedMessage]] {
-    /// The traces with corrected times: the time of a sent message is before the time at which another actor received
-    /// it. The times of the messages are corrected, because SIPp records the time of a sent message too late.
+    /// The traces with corrected times: a message is sent before another actor receives it. SIPp records the time of a
+    /// sent message too late.
     package var straightened: [[TracedMessage]] {
         var arrivals: [String: Double] = [:]
         for message in joined() where !message.isSent {
@@ -51,9 +51,8 @@ extension Double {
 
 /// Reads SIP messages from the output of SIPp's option `-trace_msg`. SIPp must run in the time zone UTC.
 ///
-/// Each message of the trace is a line of dashes and the time, a line such as `UDP message sent (346 bytes):`, an empty
-/// line, and the text of the message. Other lines of the trace are skipped, so that an incomplete trace can be read
-/// too.
+/// A message of the trace is a line of dashes and the time, a line such as `UDP message sent (346 bytes):`, an empty
+/// line, and the message's text. Other lines of the trace are skipped, so that an incomplete trace can be read too.
 package enum MessageTrace {
     package static func messages(in trace: String) -> [TracedMessage] {
         var found: [TracedMessage] = []
@@ -61,7 +60,6 @@ package enum MessageTrace {
         var first: Substring?
         var method: Substring?
         var callID: Substring?
-        /// The first line that follows the message.
         var end = trace.startIndex
         func finish() {
             guard let time = head?.time, let isSent = head?.isSent, let first else { return }
@@ -96,8 +94,7 @@ package enum MessageTrace {
         return found
     }
 
-    /// The label of a message in the ladder diagram. The parameter `first` is the request line or status line of the
-    /// SIP message.
+    /// The label of a message in the ladder diagram. The argument `first` is the request line or status line.
     private static func label(_ first: Substring, _ method: Substring?) -> String {
         let words = first.split(separator: " ", maxSplits: 1)
         guard words.first == "SIP/2.0" else { return String(words.first ?? "") }

@@ -1,6 +1,6 @@
 import Foundation
 
-/// Plays one scenario: starts its steps when their conditions are true, and checks how the programs end.
+/// Plays one scenario: starts its steps when their conditions are true, and checks the programs' exits.
 final class Performance {
     private let scenario: Scenario
     private let stage: Stage
@@ -9,7 +9,7 @@ final class Performance {
     private let places: [String: Place]
     private var running: [String: Child] = [:]
     private var ended: [String: Int] = [:]
-    /// For each step and each program, the time since which the condition for its start or its end has been true.
+    /// For each start of a step and end of a program, the time since which its condition has been true.
     private var due: [Moment: Date] = [:]
     private var started: [String: Date] = [:]
     private var killed: [String: Date] = [:]
@@ -21,19 +21,18 @@ final class Performance {
         case start(String), end(String)
     }
 
-    /// The time limit for a scenario in seconds, which is longer than the time limit of each SIPp process (`-timeout`).
+    /// The time limit for a scenario in seconds, longer than the time limit of each SIPp process (`-timeout`).
     private static let limit: TimeInterval = 25
-    /// The maximum number of seconds for which no program runs although steps of the scenario still wait for their
-    /// start.
+    /// The maximum number of seconds in which steps wait although no program runs.
     private static let patience: TimeInterval = 5
 
     /// Prepares to play one scenario.
     ///
     /// - Parameters:
     ///   - scenario: the scenario to play.
-    ///   - stage: the daemon and the sandbox with which the scenario is played.
-    ///   - scenarioFolder: the folder that contains the scenario's SIPp files and scripts.
-    ///   - folder: the folder to which traces and logs are written.
+    ///   - stage: the daemon and the sandbox.
+    ///   - scenarioFolder: the folder with the scenario's SIPp files and scripts.
+    ///   - folder: the folder for traces and logs.
     ///   - places: the address of each participant.
     init(_ scenario: Scenario, on stage: Stage, scenarioFolder: URL, folder: URL, places: [String: Place]) {
         self.scenario = scenario
@@ -99,7 +98,7 @@ final class Performance {
     }
 
     private func reasonToStop() -> String? {
-        // The longest delay after which a step starts extends the time limit of the scenario.
+        // The longest delay before a step's start extends the scenario's time limit.
         let delay = (scenario.steps.map(\.start.delay).max() ?? .zero) / .seconds(1)
         let limit = Self.limit + delay
         if Date.now.timeIntervalSince(begin) > limit { return "not finished in \(Int(limit)) s" }
@@ -127,8 +126,8 @@ final class Performance {
         return trace(of: name).contains { !$0.isSent && $0.label.hasPrefix("200 ") }
     }
 
-    /// Whether the sandbox's hook has run for the push token. If the replay did not start the sandbox, its hook is
-    /// unknown, so the sandbox's record of pushes decides.
+    /// Whether the sandbox's hook has run for the push token. If the replay has not started the sandbox, it cannot see
+    /// the hook, and looks for the push in the sandbox's file of pushes.
     private func isHooked(_ token: String) -> Bool {
         guard let hooked = stage.hooked else { return pushes().contains { $0.token == token } }
         return Self.text(hooked).split(separator: "\n").contains { $0 == token }
@@ -180,8 +179,8 @@ final class Performance {
         return Dictionary(uniqueKeysWithValues: all.map { (prefix + $0.key.uppercased(), $0.value) })
     }
 
-    /// The keys for a SIPp file or script: the usual keys of all steps, with the step's own keys. If a step's own key
-    /// has the name of a usual key, the step's key replaces the usual key.
+    /// The keys for a SIPp file or script: a step's own keys, and the usual keys of all steps. A step's own key
+    /// replaces the usual key of the same name.
     private func keys(_ own: [String: String]) -> [String: String] {
         let usual = [
             "user": stage.user, "domain": stage.domain, "caller": "103", "provider": "fcm", "param": "proj",
@@ -219,7 +218,7 @@ extension Performance {
         return MessageTrace.messages(in: Self.text(file(step, "messages")))
     }
 
-    /// The scenario with its events, in columns for phones, daemon, PBXs, and the push provider.
+    /// The scenario with its events, in columns for phones, daemon, PBXs and the push provider.
     private func played(_ pushes: [PushRecord], _ differences: [Difference]) -> PlayedScenario {
         func places(_ role: Actor.Role) -> [String] {
             scenario.steps.filter { $0.role == role }.compactMap(\.place).reduce(into: []) { places, place in
@@ -267,7 +266,7 @@ extension Performance {
             }
         }
         events += pushes.enumerated().map { index, push in
-            // One millisecond is added to the time of a push, because the sandbox rounds times down to milliseconds.
+            // One millisecond is added, because the sandbox rounds times down to milliseconds.
             PlayedEvent(
                 line: Ladder.Event(
                     time: push.time + 1, from: "sippushd", to: "push", label: push.label(token: push.token)),
@@ -276,7 +275,7 @@ extension Performance {
         return events
     }
 
-    /// The HTTP status of the answer to a request step; 0 if no answer came.
+    /// The HTTP status of the answer to a request; 0 for no answer.
     private func status(of request: ScenarioStep) -> Int { Int(Self.text(file(request, "log")).suffix(3)) ?? 0 }
 
     private func remark(
@@ -288,8 +287,7 @@ extension Performance {
         return [PlayedEvent(line: line, content: content, place: .step(step.name))]
     }
 
-    /// A text that shows why a step failed: the first errors of a SIPp process, or the last lines of a program's
-    /// output.
+    /// Why a step failed: the first errors of a SIPp process, or the last lines of a program's output.
     private func why(_ step: ScenarioStep) -> String {
         let file = step.actor == nil ? file(step, "log") : file(step, "errors")
         let lines = Self.text(file).split(whereSeparator: \.isNewline)

@@ -1,12 +1,10 @@
-/// Checks the pushes of a scenario against the expected pushes.
 package enum PushCheck {
-    /// Compares the pushes of a scenario with the expected pushes. For each push token, the pushes must have the
-    /// expected order.
+    /// Compares the pushes of a scenario with the expected pushes. Pushes to one token must come in the expected order.
     ///
     /// - Parameters:
     ///   - pushes: the pushes, in the order in which the sandbox recorded them.
     ///   - expected: the pushes that the scenario expects.
-    /// - Returns: the differences; empty if there is none.
+    /// - Returns: the differences.
     package static func differences(of pushes: [PushRecord], expected: [ExpectedPush]) -> [Difference] {
         var differences: [Difference] = []
         let found = Dictionary(grouping: pushes.enumerated()) { $0.element.token }

@@ -11,16 +11,16 @@ package struct Replay {
     ///
     /// - Parameters:
     ///   - options: the scenarios to play, and the daemon with which they are played.
-    ///   - program: the path of `scenario-replay`; if the options name no folder, `sippushd` and `push-sandbox` are in
-    ///     the same folder.
+    ///   - program: the path of `scenario-replay`, whose folder has `sippushd` and `push-sandbox` unless the options
+    ///     name another.
     package init(_ options: ReplayOptions, program: String) {
         self.options = options
         scenarios = URL(filePath: options.scenarios)
         programs = options.programs.map { URL(filePath: $0) } ?? URL(filePath: program).deletingLastPathComponent()
     }
 
-    /// Plays the selected scenarios, and prints a ladder diagram for each. With the option `--html`, the ladder
-    /// diagrams of all scenarios are also written as one page.
+    /// Plays the selected scenarios, and prints a ladder diagram for each scenario. With the option `--html`, one page
+    /// gets the ladder diagrams of all scenarios.
     ///
     /// - Returns: whether all scenarios have passed.
     /// - Throws: ``ReplayError`` if a scenario does not exist or cannot be read, or the page cannot be written.
@@ -58,7 +58,7 @@ package struct Replay {
             .appending(path: "scenario-\(scenario.name)-\(UUID().uuidString.prefix(8))")
         do throws(ReplayError) {
             try create(folder)
-            // The ports are released at the end of the scenario, so that the next scenario can use them.
+            // The ports are released at the end of the scenario, for the next scenario.
             var ports = LocalPorts()
             let places = try places(of: scenario, &ports)
             let stage =
@@ -96,8 +96,8 @@ package struct Replay {
         return played
     }
 
-    /// The address of each participant of the scenario. If a step sets the IP address of its participant, the address
-    /// applies to the whole scenario.
+    /// The address of each participant of the scenario. An IP address that a step sets for its participant applies to
+    /// the whole scenario.
     private func places(
         of scenario: Scenario, _ ports: inout LocalPorts
     ) throws(ReplayError) -> [String: Place] {
@@ -119,8 +119,7 @@ package struct Replay {
         return places
     }
 
-    /// The reason why the scenario cannot be played on this machine or with the running daemon; `nil` if the scenario
-    /// can be played.
+    /// Why the scenario cannot be played on this machine or with the running daemon; `nil` if it can.
     func reasonToSkip(_ scenario: Scenario) -> String? {
         let missing = scenario.steps.compactMap(\.program?.needs).first { !Child.isInstalled($0) }
         if let missing { return "\(missing) is not installed" }
@@ -163,7 +162,7 @@ package struct Replay {
 
     private func file(_ name: String) -> URL { scenarios.appending(path: name).appending(path: "flow.yaml") }
 
-    /// Prints a line immediately, without a buffer, even if the output is a pipe.
+    /// Prints a line without a buffer, even to a pipe.
     private func say(_ line: String) { FileHandle.standardOutput.write(Data((line + "\n").utf8)) }
 
     private func create(_ folder: URL) throws(ReplayError) {
@@ -173,7 +172,7 @@ package struct Replay {
     }
 }
 
-/// The numbers of scenarios that passed, failed and were skipped, as the last line of the output has them.
+/// The numbers of passed, failed and skipped scenarios, printed as the last line of the output.
 struct ReplaySummary: CustomStringConvertible {
     private(set) var passed = 0
     private(set) var failed: [String] = []

@@ -1,18 +1,17 @@
 import Glibc
 
-/// A port that stays reserved for a program, even while the program restarts. Another `ReservedPort` cannot get the
-/// same port at the same time.
+/// A port that stays reserved for a program, even while the program restarts. No other `ReservedPort` gets the same
+/// port at the same time.
 ///
-/// Two sockets of a ``ReservedPort`` reserve the port. The UDP socket is bound to the port at an address that is used
-/// for nothing else, and only one process can bind the port at this address. The TCP socket is bound to all addresses
-/// and accepts no connections. The program under test can bind the same port at other addresses. The reserved ports are
-/// below the range from which the kernel assigns ports. `Tests/Trust/ports.py` reserves ports in the same way.
+/// A UDP socket and a TCP socket reserve the port. The UDP socket is bound at an address without another use, where
+/// only one process can bind the port. The TCP socket of a ``ReservedPort`` is bound to all addresses, and accepts no
+/// connections. The program under test can bind the same port at other addresses. Reserved ports are below the range
+/// from which the kernel assigns ports. `Tests/Trust/ports.py` reserves ports in the same way.
 package final class ReservedPort: Sendable {
     package let number: UInt16
     private let descriptors: [Int32]
 
-    /// The address of the UDP sockets that reserve ports: 127.255.255.254. No other program uses the address
-    /// 127.255.255.254.
+    /// The address of UDP sockets that reserve ports, which no program uses otherwise: 127.255.255.254.
     static let keeper: UInt32 = 0x7fff_fffe
     package static let range: Range<UInt16> = 20_000..<32_000
 
@@ -21,7 +20,7 @@ package final class ReservedPort: Sendable {
     /// - Returns: the reservation; `nil` if the port is already reserved or in use.
     package init?(_ number: UInt16) {
         let datagrams = Self.bound(SOCK_DGRAM, Self.keeper, number, isShared: false)
-        // The TCP socket is bound but does not listen, so the program under test can listen on the same port.
+        // The TCP socket does not listen, so that the program under test can listen on the same port.
         let stream = Self.bound(SOCK_STREAM, 0, number, isShared: true)
         let descriptors = [datagrams, stream].compactMap(\.self)
         guard descriptors.count == 2,

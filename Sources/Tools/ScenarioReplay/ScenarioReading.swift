@@ -4,10 +4,10 @@ extension Scenario {
     /// Reads a scenario from its file `flow.yaml`.
     ///
     /// - Parameters:
-    ///   - bytes: the content of the file `flow.yaml`.
+    ///   - bytes: the contents of the file.
     ///   - name: the name of the scenario.
     ///   - file: the name of the file for error messages.
-    /// - Returns: the scenario; every step for which another step waits exists in the scenario.
+    /// - Returns: the scenario, in which each step that another step waits for exists.
     /// - Throws: all errors in the file, each with its line.
     package static func read(_ bytes: [UInt8], name: String, file: String) throws(SettingsError) -> Scenario {
         let root = try YAMLNode.read(bytes, file: file)
@@ -36,8 +36,7 @@ private struct ScenarioReader {
             quiet: duration(entries["quiet"]) ?? .milliseconds(300))
     }
 
-    /// A step with its position in the file. The position of a step is needed for errors that are found after all steps
-    /// were read.
+    /// A step with its position in the file, for errors that are found after all steps were read.
     typealias PlacedStep = (step: ScenarioStep, position: YAMLPosition)
 
     private mutating func actor(_ node: YAMLNode) -> PlacedStep? {
@@ -122,7 +121,7 @@ private struct ScenarioReader {
         return start
     }
 
-    /// Reads one entry of a scenario's expected pushes. If the entry has a `count`, the push is expected `count` times.
+    /// Reads one entry of the expected pushes, which stands for `count` pushes if it has that member.
     private mutating func pushes(_ node: YAMLNode) -> [ExpectedPush] {
         let entries = known(["token", "type", "count", "status", "service", "fields"], in: node, "a push")
         guard let token = required("token", entries, node), let type = required("type", entries, node) else {
@@ -164,7 +163,7 @@ private struct ScenarioReader {
         for (step, position) in steps where !names.insert(step.name).inserted {
             problems.report("two steps are called \(quoted(step.name))", at: position)
         }
-        // The steps that `answered` can name: steps that can receive a 200, and steps that run a PBX.
+        // The steps that `answered` can name: steps that receive a 200, and steps that run a PBX.
         let told = Set(
             steps.filter { step, _ in
                 step.actor != nil || step.program?.says != nil || step.program?.role == .pbx

@@ -1,41 +1,40 @@
 import Foundation
 import Settings
 
-/// The environment in which a scenario is played: a daemon and its push sandbox. The daemon and the sandbox are started
-/// for the scenario or were already running.
+/// A daemon and its push sandbox, with which a scenario is played. The replay starts daemon and sandbox for the
+/// scenario, unless they were already running.
 final class Stage {
     /// The daemon's SIP address, as `host:port`.
     let target: String
-    /// The daemon's TLS address (`secureTarget`), and the file of the authority that issued its certificate
-    /// (`authority`); `nil` if unknown.
+    /// The daemon's TLS address (`secureTarget`), and the file of its certificate's authority (`authority`); `nil` if
+    /// unknown.
     let secureTarget: String?
     let authority: String?
-    /// The daemon's address for WebSocket over TLS; `nil` if unknown. For WebSocket over TLS, the daemon uses the
-    /// certificate of `secureTarget`.
+    /// The daemon's address for WebSocket over TLS, with the same certificate as `secureTarget`; `nil` if unknown.
     let webTarget: String?
     /// The address of the sandbox's control resources; `nil` if unknown.
     private(set) var sandbox: String?
-    /// The file in which the sandbox records pushes; `nil` if unknown, so that pushes cannot be checked.
+    /// The file in which the sandbox records pushes; `nil` if unknown, so that pushes are not checked.
     let record: URL?
     let domain: String
     /// The callee in scenarios that name no callee. If the daemon was already running, each run uses a new name,
-    /// because the daemon has kept the contacts of earlier runs.
+    /// because the daemon keeps the contacts of earlier runs.
     let user: String
-    /// The file to which the sandbox's hook writes the token of each push, one token on each line; `nil` if the replay
-    /// has not started the sandbox.
+    /// The file to which the sandbox's hook writes each push's token on a line; `nil` if the replay has not started the
+    /// sandbox.
     let hooked: URL?
     /// The daemon's configuration file, for control commands; `nil` if unknown.
     let configuration: String?
     /// The address of the daemon's HTTP API; `nil` if unknown.
     let api: String?
-    /// The API keys that were made for the scenario, by their scopes.
+    /// The scenario's API keys, by their scopes.
     private var keys: [String: String] = [:]
     private let anyKey: String?
     private let sippushd: String
     private let folder: URL
     private var children: [Child] = []
 
-    /// Creates the environment with a daemon that is already running.
+    /// Uses a daemon that is already running.
     init(target: Target, programs: URL, folder: URL) {
         self.target = target.address
         record = target.record.map { URL(filePath: $0) }
@@ -52,15 +51,15 @@ final class Stage {
         self.folder = folder
     }
 
-    /// Creates the environment of one scenario: starts a sandbox and a daemon.
+    /// Starts a sandbox and a daemon for one scenario.
     ///
     /// - Parameters:
-    ///   - scenario: the scenario, whose settings are added to the daemon's configuration.
-    ///   - programs: the folder that contains `sippushd` and `push-sandbox`.
+    ///   - scenario: the scenario, whose settings are added to the daemon's.
+    ///   - programs: the folder with `sippushd` and `push-sandbox`.
     ///   - folder: an empty folder for all files of the scenario.
-    ///   - places: the address of each participant of the scenario.
-    ///   - ports: the closure that assigns the daemon's ports.
-    /// - Throws: ``ReplayError`` if the daemon or the sandbox does not start; neither of the two is left running.
+    ///   - places: the address of each participant.
+    ///   - ports: assigns the daemon's ports.
+    /// - Throws: ``ReplayError`` if the daemon or the sandbox does not start; none is left running.
     init(
         for scenario: Scenario, programs: URL, folder: URL, places: [String: Place], ports: inout LocalPorts
     ) throws(ReplayError) {
@@ -122,8 +121,8 @@ final class Stage {
         return try Child(words.joined(separator: " "), sippushd, arguments, log: log, input: input)
     }
 
-    /// Starts curl with a request to the HTTP API; curl prints the status of the answer, and writes the body of the
-    /// answer to the file `answer`.
+    /// Starts curl with a request to the HTTP API; curl prints the answer's status, and writes its body to the file
+    /// `answer`.
     func request(_ request: APIRequest, _ name: String, log: URL, answer: URL) throws(ReplayError) -> Child {
         guard let api else { throw ReplayError("requests need --api") }
         var words = [
@@ -158,7 +157,7 @@ final class Stage {
         children = []
     }
 
-    /// The last output of the daemon and of the sandbox, and the exit code of each program that has ended.
+    /// The last output of daemon and sandbox, and the exit code of each program that has ended.
     var lastWords: [String] {
         children.filter { !$0.lastWords.isEmpty }.map { child in
             child.exit.map { "      \(child.name) ended with \($0)\n" + child.lastWords } ?? child.lastWords
@@ -191,7 +190,7 @@ extension Stage {
         let sip, secure, web, api: Int
     }
 
-    /// The values of `tls=` and `plain=` in the line that the sandbox prints when it starts.
+    /// The values of `tls=` and `plain=` in the first line that the sandbox prints.
     static func addresses(in output: String) -> [String: String] {
         var found: [String: String] = [:]
         for word in output.split(whereSeparator: \.isWhitespace) {

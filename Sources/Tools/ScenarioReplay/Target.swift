@@ -1,4 +1,4 @@
-/// A daemon that was already running before the replay, with its addresses, settings and record.
+/// A daemon that was running before the replay.
 package struct Target: Hashable, Sendable {
     /// The daemon's SIP address, as `host:port`.
     package let address: String
@@ -9,8 +9,8 @@ package struct Target: Hashable, Sendable {
     /// The local port of the PBX that the daemon trusts; `nil` if unknown.
     package var pbxPort: Int?
     package var domain = Target.usualDomain
-    /// The address of the daemon's HTTP API, as `host:port`; `nil` if unknown. The API key in `apiKey` must have all
-    /// scopes that the scenarios use.
+    /// The address of the daemon's HTTP API, as `host:port`; `nil` if unknown. The key in `apiKey` must have all scopes
+    /// that the scenarios use.
     package var api: String?
     package var apiKey: String?
 
@@ -20,15 +20,15 @@ package struct Target: Hashable, Sendable {
 
 /// The command-line options of `scenario-replay`.
 package struct ReplayOptions: Hashable, Sendable {
-    /// The names of the scenarios to play; empty if all scenarios are played.
+    /// The scenarios to play; empty for all.
     package var names: [String] = []
-    /// The folder in which each scenario has a folder.
+    /// The folder with a folder for each scenario.
     package var scenarios = "sip-scenarios"
-    /// The folder that contains `sippushd` and `push-sandbox`; `nil` for the folder of `scenario-replay`.
+    /// The folder with `sippushd` and `push-sandbox`; `nil` for the folder of `scenario-replay`.
     package var programs: String?
     package var target: Target?
     package var isListOnly = false
-    /// The file to which the ladder diagrams are written as a page; `nil` for no page.
+    /// The file for a page with the ladder diagrams; `nil` for no page.
     package var page: String?
 
     package static let usage = """

@@ -95,8 +95,8 @@ struct PushSandboxProgram {
             certificate: .file(files.certificate), key: .file(files.certificateKey), protocols: ["h2", "http/1.1"])
         let secure = try listening(on: options.listen) { try server.listen(tls: options.listen, context) }
         let plain = try listening(on: options.plain) { try server.listen(plain: options.plain) }
-        // The service account names the plain port as the token service. A daemon can therefore use the token service
-        // even if its FCM settings contain no certificate authority.
+        // The service account names the plain port as token service, so that FCM settings need no certificate
+        // authority.
         try files.writeServiceAccount(tokenEndpoint: "http://\(reachable(plain))/token")
         semantics.webPushOrigin = "https://\(reachable(secure))"
         let feedback = FeedbackServer(loop: loop, semantics: semantics)
@@ -115,7 +115,7 @@ struct PushSandboxProgram {
         withExtendedLifetime((signals, server, feedback)) {}
     }
 
-    /// Makes the push sandbox listen on an address. If listening fails, the error names the address.
+    /// Makes the push sandbox listen on an address, which an error names.
     private static func listening(on endpoint: Endpoint, _ listen: () throws -> Endpoint) throws -> Endpoint {
         do {
             return try listen()
@@ -124,8 +124,8 @@ struct PushSandboxProgram {
         }
     }
 
-    /// The address by which clients on this machine reach a listener. For a listener that is bound to all addresses,
-    /// the returned address is a loopback address.
+    /// The address by which clients on this machine reach a listener; a loopback address if it is bound to all
+    /// addresses.
     private static func reachable(_ endpoint: Endpoint) -> Endpoint {
         endpoint.address.isUnspecified ? Endpoint(.loopbackV4, endpoint.port) : endpoint
     }

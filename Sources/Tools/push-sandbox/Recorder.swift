@@ -1,7 +1,7 @@
 import Foundation
 import PushSandbox
 
-/// Writes each push to the sandbox's record, as one line of JSON.
+/// Writes each push to the sandbox's file of pushes, as one line of JSON.
 final class Recorder {
     private let output: FileHandle
 
@@ -18,7 +18,7 @@ final class Recorder {
         output = opened
     }
 
-    /// Writes a push to the record. A failure to write the record is ignored, because the sandbox must answer even if
-    /// the disk is full or the reader of a pipe is gone.
+    /// A failure to write is ignored, because the sandbox must answer even if the disk is full or a pipe's reader is
+    /// gone.
     func write(_ record: PushRecord) { try? output.write(contentsOf: record.json + [UInt8(ascii: "\n")]) }
 }

@@ -2,12 +2,10 @@ import Crypto
 import Foundation
 import JSON
 
-/// The sandbox's files with certificates and keys. Each file with a certificate or key is created once, and kept for
-/// later runs.
+/// The sandbox's files with certificates and keys, which are created once and kept for later runs.
 struct StateFiles {
     let certificate, certificateKey, apnsKey, accountKey: String
-    /// The file with the certificate and key of an app; a client of Apple's feedback service must show this
-    /// certificate.
+    /// The file with an app's certificate and key, which a client of Apple's feedback service must present.
     let appCertificate: String
     private let account: String
 
@@ -24,8 +22,7 @@ struct StateFiles {
             try write(made.certificate, to: certificate)
             try write(made.key, to: certificateKey)
         }
-        // Every P-256 key can sign APNs tokens. A certificate is made too, because the key and the certificate are made
-        // together, but the certificate is not used.
+        // Any P-256 key can sign APNs tokens; the certificate made with it is not used.
         if !exists(apnsKey) { try write(SelfSignedCertificate(hosts: ["apns"]).key, to: apnsKey) }
         if !exists(accountKey) { try write(GeneratedKey.rsa(), to: accountKey) }
         if !exists(appCertificate) {
@@ -34,8 +31,7 @@ struct StateFiles {
         }
     }
 
-    /// Writes a service account file in Google's format. The service account file names the sandbox as the token
-    /// service.
+    /// Writes a service account file in Google's format, which names the sandbox as the token service.
     func writeServiceAccount(tokenEndpoint: String) throws {
         let key = try String(contentsOfFile: accountKey, encoding: .utf8)
         let fields: JSONValue = [
@@ -49,8 +45,8 @@ struct StateFiles {
     private func exists(_ path: String) -> Bool { FileManager.default.fileExists(atPath: path) }
 
     private func write(_ bytes: [UInt8], to path: String) throws {
-        // The content of a file is first written to a second file, which is then renamed. Because of the renaming,
-        // readers never see an incomplete file, and other users can never read a key.
+        // The file is written under another name and then renamed. Because of the renaming, no reader sees an
+        // incomplete file, and other users can never read a key.
         let part = path + ".part"
         guard
             FileManager.default.createFile(atPath: part, contents: Data(bytes), attributes: [.posixPermissions: 0o600])

@@ -1,13 +1,12 @@
-/// A block of addresses, written in CIDR notation, such as `10.0.0.0/8` or `2001:db8::/32`. An address without a prefix
-/// length is a block of one address.
+/// A block of addresses, written in CIDR notation, such as `10.0.0.0/8` or `2001:db8::/32`. A text without a prefix
+/// length gives a block of one address.
 package struct AddressBlock: Hashable, Sendable, CustomStringConvertible {
     package let base: IPAddress
-    /// The number of leading bits that all addresses of the block share, counted in the 128 bits of an `IPAddress`. The
-    /// prefix of an IPv4 `/8` is 104 bits, because IPv4 addresses are stored in the IPv4-mapped form.
+    /// The number of leading bits that all addresses of the block share, of the 128 bits of an `IPAddress`. The prefix
+    /// of an IPv4 `/8` is 104 bits, because of the IPv4-mapped form.
     package let prefix: Int
 
-    /// Reads an address block from text in the form `address[/length]`; the result is `nil` if the text has another
-    /// form.
+    /// Reads a block from text in the form `address[/length]`; `nil` for another form.
     package init?(_ text: some StringProtocol) {
         let parts = text.split(separator: "/", maxSplits: 1, omittingEmptySubsequences: false)
         guard let first = parts.first, let address = IPAddress(first) else { return nil }
@@ -22,15 +21,15 @@ package struct AddressBlock: Hashable, Sendable, CustomStringConvertible {
     }
 
     package func contains(_ address: IPAddress) -> Bool {
-        // An IPv6 block with a prefix shorter than /96 must not match IPv4 addresses, although they are stored as
-        // IPv4-mapped IPv6 addresses.
+        // An IPv6 block with a prefix below /96 must not match IPv4 addresses, which are stored in the IPv4-mapped
+        // form.
         guard base.isV4 == address.isV4 else { return false }
         let highBits = min(prefix, 64)
         let lowBits = max(prefix - 64, 0)
         return Self.agree(base.high, address.high, bits: highBits) && Self.agree(base.low, address.low, bits: lowBits)
     }
 
-    /// The block of addresses in CIDR notation. If the block has only one address, the length is left out.
+    /// The block in CIDR notation; a block of one address has no length.
     package var description: String {
         let width = base.isV4 ? 32 : 128
         let length = prefix - (128 - width)

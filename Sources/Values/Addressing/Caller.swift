@@ -1,9 +1,9 @@
-/// The sender to whom a request counts, whatever its From says: an authenticated user, or the user that a trusted peer
+/// The sender to whom a request counts, whatever its From says: an authenticated user, or a user whom a trusted peer
 /// names. If no user is known, the caller is the source address of the request.
 ///
-/// A caller is stored as a 64-bit hash, because each call and each push stores its caller, and callers are compared
-/// often. The hash of a caller is the same in each run of the program, so that the store can keep the hash. A hash
-/// table with callers as keys hashes the 64-bit value once more, with a random seed.
+/// A caller is a 64-bit hash, because each call and push stores its caller, and callers are often compared. A caller's
+/// hash is the same in each run of the program, so that the store can store it. A hash table hashes the 64-bit value
+/// once more, with a random seed.
 package struct Caller: Hashable, Sendable {
     package let rawValue: UInt64
 
@@ -11,23 +11,22 @@ package struct Caller: Hashable, Sendable {
 
     package init(hash: UInt64, isTrusted: Bool) { rawValue = hash << 1 | (isTrusted ? 1 : 0) }
 
-    /// Creates the caller to whom requests from the given source address count. All addresses in an IPv6 /64 count as
-    /// one caller.
+    /// Creates the caller for requests from a source address; all addresses in an IPv6 /64 are one caller.
     package init(_ address: IPAddress, isTrusted: Bool = false) {
         let source = address.source
-        // A multiplication by odd constants gives neighbouring addresses very different hashes.
+        // Because of the odd factors, neighbouring addresses get very different hashes.
         let mixed = source.high &* 0x9e37_79b9_7f4a_7c15 ^ (source.low &+ 0x5bd1_e995) &* 0xbf58_476d_1ce4_e5b9
         self.init(hash: mixed ^ mixed >> 29, isTrusted: isTrusted)
     }
 
-    /// Compares two callers without the compiler's own `==`, because this `==` is slower when other modules use it.
+    /// Written by hand, because the compiler's own `==` is slower in other modules.
     @inlinable
     package static func == (left: Caller, right: Caller) -> Bool { left.rawValue == right.rawValue }
 
     /// Whether the caller is a trusted peer.
     package var isTrusted: Bool { rawValue & 1 == 1 }
 
-    /// A 64-bit hash of the caller and a callee together. The parameter `owner` is the callee's hash.
+    /// A 64-bit hash of the caller and the callee, whose hash is `owner`.
     package func number(at owner: UInt64) -> UInt64 {
         let mixed = (owner &* 0x9e37_79b9_7f4a_7c15) ^ (rawValue &* 0xbf58_476d_1ce4_e5b9)
         return mixed ^ mixed >> 31

@@ -1,6 +1,6 @@
 import Collections
 
-/// Identifies one device of one AOR, from the device's first REGISTER to its last. The store uses the same id for the
+/// Identifies one device of one AOR, from the device's first REGISTER to its last. The store uses the same id for a
 /// device.
 package struct DeviceID: SerialID, Absentable, Comparable, Sendable, CustomStringConvertible {
     package let rawValue: UInt64
@@ -12,7 +12,7 @@ package struct DeviceID: SerialID, Absentable, Comparable, Sendable, CustomStrin
 
     package init(rawValue: UInt64) { self.rawValue = rawValue }
 
-    /// Compares two device ids without the compiler's own `==`, because this `==` is slower when other modules use it.
+    /// Written by hand, because the compiler's own `==` is slower in other modules.
     @inlinable
     package static func == (left: DeviceID, right: DeviceID) -> Bool { left.rawValue == right.rawValue }
 

@@ -3,7 +3,7 @@ package struct Endpoint: Hashable, Sendable, CustomStringConvertible {
     package let address: IPAddress
     package let port: UInt16
 
-    /// Compares two endpoints without the compiler's own `==`, because this `==` is slower when other modules use it.
+    /// Written by hand, because the compiler's own `==` is slower in other modules.
     @inlinable
     package static func == (left: Endpoint, right: Endpoint) -> Bool {
         left.port == right.port && left.address == right.address
@@ -32,16 +32,16 @@ package struct Endpoint: Hashable, Sendable, CustomStringConvertible {
             guard port <= UInt16.max else { return nil }
         }
         guard let address = IPAddress(ascii: ascii.extracting(0..<colon)) else { return nil }
-        // An IPv6 address with a port needs brackets, because `::1:5060` would be ambiguous.
+        // `::1:5060` would be ambiguous, so an IPv6 address with a port needs brackets.
         guard address.isV4 || ascii[0] == UInt8(ascii: "[") else { return nil }
         self.init(address, UInt16(truncatingIfNeeded: port))
     }
 
     package var description: String { "\(address.uriHost):\(port)" }
 
-    /// Whether a message from `source` can be a message of the server at the endpoint. The port of `source` can differ,
-    /// because a server can send from any port. If phones have the same address as the server, `hasOnePort` is true,
-    /// and the port of `source` must be the server's port.
+    /// Whether a message from `source` can come from the server at the endpoint. A server can send from any port, so
+    /// the ports need not be equal. If `hasOnePort` is true, because phones have the server's address, the ports must
+    /// be equal.
     package func speaks(as source: Endpoint, hasOnePort: @autoclosure () -> Bool) -> Bool {
         guard address == source.address else { return false }
         return self == source || !hasOnePort()

@@ -1,10 +1,9 @@
-/// Encodes flows in few bytes, for tables with very many flows. The encoding of a flow over UDP and IPv4 has nine
-/// bytes.
+/// Encodes SIP flows in few bytes, nine for UDP over IPv4, for tables with very many flows.
 extension Flow {
     private enum Form {
         static let transport: UInt8 = 7
         static let isV6: UInt8 = 8
-        /// The bit in a packed flow's first byte that is set if a connection number follows.
+        /// The bit of a packed flow's first byte that is set if a connection number follows.
         static let hasConnection: UInt8 = 16
     }
 
@@ -25,8 +24,7 @@ extension Flow {
         if connection != 0 { bytes.append(connection, bytes: 8) }
     }
 
-    /// Reads a flow that ``pack(into:)`` wrote at `index`, and moves `index` behind the flow. Bytes that are not a
-    /// packed flow give `nil`.
+    /// Reads a flow that ``pack(into:)`` wrote at `index`, and moves `index` behind it; `nil` for other bytes.
     package init?(packed bytes: Span<UInt8>, from index: inout Int) {
         guard index < bytes.count else { return nil }
         let form = bytes[index]
@@ -53,15 +51,14 @@ extension Flow {
 }
 
 extension [UInt8] {
-    /// Appends the lowest `count` bytes of an integer to the packed flow. The lowest byte of the integer is written
-    /// first (little-endian).
+    /// Appends the lowest `count` bytes of an integer, lowest byte first (little-endian).
     fileprivate mutating func append(_ number: UInt64, bytes count: Int) {
         for place in 0..<count { append(UInt8(truncatingIfNeeded: number >> UInt64(8 * place))) }
     }
 }
 
 extension Span<UInt8> {
-    // The function is inlined, so that the compiler creates fast code for each value of `count`.
+    // Inlining gives fast code for each value of `count`.
     @inline(__always)
     fileprivate func number(of bytes: Int, from index: inout Int) -> UInt64? {
         guard index + bytes <= count else { return nil }

@@ -2,19 +2,18 @@
 package enum Transport: UInt8, Hashable, Sendable, CaseIterable {
     case udp, tcp, tls, ws, wss
 
-    /// Compares two transports without the compiler's own `==`, because this `==` is slower when other modules use it.
+    /// Written by hand, because the compiler's own `==` is slower in other modules.
     @inlinable
     package static func == (left: Transport, right: Transport) -> Bool { left.rawValue == right.rawValue }
 
-    /// Whether the transport either delivers all bytes or reports that the connection failed. SIP's retransmission
-    /// timers run only for UDP, the only transport that is not reliable (RFC 3261 section 17).
+    /// Whether the transport delivers all bytes or reports a failure. SIP's retransmission timers run only for UDP, the
+    /// only unreliable transport (RFC 3261 section 17).
     package var isReliable: Bool { self != .udp }
 
-    /// Whether the transport encrypts the bytes, so that nobody on the network can read or change them (RFC 5630).
+    /// Whether the transport encrypts the bytes (RFC 5630).
     package var isSecure: Bool { self == .tls || self == .wss }
 
-    /// Whether the transport is a WebSocket (`ws` or `wss`). Only the phone can open a WebSocket connection, because a
-    /// browser accepts no connections (RFC 7118).
+    /// Whether the transport is a WebSocket (`ws` or `wss`), which only the phone can open (RFC 7118).
     package var isWebSocket: Bool { self == .ws || self == .wss }
 
     /// The transport's name in a Via header field.
@@ -51,28 +50,26 @@ package enum Transport: UInt8, Hashable, Sendable, CaseIterable {
     }
 }
 
-/// A number that stands for the host name of a TLS server in a ``Flow``. The code that opens connections assigns the
-/// server numbers, which are valid only until the program ends.
+/// A number for the host name of a TLS server in a ``Flow``. The code that opens connections assigns the numbers, which
+/// are valid until the program ends.
 package struct ServerNumber: Hashable, Sendable {
     package let rawValue: UInt16
 
     package init(_ rawValue: UInt16) { self.rawValue = rawValue }
 
-    /// The server number of a flow whose server is identified only by its address, and not by a host name.
+    /// The number for a server that is identified only by its address.
     package static let none = ServerNumber(0)
 }
 
 /// The network path of a message and its answer (RFC 5626): a connection, or over UDP a pair of addresses.
 package struct Flow: Hashable, Sendable {
-    // The transport of the flow. The small properties of ``Flow`` come first, so that they share one eight-byte word in
-    // memory.
+    // The small properties come first, so that they share one eight-byte word in memory.
     package let transport: Transport
     /// The server whose name the certificate must contain when a connection is opened for the flow.
     package let server: ServerNumber
-    /// The index of this daemon's listener, in the order of the settings. The listener of a flow determines the flow's
-    /// local address.
+    /// The index of this daemon's listener, in the order of the settings, which determines the flow's local address.
     package let listener: UInt16
-    /// The id of the stream connection, which is unique in the process; 0 for UDP.
+    /// The id of the stream connection, unique in the process; 0 for UDP.
     package let connection: UInt64
     package let remote: Endpoint
 
@@ -86,8 +83,7 @@ package struct Flow: Hashable, Sendable {
         self.remote = remote
     }
 
-    /// A flow to the same peer, but on the given connection. If `connection` is 0, the new flow stands for any
-    /// connection to the peer.
+    /// The flow to the same peer on the given connection, or with 0 on any connection.
     package func on(connection: UInt64) -> Flow {
         Flow(transport: transport, listener: listener, connection: connection, remote: remote, server: server)
     }
@@ -100,19 +96,18 @@ package struct Flow: Hashable, Sendable {
 }
 
 extension Flow {
-    /// The reserved connection id, which means that the flow's connection is closed. No open connection ever has the id
-    /// `noConnection`.
+    /// The connection id of closed flows, which no open connection has.
     private static let noConnection = UInt64.max
 
-    /// Returns the flow marked as closed: a closed flow still names the peer, but no message can be sent on it.
+    /// The flow marked as closed, which still names the peer, but on which no message can be sent.
     package var closed: Flow {
         guard transport.isReliable else { return self }
         return on(connection: Self.noConnection)
     }
 
-    /// Whether the flow stands for a stream connection that has been closed.
+    /// Whether the flow's stream connection has been closed.
     package var isClosed: Bool { transport.isReliable && connection == Self.noConnection }
 
-    /// Whether the flow stands for one specific open connection, and not for any connection to the peer.
+    /// Whether the flow means one open connection, and not any connection to the peer.
     package var isConnection: Bool { transport.isReliable && connection != 0 && connection != Self.noConnection }
 }

@@ -12,8 +12,8 @@ extension IPAddress {
         "224.0.0.0/4", "240.0.0.0/4",
     ].compactMap { AddressBlock($0) }
     private static let global6 = ["2000::/3"].compactMap { AddressBlock($0) }
-    /// The special-purpose blocks inside `2000::/3`. The list `special6` includes the blocks of Teredo and 6to4,
-    /// because their addresses can contain private IPv4 addresses.
+    /// The special-purpose blocks inside `2000::/3`. Addresses of Teredo and 6to4 are included, because they can
+    /// contain private IPv4 addresses.
     private static let special6 = ["2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20"].compactMap {
         AddressBlock($0)
     }

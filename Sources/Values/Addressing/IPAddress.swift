@@ -23,16 +23,15 @@ package struct IPAddress: Hashable, Sendable {
 
     package var isV4: Bool { high == 0 && low >> 32 == 0xffff }
 
-    /// The four octets of an IPv4 address; the first octet is the most significant byte. For an IPv6 address,
-    /// ``v4Bits`` has no meaning.
+    /// The four octets of an IPv4 address, first octet in the most significant byte; meaningless for IPv6.
     package var v4Bits: UInt32 { UInt32(truncatingIfNeeded: low) }
 
     package var isLoopback: Bool { isV4 ? v4Bits >> 24 == 127 : high == 0 && low == 1 }
 
     package var isUnspecified: Bool { isV4 ? v4Bits == 0 : high == 0 && low == 0 }
 
-    /// The part of the address by which limits per source count: an IPv4 address, or the /64 of an IPv6 address. A
-    /// whole IPv6 /64 counts as one source, because one peer usually has all addresses of a /64.
+    /// The part of the address by which limits per source count: an IPv4 address, or the /64 of an IPv6 address. A /64
+    /// is one source, because one peer usually has all its addresses.
     package var source: IPAddress { isV4 ? self : IPAddress(high: high, low: 0) }
 
     package static let anyV4 = IPAddress(v4: 0)
@@ -42,10 +41,10 @@ package struct IPAddress: Hashable, Sendable {
 // MARK: Text
 
 extension IPAddress: CustomStringConvertible {
-    /// Reads an address from text: dotted IPv4, or IPv6 in the form of RFC 4291. An IPv6 address can be in brackets, as
+    /// Reads an address from text: dotted IPv4, or IPv6 in the form of RFC 4291. An IPv6 address may be in brackets, as
     /// in a URI.
     ///
-    /// IPv6 zone identifiers and IPv4 addresses with fewer than four numbers are refused.
+    /// IPv6 zone identifiers, and IPv4 addresses with fewer than four numbers, are refused.
     package init?(_ text: some StringProtocol) {
         let bytes = Array(text.utf8)
         self.init(ascii: bytes.span)
@@ -78,8 +77,7 @@ extension IPAddress: CustomStringConvertible {
             let byte = ascii[index]
             switch byte {
             case UInt8(ascii: "0")...UInt8(ascii: "9"):
-                // An octet with a leading zero is refused, because "010" is octal for some programs and decimal for
-                // others.
+                // A leading zero is refused, because "010" is octal for some programs and decimal for others.
                 guard digits < 3, !(digits == 1 && octet == 0) else { return nil }
                 octet = octet * 10 + UInt32(byte - UInt8(ascii: "0"))
                 digits += 1
@@ -191,6 +189,6 @@ extension IPAddress: CustomStringConvertible {
         return best
     }
 
-    /// The address as the host of a URI. In a URI, an IPv6 address is in brackets.
+    /// The address as the host of a URI, with brackets for IPv6.
     package var uriHost: String { isV4 ? description : "[\(description)]" }
 }

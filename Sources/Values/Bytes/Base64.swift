@@ -1,4 +1,4 @@
-/// Base64 (RFC 4648): either with the standard alphabet and padding, or with the URL alphabet and no padding, as in
+/// Base64 (RFC 4648), either with the standard alphabet and padding, or with the URL alphabet and no padding, as in
 /// JSON web tokens.
 package enum Base64: Sendable {
     case standard, url
@@ -12,12 +12,12 @@ package enum Base64: Sendable {
 
     /// Appends the Base64 text of the bytes.
     package func encode(_ bytes: Span<UInt8>, into text: inout [UInt8]) {
-        // `append` with a capacity of 0 writes into the empty array that all threads share.
+        // With a capacity of 0, `append` would write into the empty array that all threads share.
         guard !bytes.isEmpty else { return }
         text.append(addingCapacity: (bytes.count + 2) / 3 * 4) { encode(bytes, into: &$0) }
     }
 
-    /// Appends the Base64 text of the bytes. The span `text` must have room for all characters.
+    /// Appends the Base64 text of the bytes. The output span must have room for all characters.
     package func encode(_ bytes: Span<UInt8>, into text: inout OutputSpan<UInt8>) {
         var index = 0
         while index < bytes.count - 2 {
@@ -38,17 +38,16 @@ package enum Base64: Sendable {
 
     package func encode(_ bytes: [UInt8]) -> [UInt8] { encode(bytes.span) }
 
-    /// Decodes a Base64 text. If ``encode(_:)`` would not produce exactly the given text, ``decode(_:)`` returns `nil`.
+    /// Decodes a Base64 text; `nil` unless ``encode(_:)`` would produce exactly this text.
     package func decode(_ text: Span<UInt8>) -> [UInt8]? {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(text.count * 3 / 4)
         return decode(text, into: &bytes) ? bytes : nil
     }
 
-    /// Decodes a Base64 text and appends its bytes.
+    /// Decodes a Base64 text, and appends its bytes.
     ///
-    /// - Returns: whether the text is in the canonical form that ``encode(_:)`` produces. If the result is false, the
-    ///   appended bytes are meaningless.
+    /// - Returns: whether ``encode(_:)`` would produce exactly this text; if not, the appended bytes are meaningless.
     package func decode(_ text: Span<UInt8>, into bytes: inout [UInt8]) -> Bool {
         var count = text.count
         if self == .standard {
@@ -61,7 +60,7 @@ package enum Base64: Sendable {
         var isText = true
         bytes.append(addingCapacity: (count + 3) / 4 * 3) { bytes in
             var (index, seen) = (0, UInt8(0))
-            // Each group of four characters is decoded to three bytes.
+            // Each group of four characters gives three bytes.
             while index + 4 <= count {
                 let (first, second) = (values[Int(text[index])], values[Int(text[index + 1])])
                 let (third, fourth) = (values[Int(text[index + 2])], values[Int(text[index + 3])])
@@ -77,8 +76,8 @@ package enum Base64: Sendable {
                 seen |= first | second | third
                 bytes.append(first << 2 | second >> 4)
                 if index + 2 < count { bytes.append(second << 4 | third >> 2) }
-                // The unused bits of the last character must be zero: if they were not, two different texts would
-                // decode to the same bytes.
+                // The unused bits of the last character must be zero, because two different texts could otherwise give
+                // the same bytes.
                 isText = (index + 2 < count ? third << 6 : second << 4) == 0
             }
             isText = isText && seen < Self.none
@@ -100,15 +99,15 @@ package enum Base64: Sendable {
         return self == .url ? UInt8(ascii: "_") : UInt8(ascii: "/")
     }
 
-    /// The six bits for which a character stands; `nil` if the character is not in the alphabet.
+    /// The six bits for which a character stands; `nil` for other characters.
     package func value(of character: UInt8) -> UInt8? {
         let value = (self == .standard ? Self.standardValues : Self.urlValues)[Int(character)]
         return value < Self.none ? value : nil
     }
 
-    /// The value in the decoding table for a byte that is not in the alphabet of Base64.
+    /// The decoding table's value for a byte outside the alphabet.
     private static let none: UInt8 = 64
-    /// A table with the six-bit value of each byte; 64 for bytes outside the alphabet.
+    /// The six-bit value of each byte; 64 for bytes outside the alphabet.
     private static let standardValues = values(of: .standard)
     private static let urlValues = values(of: .url)
 

@@ -1,9 +1,8 @@
 extension Span<UInt8> {
-    /// The index of the first byte in `range` for which `matches` is true. If no byte matches, the search returns the
-    /// end of the range.
+    /// The index of the first byte in `range` for which `matches` is true, or the end of the range.
     ///
-    /// The closure `matches` examines sixteen bytes at a time. The sixteen bytes can include bytes after the range, and
-    /// zeros after the last byte. The search ignores the results for bytes outside the range.
+    /// The closure `matches` examines sixteen bytes at a time, which may include bytes after the range. After the last
+    /// byte, the examined bytes are zeros. Results of `matches` for bytes outside the range are ignored.
     @inlinable @inline(__always)
     package func firstPlace(
         in range: Range<Int>, where matches: (SIMD16<UInt8>) -> SIMDMask<SIMD16<Int8>>
@@ -30,22 +29,20 @@ extension Span<UInt8> {
         }
     }
 
-    /// The index of the first byte in `range` that equals `byte`; `nil` if no byte of the range equals `byte`.
+    /// The index of the first byte in `range` that equals `byte`, if any.
     package func firstIndex(of byte: UInt8, in range: Range<Int>) -> Int? {
         let wanted = SIMD16<UInt8>(repeating: byte)
         let place = firstPlace(in: range) { $0 .== wanted }
         return place < range.upperBound ? place : nil
     }
 
-    /// The index of the first byte in `range` that equals one of two bytes. If the range has neither of the two bytes,
-    /// the search returns the end of the range.
+    /// The index of the first byte in `range` that equals one of two bytes, or the end of the range.
     package func firstPlace(of first: UInt8, or second: UInt8, in range: Range<Int>) -> Int {
         let (first, second) = (SIMD16<UInt8>(repeating: first), SIMD16<UInt8>(repeating: second))
         return firstPlace(in: range) { ($0 .== first) .| ($0 .== second) }
     }
 
-    /// The index of the first byte in `range` that equals one of three bytes. If the range has none of the three bytes,
-    /// the search returns the end of the range.
+    /// The index of the first byte in `range` that equals one of three bytes, or the end of the range.
     package func firstPlace(of first: UInt8, _ second: UInt8, or third: UInt8, in range: Range<Int>) -> Int {
         let (first, second) = (SIMD16<UInt8>(repeating: first), SIMD16<UInt8>(repeating: second))
         let third = SIMD16<UInt8>(repeating: third)
@@ -69,8 +66,7 @@ extension Span<UInt8> {
         }
     }
 
-    /// Whether the bytes in `range` equal the ASCII text, regardless of upper and lower case. The argument `lowercase`
-    /// must be in lower case.
+    /// Whether the bytes in `range` equal the ASCII text, in upper or lower case; `lowercase` must be in lower case.
     package func equalsIgnoringCase(_ range: Range<Int>, _ lowercase: StaticString) -> Bool {
         guard range.count == lowercase.utf8CodeUnitCount else { return false }
         precondition(range.lowerBound >= 0 && range.upperBound <= count, "comparison outside the bytes")
@@ -85,8 +81,7 @@ extension Span<UInt8> {
                 let wanted = unsafe right.loadUnaligned(fromByteOffset: place, as: UInt64.self)
                 if word != wanted, word.asciiLowercased != wanted { return false }
                 guard place &+ 8 < count else { return true }
-                // The last step compares the last eight bytes, even if some of them were compared already, so that no
-                // byte at the end is left over.
+                // The last step compares the last eight bytes, perhaps some of them again.
                 place = Swift.min(place &+ 8, count &- 8)
             }
         }
@@ -115,9 +110,8 @@ extension SIMD16<UInt8> {
 }
 
 extension Span<UInt8> {
-    /// The first eight bytes of the range as an integer, with letters in lower case. If the range has fewer than eight
-    /// bytes, zeros replace the missing bytes in the integer. The first byte of the range is the lowest byte of the
-    /// integer.
+    /// The first eight bytes of the range, in lower case and padded with zeros, as an integer whose lowest byte is the
+    /// first.
     @inlinable
     package func lowercasedWord(_ range: Range<Int>) -> UInt64 {
         precondition(range.lowerBound >= 0 && range.upperBound <= count, "word outside the bytes")
@@ -127,8 +121,7 @@ extension Span<UInt8> {
         }
     }
 
-    /// The eight bytes that begin at the index, as an integer. The first of the eight bytes is the lowest byte of the
-    /// integer.
+    /// The eight bytes from the index on, as an integer whose lowest byte is the first.
     @inlinable @inline(__always)
     package func word(at place: Int) -> UInt64 {
         precondition(place >= 0 && place <= count &- 8, "word outside the bytes")
@@ -139,9 +132,8 @@ extension Span<UInt8> {
 }
 
 extension Span<UInt8> {
-    /// Calls `body` for each eight bytes of the text, packed into an integer. The first byte of the text is the lowest
-    /// byte of the integer. If the text does not end at a multiple of eight bytes, the last integer is padded with
-    /// zeros.
+    /// Calls `body` for each eight bytes of the text, as integers whose lowest byte is the first. The last integer of a
+    /// text is padded with zeros.
     @inlinable @inline(__always)
     package func forEachWord(_ body: (UInt64) -> Void) {
         unsafe withUnsafeBytes { raw in
@@ -157,13 +149,11 @@ extension Span<UInt8> {
 }
 
 extension StaticString {
-    /// The first eight bytes of the text as an integer. The compiler computes the integer of the wanted text, because
-    /// the text is a constant.
+    /// The first eight bytes of the text as an integer, which the compiler computes.
     @inlinable @inline(__always)
     package var word: UInt64 { unsafe UnsafeRawPointer(utf8Start).word(Swift.min(utf8CodeUnitCount, 8)) }
 
-    /// The last eight bytes of the wanted text as an integer, or all bytes if the text is shorter. The compiler
-    /// computes the integer of the wanted text, because the text is a constant.
+    /// The last eight bytes of the text as an integer, or all bytes of a shorter text, which the compiler computes.
     @inlinable @inline(__always)
     package var lastWord: UInt64 {
         let count = Swift.min(utf8CodeUnitCount, 8)
@@ -188,8 +178,7 @@ func lastBlock(_ raw: UnsafeRawBufferPointer, from start: Int) -> SIMD16<UInt8> 
 }
 
 extension UnsafeRawPointer {
-    /// The first `count` bytes as an integer, padded with zeros. The parameter `count` is at most eight. The first byte
-    /// is the lowest byte of the integer.
+    /// The first `count` bytes, at most eight, as an integer whose lowest byte is the first.
     @inlinable @inline(__always)
     func word(_ count: Int) -> UInt64 {
         switch count {
@@ -209,23 +198,22 @@ extension UnsafeRawPointer {
 }
 
 extension UInt64 {
-    /// The number of bytes before the first byte that equals `byte`; 8 if no byte equals `byte`. The bytes of the
-    /// integer are counted from its lowest byte.
+    /// The number of bytes, from the lowest, before the first that equals `byte`; 8 if none does.
     @inlinable @inline(__always)
     package func count(before byte: UInt8) -> Int {
         let one: UInt64 = 0x0101_0101_0101_0101
         let found = self ^ (one &* UInt64(byte))
-        // In the result of the subtraction, the lowest set bit is the highest bit of the first byte that is zero.
+        // The lowest set bit of the result is the highest bit of the first zero byte.
         return ((found &- one) & ~found & (one &* 0x80)).trailingZeroBitCount &>> 3
     }
 
-    /// The eight bytes of the integer, with ASCII letters in lower case.
+    /// The integer with ASCII letters in lower case.
     @inlinable
     package var asciiLowercased: UInt64 {
         let one: UInt64 = 0x0101_0101_0101_0101
         let low = self & (one &* 0x7f)
-        // In `fromA`, the highest bit of a byte is set if its character is "A" or later. In `behindZ`, the highest bit
-        // of a byte is set if its character is after "Z".
+        // In `fromA`, the highest bit of a byte is set for "A" and later characters. In `behindZ`, the highest bit of a
+        // byte is set for characters after "Z".
         let fromA = low &+ one &* (0x80 - 0x41)
         let behindZ = low &+ one &* (0x80 - 0x5b)
         return self | (~self & (fromA ^ behindZ) & (one &* 0x80)) &>> 2

@@ -1,8 +1,8 @@
-/// A buffer of fixed size into which a message is written, one piece after the other.
+/// A buffer of fixed size into which a message is written, piece after piece.
 ///
-/// A ``ByteSink`` never grows. If a message does not fit, the sink counts the missing bytes, and the message must be
-/// written again into a larger sink. The sink is no array, because each append to an array checks whether the array's
-/// memory is shared and must grow. The checks of an array would take four times as long as copying a header field.
+/// If a message does not fit, the sink counts the missing bytes, and the message must be written again into a larger
+/// sink. An array would check at each append whether its memory is shared and must grow. The checks of an array would
+/// take four times as long as copying a header field.
 @safe @usableFromInline
 package struct ByteSink: ~Copyable {
     @usableFromInline let base: UnsafeMutablePointer<UInt8>
@@ -45,7 +45,7 @@ package struct ByteSink: ~Copyable {
         count += 1
     }
 
-    /// Appends the lowest `count` bytes of an integer in network byte order: the highest byte is written first.
+    /// Appends the lowest `count` bytes of an integer, highest byte first (network byte order).
     package mutating func append(big number: UInt64, count: Int = 8) {
         let bytes: [8 of UInt8] = .init { place in UInt8(truncatingIfNeeded: number >> UInt64(56 - 8 * place)) }
         append(bytes.span.extracting((8 - count)...))
@@ -53,19 +53,18 @@ package struct ByteSink: ~Copyable {
 
     package mutating func append(_ bytes: ByteString) { bytes.withSpan { append($0) } }
 
-    /// Appends a part of `bytes`. The argument `range` is relative to the start of `bytes`.
+    /// Appends a part of `bytes`; `range` is relative to their start.
     package mutating func append(_ bytes: ByteString, _ range: Range<Int>) {
         bytes.withSpan { append($0.extracting(range)) }
     }
 
-    /// Calls `body` with the appended bytes at the indices in `range`. If the sink had no room for the bytes,
-    /// ``withBytes(_:_:)`` returns `nil`.
+    /// Calls `body` with the appended bytes in `range`; `nil` if the sink had no room for them.
     package func withBytes<Result>(_ range: Range<Int>, _ body: (Span<UInt8>) -> Result) -> Result? {
         guard range.lowerBound >= 0, range.upperBound <= min(count, capacity) else { return nil }
         return body(unsafe Span(_unsafeStart: base + range.lowerBound, count: range.count))
     }
 
-    /// Appends a copy of bytes that are already in the sink, at the indices in `range`.
+    /// Appends a copy of the sink's own bytes in `range`.
     package mutating func append(again range: Range<Int>) {
         precondition(range.lowerBound >= 0 && range.upperBound <= count, "bytes that were not appended")
         let end = count + range.count
@@ -102,8 +101,8 @@ package struct ByteSink: ~Copyable {
 }
 
 extension [UInt8] {
-    /// Creates a byte string from the bytes that the closure `write` appends. If the bytes exceed the capacity, `write`
-    /// is called again with a larger sink.
+    /// Creates a byte string from the bytes that `write` appends. If the bytes exceed the capacity, `write` is called
+    /// again with a larger sink.
     package init(capacity: Int, _ write: (inout ByteSink) -> Void) {
         self = []
         append(capacity: capacity, write)

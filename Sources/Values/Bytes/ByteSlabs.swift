@@ -1,11 +1,10 @@
-/// Stores millions of small blocks of bytes, without one allocation for each block. Blocks of nearly the same length
-/// share large pieces of memory, called slabs.
+/// Stores millions of small blocks of bytes in few large pieces of memory (slabs). A slab has blocks of nearly the same
+/// length.
 ///
-/// The owner keeps the ``Place`` of each block, and passes the place to ``remove(_:)`` when the block is no longer
-/// used.
+/// The owner keeps the ``Place`` of each block, and passes it to ``remove(_:)`` after use.
 @usableFromInline
 package struct ByteSlabs: Sendable {
-    /// The position and the length of a stored block, by which the block is found.
+    /// The position and the length of a stored block.
     @usableFromInline
     package struct Place: Sendable {
         @usableFromInline let number: UInt32
@@ -19,8 +18,7 @@ package struct ByteSlabs: Sendable {
         /// The place of an empty block, which uses no memory.
         package static let none = Place(number: 0, count: 0)
 
-        /// The index of the size class to which the memory block belongs. All blocks of one size class have the same
-        /// size: the index of the class times ``ByteSlabs/step``.
+        /// The block's size class: all blocks of a class have the size ``ByteSlabs/step`` times its index.
         @inlinable var shelf: Int { (Int(count) + ByteSlabs.step - 1) / ByteSlabs.step }
         @inlinable var slab: Int { Int(number) / ByteSlabs.blocksPerSlab }
         @inlinable var range: Range<Int> {
@@ -44,7 +42,7 @@ package struct ByteSlabs: Sendable {
 
     /// Stores a block of bytes.
     ///
-    /// - Returns: the place of the block; `nil` if the block is too long.
+    /// - Returns: the place of the block; `nil` if it is too long.
     package mutating func add(_ bytes: Span<UInt8>) -> Place? {
         guard let count = UInt16(exactly: bytes.count) else { return nil }
         let shelf = Place(number: 0, count: count).shelf
@@ -65,8 +63,7 @@ package struct ByteSlabs: Sendable {
         shelves[shelf].count += 1
         if place.slab == shelves[shelf].slabs.count {
             var slab: [UInt8] = []
-            // Reserving much memory is cheap, because the system provides each page only when the page is first written
-            // to.
+            // Reserved memory is cheap, because the system provides a page only at its first write.
             slab.reserveCapacity(Self.blocksPerSlab * shelf * Self.step)
             shelves[shelf].slabs.append(slab)
         }
@@ -75,7 +72,7 @@ package struct ByteSlabs: Sendable {
         return place
     }
 
-    /// Makes the memory of a block available to further blocks. ``remove(_:)`` must be called only once for each place.
+    /// Makes the memory of a block available to other blocks; called once for each place.
     package mutating func remove(_ place: Place) {
         if place.count > 0 { shelves[place.shelf].vacant.append(place.number) }
     }

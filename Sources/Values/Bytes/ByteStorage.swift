@@ -1,10 +1,9 @@
-/// The block of memory that all slices of one message share. The message reader writes the storage while it reads the
-/// message, and nothing writes the storage afterwards.
+/// The block of memory that all slices of one message share, allocated with a reference count. After the message reader
+/// has written the storage, it never changes.
 ///
-/// The storage is one allocation with a reference count. All unsafe code of the SIP grammar is in ``ByteStorage`` and
-/// in ``ByteString``. The functions of `ByteStorage` and `ByteString` check all ranges.
+/// All unsafe code of the SIP grammar is in ``ByteStorage`` and ``ByteString``, which check all ranges.
 ///
-/// - The storage is `@unchecked Sendable`, because nothing writes to it after the parser has published it.
+/// - The storage is `@unchecked Sendable`, because it never changes after the parser has published it.
 @safe @usableFromInline
 package struct ByteStorage: @unchecked Sendable {
     /// The memory, with the number of bytes in its header.
@@ -14,12 +13,11 @@ package struct ByteStorage: @unchecked Sendable {
 
     package static let empty = ByteStorage(capacity: 0)
 
-    /// Allocates storage for the given number of bytes. The contents of new storage are undefined until they are
-    /// written.
+    /// Allocates storage for a number of bytes, with undefined contents.
     package static func make(capacity: Int) -> ByteStorage { ByteStorage(capacity: capacity) }
 
-    // The number of bytes in the storage, read through a pointer, because reading the property `header` would check for
-    // exclusive access each time.
+    // The number of bytes, read through a pointer, because the property `header` would check for exclusive access each
+    // time.
     @inlinable package var capacityInBytes: Int {
         unsafe buffer.withUnsafeMutablePointerToHeader { unsafe $0.pointee }
     }
@@ -46,8 +44,7 @@ package struct ByteStorage: @unchecked Sendable {
         unsafe UnsafeMutableRawPointer(baseAddress + place).storeBytes(of: value, as: Value.self)
     }
 
-    /// The raw memory of the storage, for a C parser that allocates in this memory. The raw pointer is valid while the
-    /// storage is retained.
+    /// The raw memory of the storage, for a C parser that allocates in it, valid while the storage is retained.
     @unsafe @inlinable
     package var baseAddress: UnsafeMutablePointer<UInt8> {
         unsafe buffer.withUnsafeMutablePointerToElements { unsafe $0 }
@@ -71,7 +68,7 @@ package struct ByteStringWriter: ~Copyable {
     @usableFromInline var start = 0
     @usableFromInline var end = 0
 
-    /// Allocates the memory that all the strings share.
+    /// Allocates the shared memory.
     ///
     /// - Parameter capacity: the number of bytes for all strings together.
     package init(capacity: Int) { storage = .make(capacity: capacity) }
@@ -92,14 +89,13 @@ package struct ByteStringWriter: ~Copyable {
     /// Copies a string into the shared memory, and returns the copy.
     package mutating func string(_ text: ByteString) -> ByteString { text.withSpan { string($0) } }
 
-    /// Ends the unfinished byte string: returns all bytes that were appended since the last finished byte string.
+    /// Returns all bytes that were appended since the last finished string.
     package mutating func finish() -> ByteString {
         defer { start = end }
         return ByteString(storage: storage, start: start, count: end - start)
     }
 
-    /// Copies bytes into the shared memory, and returns the copy. If the shared memory has no room for the bytes, the
-    /// copy gets memory of its own.
+    /// Copies bytes into the shared memory, or into memory of their own if there is no room.
     package mutating func string(_ bytes: Span<UInt8>) -> ByteString {
         if bytes.count > storage.capacityInBytes - end {
             storage = .make(capacity: max(storage.capacityInBytes, bytes.count))

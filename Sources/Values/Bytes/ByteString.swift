@@ -1,10 +1,10 @@
-/// Immutable bytes, stored as a range of shared storage: all byte strings of one message share one storage.
+/// Immutable bytes as a range of shared storage; all byte strings of one message share one storage.
 ///
-/// The type `String` is not used for header fields, because SIP compares tokens byte by byte, and because each `String`
-/// would cost an allocation and a validation.
+/// Header fields are no `String`, because SIP compares bytes, and each `String` would cost an allocation and a
+/// validation.
 ///
-/// A byte string that is kept longer than its message must be a ``compacted()`` copy, because each slice keeps the
-/// storage of the whole message in memory.
+/// A byte string that outlives its message must be a ``compacted()`` copy, because each slice keeps the whole message
+/// in memory.
 @usableFromInline
 package struct ByteString: Sendable {
     @usableFromInline package let storage: ByteStorage
@@ -50,7 +50,7 @@ package struct ByteString: Sendable {
         return unsafe storage.byte(at: Int(start) + index)
     }
 
-    /// A part of the byte string, which uses the same storage.
+    /// A part of the byte string, with the same storage.
     @inlinable
     package subscript(range: Range<Int>) -> ByteString {
         precondition(range.lowerBound >= 0 && range.upperBound <= count, "range outside the slice")
@@ -62,7 +62,7 @@ package struct ByteString: Sendable {
         unsafe storage.withSpan(start: Int(start), count: count, body)
     }
 
-    /// A copy of the byte string with its own storage, for values that outlive their message.
+    /// A copy with its own storage, for values that outlive their message.
     package func compacted() -> ByteString { withSpan { ByteString(copying: $0) } }
 
     package var array: [UInt8] {
@@ -71,8 +71,8 @@ package struct ByteString: Sendable {
         return bytes
     }
 
-    /// The bytes as text for logs and output. No decision may depend on the text for logs, because different invalid
-    /// bytes all become U+FFFD.
+    /// The bytes as text for logs and output. No decision may depend on the text of bytes, because all invalid bytes
+    /// become U+FFFD.
     package var string: String { String(decoding: array, as: UTF8.self) }
 }
 
@@ -82,8 +82,7 @@ extension ByteString: Hashable {
         left.withSpan { a in right.withSpan { b in a.hasSameBytes(as: b) } }
     }
 
-    /// Hashes the bytes with the random seed of the process. Without a seed, peers could send strings whose hashes
-    /// collide.
+    /// Hashes with the random seed of the process, because peers could otherwise send strings whose hashes collide.
     @usableFromInline
     package func hash(into hasher: inout Hasher) {
         withSpan { span in unsafe span.withUnsafeBytes { unsafe hasher.combine(bytes: $0) } }
@@ -95,8 +94,8 @@ extension ByteString: CustomStringConvertible {
 }
 
 extension Span<UInt8> {
-    /// Compares two byte strings eight bytes at a time. The last step of the comparison can compare some bytes a second
-    /// time. The comparison of byte strings must be fast, because each refresh compares a contact of some 300 bytes.
+    /// Compares eight bytes at a time, because each refresh of a registration compares a contact of some 300 bytes. The
+    /// last step of the comparison may compare some bytes again.
     @inlinable
     package func hasSameBytes(as other: Span<UInt8>) -> Bool {
         guard count == other.count else { return false }
@@ -122,8 +121,7 @@ extension Span<UInt8> {
 // MARK: Comparison and conversion of byte strings
 
 extension ByteString {
-    /// Whether the byte string equals an ASCII text of the program. The comparison with an ASCII text allocates no
-    /// memory.
+    /// Whether the byte string equals an ASCII text, compared without a memory allocation.
     @inlinable
     package static func == (left: ByteString, right: StaticString) -> Bool {
         left.withSpan { span in
@@ -133,7 +131,7 @@ extension ByteString {
         }
     }
 
-    /// Whether the byte string equals a lower-case ASCII text, regardless of upper and lower case in the byte string.
+    /// Whether the byte string equals a lower-case ASCII text, in upper or lower case.
     package func equalsIgnoringCase(_ lowercase: StaticString) -> Bool {
         withSpan { $0.equalsIgnoringCase(0..<$0.count, lowercase) }
     }
@@ -149,7 +147,7 @@ extension ByteString {
         }
     }
 
-    /// Whether the bytes begin with the given prefix, regardless of upper and lower case of ASCII letters.
+    /// Whether the bytes begin with the given ASCII prefix, in upper or lower case.
     package func hasPrefix(ignoringCase prefix: String) -> Bool {
         let prefix = prefix.utf8
         guard count >= prefix.count else { return false }
@@ -186,7 +184,7 @@ extension ByteString {
         }
     }
 
-    /// Splits the bytes at each separator. The result of the split includes empty parts.
+    /// Splits the bytes at each separator, including empty parts.
     package func parts(separatedBy separator: UInt8) -> [ByteString] {
         var parts: [ByteString] = []
         var rest = self
@@ -198,8 +196,7 @@ extension ByteString {
         return parts
     }
 
-    /// The bytes with ASCII letters in lower case. If the byte string has no upper-case letters, ``lowercased()``
-    /// returns the same storage.
+    /// The bytes with ASCII letters in lower case, in the same storage if there is nothing to change.
     package func lowercased() -> ByteString {
         withSpan { $0.hasUppercase } ? ByteString(array.map(\.asciiLowercased)) : self
     }
@@ -226,8 +223,7 @@ extension ByteString {
         return ByteString(out)
     }
 
-    /// The content of a quoted string (RFC 3261 section 25.1), without the quotes and with `\x` pairs decoded. If the
-    /// byte string has no quotes, it is returned unchanged.
+    /// The content of a quoted string (RFC 3261 section 25.1), with `\x` pairs decoded; other strings are unchanged.
     package func unquoted() -> ByteString {
         guard count >= 2, self[0] == UInt8(ascii: "\""), self[count - 1] == UInt8(ascii: "\"") else { return self }
         let inner = self[1..<count - 1]
@@ -245,7 +241,7 @@ extension ByteString {
         return ByteString(out)
     }
 
-    /// The bytes as a decimal number; `nil` if the bytes are not all digits, or if the number is too large.
+    /// The bytes as a decimal number; `nil` if it is too large, or if a byte is no digit.
     @inlinable
     package func decimal<Number: FixedWidthInteger>(as type: Number.Type = Number.self) -> Number? {
         decimalDigits.flatMap { Number(exactly: $0) }
@@ -309,7 +305,7 @@ extension Array<UInt8> {
         bytes.withSpan { span in unsafe span.withUnsafeBufferPointer { unsafe append(contentsOf: $0) } }
     }
 
-    /// Appends a part of `bytes`. The argument `range` is relative to the start of `bytes`.
+    /// Appends a part of `bytes`; `range` is relative to their start.
     @inlinable
     package mutating func append(_ bytes: ByteString, _ range: Range<Int>) {
         precondition(range.lowerBound >= 0 && range.upperBound <= bytes.count, "range outside the slice")
@@ -319,7 +315,7 @@ extension Array<UInt8> {
         }
     }
 
-    /// Appends an ASCII text of the program, without making a `String`.
+    /// Appends an ASCII text of the program.
     @inlinable
     package mutating func append(_ text: StaticString) {
         unsafe append(contentsOf: UnsafeBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount))

@@ -1,5 +1,5 @@
 /// The Fowler-Noll-Vo hash, in steps of eight bytes. The FNV-1a hash is written into Vias, so it must be the same after
-/// a restart. Swift's `Hasher` is not used for this hash, because the seed of `Hasher` differs in each process.
+/// a restart. Swift's `Hasher` is not used, because it has another seed in each process.
 package struct FNV1a {
     package private(set) var value: UInt64 = 0xcbf2_9ce4_8422_2325
 
@@ -15,8 +15,8 @@ package struct FNV1a {
         value = Self.step(value, number)
     }
 
-    /// Mixes eight bytes into the hash. The upper half of the hash is mixed into the lower half, because in a
-    /// multiplication the high bits of a factor do not change the low bits of the product.
+    /// Mixes eight bytes into the hash. The upper half is mixed into the lower half, because a multiplication never
+    /// carries high bits into low bits.
     private static func step(_ hash: UInt64, _ word: UInt64) -> UInt64 {
         let product = (hash ^ word) &* 0x100_0000_01b3
         return product ^ product >> 32

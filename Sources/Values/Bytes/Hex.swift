@@ -38,14 +38,14 @@ extension Array<UInt8> {
         append((byte & 15).hexDigit)
     }
 
-    /// Appends the percent encoding of a byte for a URI: a percent sign and two digits with upper-case letters.
+    /// Appends the percent encoding of a byte, with upper-case digits.
     package mutating func append(percentEncoded byte: UInt8) {
         append(UInt8(ascii: "%"))
         append((byte >> 4).upperHexDigit)
         append((byte & 15).upperHexDigit)
     }
 
-    /// Appends the lowest `count` bytes of an integer in network byte order: the highest byte is written first.
+    /// Appends the lowest `count` bytes of an integer, highest byte first (network byte order).
     package mutating func append(big number: UInt64, count: Int = 8) {
         let bytes: [8 of UInt8] = .init { place in UInt8(truncatingIfNeeded: number >> UInt64(56 - 8 * place)) }
         append(bytes.span.extracting((8 - count)...))

@@ -1,14 +1,13 @@
-/// A list that keeps its elements in the order of their arrival. The oldest element is found, and any element is
-/// removed, in constant time.
+/// A list that keeps its elements in the order of their arrival. Finding the oldest element, and removing any element,
+/// takes constant time.
 ///
-/// Each element is identified by its place, an index into the list's storage. After an element is removed, its place
-/// can be used for another element.
+/// An element is identified by its place, an index into the list's storage. After an element was removed, its place can
+/// be used for another element.
 package struct AgeList<Element> {
     fileprivate struct Node {
         var element: Element?
         var older: Int32
-        /// The index of the next younger node in the list. In a free node, `younger` is the index of the next free
-        /// node.
+        /// The index of the next younger node, or of the next free node.
         var younger: Int32
 
         init(_ element: Element, older: Int32) {
@@ -18,7 +17,7 @@ package struct AgeList<Element> {
         }
     }
 
-    /// The index of an element in the list's storage. A place is valid until its element is removed.
+    /// The index of an element in the list's storage, valid until the element is removed.
     package struct Place: Hashable, Sendable {
         fileprivate let index: Int32
     }
@@ -54,7 +53,7 @@ package struct AgeList<Element> {
         return Place(index: index)
     }
 
-    /// Removes the list's element at a place. Precondition: the list has an element at the place.
+    /// Removes the element at a place. Precondition: the list has an element at the place.
     package mutating func remove(_ place: Place) {
         let index = Int(place.index)
         precondition(nodes[index].element != nil, "an element leaves once")
@@ -66,7 +65,7 @@ package struct AgeList<Element> {
         free = place.index
         count -= 1
         if count == 0 {
-            // If the list has become empty, it releases its memory, because it may have been long before.
+            // If the list has become empty, it releases its memory, because it may have been long.
             nodes = []
             free = -1
         }

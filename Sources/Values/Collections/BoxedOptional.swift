@@ -1,10 +1,10 @@
-/// An optional value for structs that rarely have the value. The optional value is stored in an allocation of its own,
-/// so that a struct without the value needs only a pointer.
+/// An optional value for structs that rarely have the value. A struct without the value needs only a pointer, and a
+/// struct with the value an allocation.
 ///
-/// ``BoxedOptional`` has value semantics: a copy of the struct has its own copy of the value.
+/// A copy of the struct has its own copy of the value.
 @usableFromInline
 package struct BoxedOptional<Value> {
-    /// An array with the value, or an empty array if there is no value.
+    /// An array of the value, or an empty array.
     @usableFromInline var values: [Value] = []
 
     @inlinable
@@ -12,7 +12,7 @@ package struct BoxedOptional<Value> {
 
     @inlinable package var value: Value? { values.first }
 
-    /// Changes the value in place. If no value is stored, the function first stores `new`.
+    /// Changes the value in place, or first stores `new` if no value exists.
     @inlinable
     package mutating func change(orNew new: @autoclosure () -> Value, _ body: (inout Value) -> Void) {
         if values.isEmpty { values.append(new()) }

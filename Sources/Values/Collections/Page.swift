@@ -1,7 +1,7 @@
 /// One page of a long list.
 package struct Page<Element> {
     package let elements: [Element]
-    /// The position at which the next page begins; `nil` on the last page.
+    /// Where the next page begins; `nil` on the last page.
     package let next: PageCursor?
 
     package init(_ elements: [Element], next: PageCursor?) {
@@ -12,8 +12,8 @@ package struct Page<Element> {
 
 extension Page: Sendable where Element: Sendable {}
 
-/// The position in a long list at which a page begins. A client sends the cursor back to get the next page. Only the
-/// code that owns the list can interpret the number in a cursor.
+/// The position in a long list at which a page begins, and which a client sends back to get the page. Only the list's
+/// owner can interpret the number in a cursor.
 package struct PageCursor: Hashable, Sendable {
     package let number: UInt64
 

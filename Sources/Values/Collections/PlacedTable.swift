@@ -1,5 +1,5 @@
-/// A table that finds records by their keys. Each record needs about thirteen bytes of memory besides its own size. A
-/// dictionary is not used, because it would reserve up to three times the size of its records.
+/// A table that finds records by their keys. A record needs about thirteen bytes of memory besides its own size. A
+/// dictionary would reserve up to three times the size of its records.
 ///
 /// A record stays at its index, called its place, until the record is removed. Code that has stored a record's place
 /// can access the record without the key.
@@ -8,11 +8,11 @@ package struct PlacedTable<Key: Hashable, Value> {
     @usableFromInline package typealias Place = UInt32
 
     @usableFromInline var index = SlotIndex()
-    /// The key of the record at each index; `nil` if the index has no record.
+    /// The key of the record at each index, if any.
     @usableFromInline var keys: [Key?] = []
     @usableFromInline var values: [Value] = []
     @usableFromInline var vacant: [Place] = []
-    /// The value that is stored at each index without a record.
+    /// The value at an index without a record.
     @usableFromInline let empty: Value
 
     @inlinable
@@ -27,7 +27,7 @@ package struct PlacedTable<Key: Hashable, Value> {
     @inlinable
     func place(of key: Key, hash: UInt32) -> Place? { index.find(hash: hash) { keys[Int($0)] == key } }
 
-    /// The table's record at the given index. Precondition: the index has a record.
+    /// The record at the given index. Precondition: the index has a record.
     @inlinable
     package subscript(place: Place) -> Value {
         _read { yield values[Int(place)] }
@@ -40,7 +40,7 @@ package struct PlacedTable<Key: Hashable, Value> {
     @inlinable
     package func key(at place: Place) -> Key? { keys[Int(place)] }
 
-    /// The index of the record with the given key. If the table has no record with the key, an empty record is created.
+    /// The index of the record with the given key, which is created if missing.
     @inlinable
     package mutating func madePlace(of key: Key) -> Place {
         let hash = Self.hash(key)
@@ -73,8 +73,7 @@ package struct PlacedTable<Key: Hashable, Value> {
         zip(keys, values).lazy.compactMap { key, value in key.map { ($0, value) } }
     }
 
-    /// The 32-bit hash of a key of the table. The hash of a key has a random seed, unless the key is an id that this
-    /// program assigned (``SerialID``).
+    /// The 32-bit hash of a key, with a random seed unless the key is a ``SerialID``.
     @inlinable
     static func hash(_ key: Key) -> UInt32 { UInt32(truncatingIfNeeded: key._rawHashValue(seed: 0)) }
 }

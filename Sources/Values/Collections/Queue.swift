@@ -1,9 +1,8 @@
-/// A first-in first-out queue whose operations take constant time on average. The queue consists of two arrays: new
-/// elements are appended to one array and taken from the other. When the second array is empty, the contents of the
-/// first array move into it in reverse order.
+/// A first-in first-out queue whose operations take constant time on average. Elements are appended to one array and
+/// taken from the end of another. When the second array is empty, it gets the first array's elements in reverse order.
 ///
-/// An element that was taken is released immediately. A long queue releases its memory when it becomes empty. The owner
-/// of the queue limits the number of its elements.
+/// A taken element is released immediately. A long queue releases its memory when it becomes empty. The owner of a
+/// queue limits the number of its elements.
 @usableFromInline
 package struct Queue<Element> {
     /// The elements that are taken next, in reverse order.
@@ -11,7 +10,7 @@ package struct Queue<Element> {
     /// The elements that are taken after the elements of `leaving`, in the order of their arrival.
     @usableFromInline var arrived: [Element] = []
 
-    /// The number of elements for which memory is kept when the queue is empty.
+    /// The number of elements for which an empty queue keeps memory.
     @inlinable static var keptCapacity: Int { 1024 }
 
     @inlinable
@@ -43,7 +42,7 @@ package struct Queue<Element> {
         return element
     }
 
-    /// The number of elements for which the queue has reserved memory.
+    /// The number of elements for which memory is reserved.
     var capacity: Int { leaving.capacity + arrived.capacity }
 }
 

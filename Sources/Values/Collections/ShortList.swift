@@ -1,4 +1,4 @@
-/// A list that usually has at most one element; a list with one element needs no memory allocation.
+/// A list of usually at most one element, for which it needs no memory allocation.
 @usableFromInline
 package struct ShortList<Element> {
     @usableFromInline var head: Element?
@@ -22,8 +22,8 @@ extension ShortList: RandomAccessCollection, MutableCollection, RangeReplaceable
     @inlinable package var startIndex: Int { 0 }
     @inlinable package var endIndex: Int { head == nil ? 0 : rest.count + 1 }
 
-    // ``ShortList`` implements the functions of `Collection` itself, because the standard library's versions are slower
-    // when other modules use them.
+    // Functions of `Collection` are written by hand, because the standard library's versions are slower in other
+    // modules.
     @inlinable package var count: Int { endIndex }
     @inlinable package var isEmpty: Bool { head == nil }
     @inlinable package var first: Element? { head }
@@ -54,7 +54,7 @@ extension ShortList: RandomAccessCollection, MutableCollection, RangeReplaceable
         return first
     }
 
-    /// Replaces the elements in `range`. The replacement of elements is slow, but lists are rarely changed.
+    /// Replaces the elements in `range`, slowly, because lists are rarely changed.
     @inlinable
     package mutating func replaceSubrange(_ range: Range<Int>, with elements: some Collection<Element>) {
         var all = Array(self)

@@ -1,16 +1,14 @@
-/// A hash table that finds records: it maps the hash of a record's key to the record's slot, which is an index in
-/// another array. The hash table uses open addressing with linear probing, and eight bytes of memory for each entry.
+/// A hash table from the hash of a record's key to the record's slot, an index in another array. The table uses open
+/// addressing with linear probing, and eight bytes for each entry.
 ///
-/// The table stores no keys, but a 32-bit hash of each key. If the key comes from the network, its hash must have a
-/// random seed. If several slots have the same hash, the owner of the table compares the keys of their records.
+/// An entry has a 32-bit hash of the key, but no key. If a key comes from the network, its hash must have a random
+/// seed. If several slots have the same hash, the owner compares the keys of their records.
 ///
-/// The table stores the hashes, so it can grow without reading the records. A quarter of the entries stays empty,
-/// because the search for a missing key ends at an empty entry. The table grows by only half of its size, so that it
-/// never needs more than 16 bytes for each slot.
+/// The table can grow without reading the records. A quarter of the entries stays empty, because a search ends at an
+/// empty entry. The table grows by half of its size, so that it never needs more than 16 bytes for each slot.
 @usableFromInline
 package struct SlotIndex: Sendable {
-    /// The upper half of an entry is the hash, and the lower half is the slot plus one. A hash table entry with the
-    /// value 0 is empty.
+    /// The upper half of an entry is the hash, and the lower half is the slot plus one; an empty entry is 0.
     @usableFromInline var places: [UInt64]
     @usableFromInline package private(set) var count = 0
 
@@ -27,7 +25,7 @@ package struct SlotIndex: Sendable {
         }
     }
 
-    /// All slots that were inserted with the given hash, in any order.
+    /// All slots with the given hash, in any order.
     package func slots(hash: UInt32) -> [UInt32] {
         var slots: [UInt32] = []
         _ = find(hash: hash) { slot in
@@ -37,14 +35,14 @@ package struct SlotIndex: Sendable {
         return slots
     }
 
-    /// Adds a slot with its hash to the hash table. Precondition: the slot is not in the table yet.
+    /// Adds a slot with its hash. Precondition: the slot is not in the table yet.
     @usableFromInline package mutating func insert(hash: UInt32, slot: UInt32) {
         if count >= places.count / 4 * 3 { grow() }
         count += 1
         put(Self.place(hash, slot))
     }
 
-    /// Replaces a slot by another slot. The keys of the records in both slots must have the same hash.
+    /// Replaces a slot by another slot, whose record's key has the same hash.
     package mutating func replace(hash: UInt32, slot: UInt32, with newSlot: UInt32) {
         guard let position = position(hash: hash, slot: slot) else { return }
         places[position] = Self.place(hash, newSlot)
@@ -53,8 +51,8 @@ package struct SlotIndex: Sendable {
     @usableFromInline package mutating func remove(hash: UInt32, slot: UInt32) {
         guard var gap = position(hash: hash, slot: slot) else { return }
         count -= 1
-        // A search in the table ends at an empty entry. If a search could no longer find a later entry, the later entry
-        // moves into the gap of the removed entry.
+        // A search ends at an empty entry. A later entry that a search could no longer find moves into the gap of the
+        // removed entry.
         var position = after(gap)
         while places[position] != 0 {
             let home = home(of: Self.hash(places[position]))
@@ -91,8 +89,8 @@ package struct SlotIndex: Sendable {
 
     // MARK: Positions and places in the hash table
 
-    /// The entry at which a search for the hash begins. The hash of the key is scaled to the number of entries, so that
-    /// this number need not be a power of two.
+    /// The entry at which a search for the hash begins. A hash is scaled to the number of entries, which need not be a
+    /// power of two.
     @inlinable
     func home(of hash: UInt32) -> Int {
         Int(truncatingIfNeeded: (UInt64(hash) &* UInt64(truncatingIfNeeded: places.count)) >> 32)
@@ -101,8 +99,7 @@ package struct SlotIndex: Sendable {
     @inlinable
     func after(_ position: Int) -> Int { position + 1 == places.count ? 0 : position + 1 }
 
-    /// The number of steps forward in the hash table from the entry `start` to the entry `end`. The hash table is a
-    /// ring: its first entry follows after its last entry.
+    /// The number of steps from the entry `start` to the entry `end` in the ring of entries.
     private func distance(from start: Int, to end: Int) -> Int {
         end >= start ? end - start : end - start + places.count
     }

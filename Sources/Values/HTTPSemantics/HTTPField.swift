@@ -1,7 +1,6 @@
 /// One field of an HTTP request or response (RFC 9110 section 5).
 ///
-/// The HTTP server and the HTTP clients use ``HTTPField``. The initialiser of ``HTTPField`` accepts any characters,
-/// because the code that writes the message checks the characters.
+/// The field accepts any characters, because the code that writes the message checks them.
 package struct HTTPField: Hashable, Sendable {
     package let name: String
     package let value: String

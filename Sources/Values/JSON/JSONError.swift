@@ -1,14 +1,14 @@
-/// The reason why a text is not valid JSON, and the index of the first invalid byte.
+/// Why a text is not valid JSON, with the index of the first invalid byte.
 package struct JSONError: Error, Hashable, CustomStringConvertible {
     package enum Reason: Hashable, Sendable {
         case tooLong, tooDeep, tooManyValues
-        /// The JSON text is not valid UTF-8 (RFC 8259 section 8.1).
+        /// The text is not valid UTF-8 (RFC 8259 section 8.1).
         case encoding
-        /// The JSON text ends in the middle of a value.
+        /// The text ends inside a value.
         case incomplete
         /// A byte is not allowed at its position, for example after the end of the value.
         case unexpectedByte
-        /// One half of a surrogate pair (`\u`) occurs without the other half.
+        /// One half of a surrogate pair (`\u`) lacks the other half.
         case loneSurrogate
         /// An object has two members with the same name.
         case repeatedName

@@ -1,10 +1,9 @@
 import Bytes
 
-/// The member names that were read so far, in all objects that have not ended. The JSON reader uses ``JSONNames`` to
-/// find duplicate member names.
+/// The member names read so far, in all objects that have not ended.
 ///
-/// Duplicate names are refused, because one program might use the first value and another program the last value. Names
-/// are compared as Swift compares texts, after their escapes are decoded.
+/// Duplicate names are refused, because one program might use the first value and another the last. Names are compared
+/// after their escapes are decoded, as Swift compares texts.
 struct JSONNames {
     private struct Name {
         let depth: Int
@@ -13,19 +12,17 @@ struct JSONNames {
         let isPlain: Bool
     }
 
-    /// The member names of all JSON objects whose end was not read yet. The names of the innermost open object are at
-    /// the end of the array `names`.
+    /// The member names of all open objects, the innermost object's last.
     private var names: [Name] = []
-    /// The names in each object with more than ``few`` members, by the nesting depth of the object.
+    /// The names in each object with more than ``few`` members, by the object's depth.
     private var many: [Int: Set<String>] = [:]
 
-    /// In an object with at most 16 names, each new name is compared with all other names. The names of a larger object
-    /// are put into a set.
+    /// The number of names up to which each new name is compared with all others; more names are put into a set.
     private static let few = 16
 
     /// Adds the name of a member to the object at the given depth.
     ///
-    /// - Returns: false if the object already has a member with the name.
+    /// - Returns: false if the object already has the name.
     mutating func add(_ text: JSONReader.Text, at depth: Int, in bytes: [UInt8]) -> Bool {
         if many[depth] != nil { return many[depth]?.insert(JSONReader.string(text, in: bytes)).inserted == true }
         let isPlain = !text.hasEscapes && bytes[text.range].allSatisfy { $0 < 0x80 }
@@ -50,7 +47,7 @@ struct JSONNames {
         return span.extracting(name.text.range).hasSameBytes(as: span.extracting(text.range))
     }
 
-    /// Removes the names of the object at the given depth, because the object has ended.
+    /// Removes the names of the object that has ended.
     mutating func end(at depth: Int) {
         if !many.isEmpty { many[depth] = nil }
         while let last = names.last, last.depth == depth { names.removeLast() }

@@ -25,8 +25,7 @@ extension JSONReader {
         return String(decoding: out, as: UTF8.self)
     }
 
-    /// Whether a key or string equals the text `name`. Precondition: the text `name` has no characters that JSON must
-    /// escape.
+    /// Whether a key or string equals the text `name`. Precondition: `name` has no characters that JSON must escape.
     package func isEqual(_ text: Text, to name: StaticString) -> Bool {
         guard !text.hasEscapes else { return string(text) == name.description }
         return name.withUTF8Buffer { name in
@@ -36,7 +35,7 @@ extension JSONReader {
         }
     }
 
-    /// The digits of a JSON number, exactly as they are in the input.
+    /// The digits of a number, exactly as in the input.
     package func number(_ range: Range<Int>) -> String { String(decoding: bytes[range], as: UTF8.self) }
 
     private static func meaning(of letter: UInt8) -> UInt8 {
@@ -50,8 +49,7 @@ extension JSONReader {
         }
     }
 
-    /// Decodes one escape `\uXXXX` or a surrogate pair of two escapes, and appends the character. Returns the index
-    /// after the JSON escape.
+    /// Decodes one escape `\uXXXX` or a surrogate pair, appends the character, and returns the index after it.
     private static func append(characterAt start: Int, of bytes: [UInt8], to out: inout [UInt8]) -> Int {
         let first = codeUnit(at: start + 2, of: bytes)
         guard UTF16.isLeadSurrogate(first) else {

@@ -1,16 +1,15 @@
 import Bytes
 
-/// Reads a JSON text (RFC 8259) token by token. The ``JSONReader`` is strict, does not recurse, and does not allocate
-/// memory for skipped values.
+/// Reads a JSON text (RFC 8259) token by token. The reader is strict, does not recurse, and allocates no memory for
+/// skipped values.
 ///
-/// The reader refuses JSON objects with duplicate names.
+/// Objects with duplicate names are refused.
 package struct JSONReader {
     package struct Limits: Sendable {
         package var bytes = 1 << 20
-        /// The maximum nesting depth of arrays and objects in a JSON text; 64 or less.
+        /// The maximum nesting depth of arrays and objects; at most 64.
         package var depth = 32
-        /// The maximum number of values in a JSON text. Each member, each element, and each array and object counts as
-        /// one value.
+        /// The maximum number of values; members, elements, arrays and objects count.
         package var values = 50_000
 
         package init() {}
@@ -18,17 +17,17 @@ package struct JSONReader {
 
     package enum Token: Hashable, Sendable {
         case objectStart, objectEnd, arrayStart, arrayEnd
-        /// The name of an object's member. After a key, the next token begins the value of the member.
+        /// The name of an object's member, whose value follows.
         case key(Text)
         case string(Text)
         case number(Range<Int>)
         case bool(Bool)
         case null
-        /// The end of a complete JSON text.
+        /// The end of the text.
         case end
     }
 
-    /// The range of a string's characters in the input, without the quotes.
+    /// The range of a string's characters in the input, without quotes.
     package struct Text: Hashable, Sendable {
         let range: Range<Int>
         let hasEscapes: Bool
@@ -36,9 +35,9 @@ package struct JSONReader {
 
     private enum Expectation {
         case value
-        /// After `[`, a value or the end of the array can follow.
+        /// After `[`: a value or the end of the array.
         case valueOrEnd
-        /// After `{`, a member or the end of the object can follow.
+        /// After `{`: a member or the end of the object.
         case keyOrEnd
         case commaOrEnd
         case nothing
@@ -49,8 +48,7 @@ package struct JSONReader {
     private var index = 0
     private var expectation = Expectation.value
     package private(set) var depth = 0
-    /// One bit for each open array or object: 1 for an object, and 0 for an array. The lowest bit is for the innermost
-    /// array or object.
+    /// One bit for each open array (0) or object (1); the lowest bit is the innermost.
     private var objects: UInt64 = 0
     private var count = 0
     private var names = JSONNames()
@@ -64,7 +62,7 @@ package struct JSONReader {
 
     // MARK: Tokens
 
-    /// Reads the next token of the JSON text. After the end of the text, the result is always ``Token/end``.
+    /// Reads the next token; after the end of the text, always ``Token/end``.
     package mutating func next() throws(JSONError) -> Token {
         skipBlanks()
         switch expectation {
@@ -221,7 +219,7 @@ package struct JSONReader {
         }
     }
 
-    /// Reads the four hexadecimal digits of an escape `\uXXXX`. Precondition: the next byte is the `u` of the escape.
+    /// Reads the four hexadecimal digits of an escape `\uXXXX`. Precondition: the next byte is the escape's `u`.
     private mutating func codeUnit() throws(JSONError) -> UInt16 {
         index += 1
         var unit: UInt16 = 0

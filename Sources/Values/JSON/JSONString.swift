@@ -1,14 +1,13 @@
 package import Bytes
 
 extension Array<UInt8> {
-    /// Appends a JSON string with its quotes. Any bytes are allowed as content of the string; bytes that are not UTF-8
-    /// become U+FFFD. The function escapes quotes, backslashes, control characters, and the two line separators that
-    /// JavaScript reads as line ends.
+    /// Appends a JSON string with its quotes. The content may be any bytes; bytes that are not UTF-8 become U+FFFD.
+    /// Quotes, backslashes, control characters, and the two line separators of JavaScript are escaped.
     ///
     /// - Parameters:
     ///   - bytes: the content of the string.
-    ///   - limit: the maximum number of bytes between the quotes. A string that exceeds the limit ends after the last
-    ///     character that fits.
+    ///   - limit: the maximum number of bytes between the quotes, after which the string is cut behind a whole
+    ///     character.
     package mutating func append(jsonString bytes: Span<UInt8>, atMost limit: Int = .max) {
         append(UInt8(ascii: "\""))
         let (end, overflow) = count.addingReportingOverflow(limit)
@@ -53,7 +52,7 @@ extension Array<UInt8> {
 }
 
 extension Span<UInt8> {
-    /// The index of the first byte from `start` on that JSON requires to be escaped, or that is not ASCII.
+    /// The index of the first byte from `start` on that JSON must escape, or that is not ASCII.
     fileprivate func plainEnd(from start: Int) -> Int {
         let one: UInt64 = 0x0101_0101_0101_0101
         var index = start
@@ -62,8 +61,7 @@ extension Span<UInt8> {
                 let word = unsafe bytes.loadUnaligned(fromByteOffset: index, as: UInt64.self)
                 let quotes = word ^ (one &* UInt64(UInt8(ascii: "\"")))
                 let backslashes = word ^ (one &* UInt64(UInt8(ascii: "\\")))
-                // If the top bit of a byte in the result is set, the byte or an earlier byte of the word needs an
-                // escape.
+                // A set top bit of a byte means that the byte, or an earlier one of the word, needs an escape.
                 let marks = word | (word &- one &* 0x20) | (quotes &- one) | (backslashes &- one)
                 guard marks & (one &* 0x80) == 0 else { break }
                 index += 8
@@ -79,7 +77,7 @@ extension Span<UInt8> {
     }
 }
 
-/// One character of the input, with its escaped form in JSON.
+/// One character of the input, with its escaped form.
 private struct EscapedCharacter {
     enum Form {
         case plain
@@ -89,7 +87,7 @@ private struct EscapedCharacter {
     }
 
     let form: Form
-    /// The length of the character in the input, in bytes.
+    /// The character's length in the input, in bytes.
     let length: Int
 
     init(at index: Int, of bytes: Span<UInt8>) {
@@ -129,9 +127,8 @@ private struct EscapedCharacter {
         }
     }
 
-    /// The number of bytes of the character that begins at `index`, and whether the character is complete (Unicode
-    /// table 3-7). An incomplete character ends before the first byte that cannot belong to it, as in Swift's own
-    /// decoder.
+    /// The number of bytes of the character at `index`, and whether it is complete (Unicode table 3-7). An incomplete
+    /// character ends before the first byte that cannot belong to it, as in Swift's own decoder.
     private static func sequence(at index: Int, of bytes: Span<UInt8>) -> (length: Int, isComplete: Bool) {
         let length: Int
         var second: ClosedRange<UInt8> = 0x80...0xbf

@@ -1,6 +1,5 @@
 extension JSONValue {
-    /// Decodes a Swift value of the given type from the JSON value. Members of the JSON value for which the type has no
-    /// property are ignored.
+    /// Decodes a Swift value of the given type from the JSON value. Members without a property in the type are ignored.
     package func decoded<Value: Decodable>(as type: Value.Type = Value.self) throws -> Value {
         let plain: Any? =
             switch type {
@@ -20,15 +19,14 @@ extension JSONValue {
     }
 }
 
-/// Returns the error for a JSON value that does not have the kind that the decoded type requires.
+/// The error for a JSON value of another kind than the decoded type requires.
 package struct JSONMismatch: Error, CustomStringConvertible {
     let type: String
 
     package var description: String { "expected \(type)" }
 }
 
-/// The decoder for one JSON value. The JSON decoder supports only types that read members, elements, or one basic
-/// value, because the program decodes no other types.
+/// The decoder for one JSON value. The decoder supports only types that read members, elements, or one basic value.
 private struct Source: Decoder, SingleValueDecodingContainer {
     let value: JSONValue
     let codingPath: [any CodingKey] = []

@@ -1,5 +1,5 @@
 extension JSONValue {
-    /// Encodes a Swift value as JSON. The JSON members have the order in which the type encodes them.
+    /// Encodes a Swift value as JSON, with members in the order of the type's encoding.
     ///
     /// - Throws: an error if the type's own encoding throws, or if a number is not finite.
     package init(of value: some Encodable) throws {
@@ -19,8 +19,8 @@ extension JSONValue {
     }
 }
 
-/// Collects the JSON values that a Swift type encodes. The JSON encoder supports only types that encode members,
-/// elements, or one basic value, and that nest no containers themselves.
+/// Collects the JSON values that a Swift type encodes. The encoder supports only types that encode members, elements,
+/// or one basic value, and that nest no containers themselves.
 private final class Draft: Encoder {
     private enum Kind {
         case members, elements, single

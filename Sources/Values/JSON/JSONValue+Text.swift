@@ -10,22 +10,22 @@ extension JSONValue: ExpressibleByStringLiteral, ExpressibleByArrayLiteral, Expr
 
     package static func number(_ number: Int64) -> JSONValue { .number("\(number)") }
 
-    /// The JSON value as text without blanks. A number that was read from text is written with the same digits.
+    /// The value as text without blanks; a number keeps its digits.
     package var bytes: [UInt8] {
         var out: [UInt8] = []
         append(to: &out)
         return out
     }
 
-    /// The JSON value as text for people, with each member and each element on its own line.
+    /// The value as text for people, with each member and element on its own line.
     package var lines: [UInt8] {
         var out: [UInt8] = []
         append(to: &out, depth: 0)
         return out
     }
 
-    /// Appends the JSON value as text. If `depth` is set, each member and each element is written on its own line. The
-    /// function calls itself for nested values; the JSON reader limits the nesting.
+    /// Appends the value as text, with `depth` with each member and element on its own line. The function recurses for
+    /// nested values; the JSON reader limits the nesting.
     package func append(to out: inout [UInt8], depth: Int? = nil) {
         switch self {
         case .null: out += "null".utf8

@@ -1,5 +1,4 @@
-/// A whole JSON text as a Swift value, for texts that are small or rarely read. For large or frequent texts,
-/// ``JSONReader`` is faster.
+/// A whole JSON text as a Swift value; for large or frequent texts, ``JSONReader`` is faster.
 package enum JSONValue: Hashable, Sendable {
     package struct Member: Hashable, Sendable {
         package let key: String
@@ -8,22 +7,21 @@ package enum JSONValue: Hashable, Sendable {
 
     case null
     case bool(Bool)
-    /// A number, stored as its text, because JSON limits neither the size nor the precision of numbers.
+    /// A number as text, because JSON limits neither its size nor its precision.
     case number(String)
     case string(String)
     case array([JSONValue])
-    /// The members of an object, in the order of the text. All members of an object have different names.
+    /// The members of an object, in the order of the text and with different names.
     case object([Member])
 
     package init(_ bytes: [UInt8], limits: JSONReader.Limits = JSONReader.Limits()) throws(JSONError) {
         var reader = try JSONReader(bytes, limits: limits)
         self = try Self.read(try reader.next(), from: &reader)
-        // If more text follows after the JSON value, the next call throws an error.
+        // The reader throws if more text follows after the value.
         _ = try reader.next()
     }
 
-    /// Reads the JSON value whose first token is `token`. The function calls itself for nested values, up to the
-    /// reader's limit of depth.
+    /// Reads the value whose first token is `token`, and recurses up to the reader's limit of depth.
     private static func read(_ token: JSONReader.Token, from reader: inout JSONReader) throws(JSONError) -> JSONValue {
         switch token {
         case .objectStart:
@@ -42,7 +40,7 @@ package enum JSONValue: Hashable, Sendable {
         case .string(let text): return .string(reader.string(text))
         case .number(let range): return .number(reader.number(range))
         case .bool(let flag): return .bool(flag)
-        // At the start of a value, the reader returns none of the tokens `key`, `objectEnd`, `arrayEnd` and `end`.
+        // The remaining tokens cannot occur at the start of a value.
         case .null, .key, .objectEnd, .arrayEnd, .end: return .null
         }
     }
@@ -60,7 +58,7 @@ package enum JSONValue: Hashable, Sendable {
         return text
     }
 
-    /// The number as an integer; `nil` if the number has a fraction or an exponent, or if the value is no number.
+    /// The number as an integer; `nil` for a fraction, an exponent, or another kind of value.
     package var integer: Int64? {
         guard case .number(let text) = self else { return nil }
         return Int64(text)

@@ -1,41 +1,39 @@
 package import Bytes
 
-/// A signed JSON web token in compact form (RFC 7515 section 7.1, RFC 7519), with its signature decoded but not
+/// A signed JSON web token in compact form (RFC 7515 section 7.1, RFC 7519), whose signature is decoded but not
 /// checked.
 ///
-/// The header members `jku`, `x5u`, `jwk` and `x5c` name or contain a key. The reader ignores `jku`, `x5u`, `jwk` and
-/// `x5c`, because the sender of a token must not choose the key that checks the signature.
+/// The header members `jku`, `x5u`, `jwk` and `x5c`, which name or contain a key, are ignored. The sender of a token
+/// must not choose the key that checks the signature.
 package struct JSONWebToken: Sendable {
     package enum Fault: Error, Hashable, Sendable {
         case tooLong
-        /// The text of the token is not three parts of base64url with dots between them.
+        /// The text is not three parts of base64url with dots between them.
         case form
-        /// The header or the claims are not a JSON object, or contain a member twice.
+        /// The header or the claims are no JSON object, or have a member twice.
         case json
-        /// A member of the token has a value of the wrong type, or a value that is too long or too large (RFC 7515, RFC
-        /// 7519).
+        /// A member has a value of a wrong type, or a value that is too long or too large (RFC 7515, RFC 7519).
         case value
-        /// The header has the member `crit`, or its `typ` says that the token is not a JWT.
+        /// The header has the member `crit`, or a `typ` other than JWT.
         case extensions
     }
 
-    /// The name of the signature algorithm, from the member `alg` of the header.
+    /// The signature algorithm: the member `alg` of the header.
     package let algorithm: String
-    /// The name of the key: the member `kid` of the header; `nil` if the header has no `kid`.
+    /// The name of the key: the member `kid` of the header, if any.
     package let keyID: String?
     package let issuer: String?
     package let audiences: [String]
-    /// The Unix time in seconds at which the token expires: the claim `exp`; `nil` if the token has no `exp`.
+    /// The expiry in Unix seconds: the claim `exp`, if any.
     package let expiry: Int64?
-    /// The Unix time in seconds before which the token is not valid: the claim `nbf`; `nil` if the token has no `nbf`.
+    /// The Unix time in seconds before which the token is not valid: the claim `nbf`, if any.
     package let start: Int64?
     package let signature: [UInt8]
-    /// The bytes that the signature covers: the first two parts of the token and the dot between them.
+    /// The bytes that the signature covers: the first two parts and the dot between them.
     package let signed: [UInt8]
     private let claims: JSONValue
 
-    /// The maximum length of a JSON web token in bytes. JSON web tokens of common login servers have 700 to 2,000
-    /// bytes.
+    /// The maximum length in bytes; tokens of common login servers have 700 to 2,000.
     package static let longest = 8192
     private static let longestKeyID = 256
     private static let limits: JSONReader.Limits = {
@@ -80,7 +78,7 @@ package struct JSONWebToken: Sendable {
         signed = text[0..<parts[0].count + 1 + parts[1].count].array
     }
 
-    /// The text of the claim with the given name; `nil` if the token has no such claim, or the claim is no text.
+    /// The claim with the given name, if it exists and is a text.
     package func claim(_ name: String) -> String? { claims[name]?.string }
 
     private static func bytes(_ part: ByteString) -> [UInt8]? { part.withSpan { Base64.url.decode($0) } }
@@ -97,7 +95,7 @@ package struct JSONWebToken: Sendable {
         return text
     }
 
-    /// Reads a date in Unix seconds, and drops a fraction of a second (RFC 7519 section 2).
+    /// Reads a date in Unix seconds without its fraction (RFC 7519 section 2).
     private static func date(_ name: String, of object: JSONValue) throws(Fault) -> Int64? {
         guard let value = object[name] else { return nil }
         guard case .number(let text) = value, let number = Double(text), abs(number) < 1e15 else { throw .value }

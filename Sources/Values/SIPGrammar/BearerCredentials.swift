@@ -1,7 +1,6 @@
 package import Bytes
 
-// Finds and removes credentials with the scheme Bearer (RFC 8898). A bearer token is as secret as a password while it
-// is valid.
+// Finds and removes credentials with the scheme Bearer (RFC 8898), which are as secret as passwords.
 
 extension ByteString {
     /// Whether the value of an Authorization or Proxy-Authorization field has the scheme Bearer.
@@ -9,7 +8,7 @@ extension ByteString {
         hasPrefix(ignoringCase: "bearer") && (count == 6 || self[6] <= UInt8(ascii: " "))
     }
 
-    /// The bearer token in the value of an Authorization or Proxy-Authorization field; `nil` for other schemes.
+    /// The bearer token in an Authorization or Proxy-Authorization value; `nil` for other schemes.
     package var bearerToken: ByteString? {
         guard isBearer else { return nil }
         var start = 6
@@ -19,8 +18,7 @@ extension ByteString {
 }
 
 extension MessageFrame {
-    /// The bytes of the message without credentials of the scheme Bearer; `nil` if the message has no Bearer
-    /// credentials.
+    /// The bytes of the message without Bearer credentials; `nil` if the message has none.
     package func withoutBearer() -> ByteString? {
         guard contains(.authorization) || contains(.proxyAuthorization) else { return nil }
         var kept: [UInt8] = []

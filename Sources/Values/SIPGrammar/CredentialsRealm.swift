@@ -3,12 +3,10 @@ package import Bytes
 // Finds the realm of digest credentials (RFC 3261 section 22.3).
 
 extension MessageFrame {
-    /// Whether the value of an Authorization or Proxy-Authorization field names one of the given realms. The given
-    /// realms must be in lower case.
+    /// Whether digest credentials name one of the given realms, which must be in lower case.
     ///
-    /// The function reads only the names, values and quotes of the credentials' parameters. If the credentials name two
-    /// realms, it is enough that one of them is in the list. In doubt, the result is true and the proxy removes the
-    /// field, because forwarding the field could disclose a user's digest response.
+    /// Credentials with two realms match if one of the realms matches. In doubt, the result is true, and the proxy
+    /// removes the field, because forwarding could disclose a user's digest response.
     package func credentials(_ field: HeaderField, areFor realms: [ByteString]) -> Bool {
         bytes[field.value].withSpan { span in
             var index = 0
@@ -28,9 +26,8 @@ extension MessageFrame {
         }
     }
 
-    /// Reads the parameter `realm` of digest credentials, which begins at `start`. The function returns the range of
-    /// the realm's value without quotes, and the index after the parameter. If a quote of the realm is not closed, the
-    /// value ends at the end of the field.
+    /// Reads the parameter `realm`, which begins at `start`. The function returns the value's range without quotes, and
+    /// the index after the parameter. If a quote is not closed, the value ends at the end of the field.
     private static func realmValue(_ span: Span<UInt8>, at start: Int) -> (value: Range<Int>, end: Int)? {
         let name: StaticString = "realm"
         var index = start + name.utf8CodeUnitCount
@@ -57,7 +54,7 @@ extension MessageFrame {
 
     private static func isSeparator(_ byte: UInt8) -> Bool { isBlank(byte) || byte == UInt8(ascii: ",") }
 
-    /// Whether the value equals the realm after its escapes are decoded, regardless of upper and lower case.
+    /// Whether the value without its escapes equals the realm, in upper or lower case.
     private static func isSame(_ span: Span<UInt8>, _ value: Range<Int>, _ realm: ByteString) -> Bool {
         var index = value.lowerBound
         var place = 0

@@ -3,8 +3,7 @@ package import Bytes
 extension ByteSink {
     /// Appends digest credentials as the value of an Authorization or Proxy-Authorization field (RFC 7616 section 3.4).
     ///
-    /// The values of `algorithm`, `qop` and `nc` are written without quotes, because old servers refuse quotes around
-    /// these values.
+    /// The values of `algorithm`, `qop` and `nc` have no quotes, because old servers refuse them.
     package mutating func append(_ credentials: DigestCredentials, opaque: ByteString?) {
         append("Digest username=")
         append(quoted: credentials.username)

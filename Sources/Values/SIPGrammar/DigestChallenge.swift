@@ -1,16 +1,14 @@
 package import Bytes
 
-/// A digest challenge in a WWW-Authenticate or Proxy-Authenticate field, with the values unquoted (RFC 7616 section
-/// 3.3).
+/// A digest challenge from a WWW-Authenticate or Proxy-Authenticate field, with unquoted values (RFC 7616 section 3.3).
 package struct DigestChallenge: Hashable, Sendable {
     package let realm, nonce: ByteString
     package let opaque: ByteString?
-    /// The digest algorithm; `nil` if the server named no algorithm, which means MD5.
+    /// The digest algorithm; `nil`, which means MD5, if the server named none.
     package let algorithm: ByteString?
     /// The parameter `qop`, such as `auth,auth-int`; `nil` if the server sent no `qop` (RFC 2617 section 3.2.1).
     package let qop: ByteString?
-    /// Whether the server refused the request only because its nonce was too old, and not because of a wrong password
-    /// (`stale=true`).
+    /// Whether the server refused the request only for its old nonce, and not for a wrong password (`stale=true`).
     package let isStale: Bool
 
     package init(
@@ -30,13 +28,13 @@ package struct DigestChallenge: Hashable, Sendable {
         qop?.parts(separatedBy: UInt8(ascii: ",")).contains { $0.trimmed.equalsIgnoringCase("auth") } ?? false
     }
 
-    /// The length in bytes from which a value makes the daemon ignore the whole challenge. The length of values is
-    /// limited, because the daemon may store the values.
+    /// The length in bytes from which a value makes the daemon ignore the challenge, because the daemon may store
+    /// values.
     private static let longestValue = 1024
     private static let mostInRow = 8
 
-    /// Reads the digest challenges in one header field, which may contain several challenges, separated by commas (RFC
-    /// 7235 section 4.1). Challenges of other schemes, and challenges without realm or nonce, are left out.
+    /// Reads the digest challenges in one header field, separated by commas (RFC 7235 section 4.1). Challenges of other
+    /// schemes, and challenges without realm or nonce, are left out.
     package static func all(in row: ByteString) -> [DigestChallenge] {
         var challenges: [DigestChallenge] = []
         var parts: Parts?
@@ -87,7 +85,7 @@ extension ByteString {
     fileprivate var trimmed: ByteString { self[withSpan { $0.trimmed(0..<$0.count) }] }
 }
 
-/// Separates the value of a header field with challenges into names of schemes and parameters.
+/// Splits a challenge field's value into names of schemes and parameters.
 private struct ChallengeReader {
     enum Item {
         case scheme(ByteString)
@@ -113,7 +111,7 @@ private struct ChallengeReader {
     private mutating func value() -> ByteString {
         guard index < row.count, row[index] == UInt8(ascii: "\"") else {
             let value = token()
-            // If a value is neither a token nor quoted, such as base64 of another scheme, it ends at the next comma or
+            // A value that is neither a token nor quoted, such as base64 of another scheme, ends at the next comma or
             // blank.
             skip { !$0.isLinearSpace && $0 != UInt8(ascii: ",") }
             return value

@@ -1,11 +1,9 @@
 import Bytes
 
-/// Recognises values of Alert-Info and Call-Info that contain no command for a phone, such as the command to answer
-/// automatically (T9.13).
+/// Recognises values of Alert-Info and Call-Info without a command for a phone, such as the command to answer (T9.13).
 ///
-/// Vendors of phones put commands into Alert-Info and Call-Info: `;info=alert-autoanswer`, `Ring Answer`,
-/// `;answer-after=0`, `intercom`, or words from a phone's settings. Nobody can list all harmful values, so
-/// ``HarmlessValue`` accepts only the few forms that are harmless.
+/// Vendors put commands into both fields: `;info=alert-autoanswer`, `Ring Answer`, `;answer-after=0`, `intercom`, or
+/// settings of a phone. Nobody can list all harmful values, so ``HarmlessValue`` accepts only a few harmless forms.
 enum HarmlessValue {
     /// Whether each value of an Alert-Info field is a name of RFC 7462 without parameters, such as
     /// `<urn:alert:source:external>`.
@@ -39,8 +37,7 @@ enum HarmlessValue {
         return index == value.count && !mentionsAnswer(value)
     }
 
-    /// Whether the value of a Call-Info field contains the word "answer". Some phones look for a command anywhere in
-    /// the value.
+    /// Whether a Call-Info value contains the word "answer", which some phones obey anywhere in the value.
     private static func mentionsAnswer(_ value: Span<UInt8>) -> Bool {
         let word: StaticString = "answer"
         var index = 0
@@ -55,8 +52,7 @@ enum HarmlessValue {
         byte.isASCIILetter || byte.isASCIIDigit || byte == UInt8(ascii: ":") || byte == UInt8(ascii: "-")
     }
 
-    /// If the next byte after white space is the given character, moves `index` past the character and the white space
-    /// around it, and returns true.
+    /// Skips the given character and the white space around it; returns false if another byte comes first.
     private static func take(_ character: Unicode.Scalar, _ value: Span<UInt8>, _ index: inout Int) -> Bool {
         skipBlanks(value, &index)
         guard index < value.count, value[index] == UInt8(ascii: character) else { return false }

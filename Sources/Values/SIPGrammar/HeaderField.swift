@@ -1,7 +1,7 @@
 package import Bytes
 
-/// The names of header fields that this program knows. A name in compact form (RFC 3261 section 7.3.3) has the same
-/// enum case as its long form.
+/// The names of header fields that this program knows; a compact form (RFC 3261 section 7.3.3) has the case of its long
+/// form.
 @usableFromInline
 package enum HeaderName: UInt8, Hashable, Sendable, BitwiseCopyable, CaseIterable {
     case other
@@ -11,33 +11,31 @@ package enum HeaderName: UInt8, Hashable, Sendable, BitwiseCopyable, CaseIterabl
     case authorization, callID, callInfo, contact, contentLength, contentType, cseq, date, diversion, event
     case expires, featureCaps, from, historyInfo, maxBreadth, maxForwards, minExpires, pAccessNetworkInfo
     case pAssertedIdentity
-    /// Any header field name that begins with `P-Charging-`.
+    /// Any other name that begins with `P-Charging-`.
     case pCharging
-    /// Any header field name that begins with `P-`, unless ``HeaderName`` has a case for the name.
+    /// Any other name that begins with `P-`.
     case pOther
     case pPreferredIdentity, path, privacy, proxyAuthenticate, proxyAuthorization, proxyRequire, reason, recordRoute
     case remotePartyID, replaces, require, retryAfter, route, supported, timestamp, to, unsupported, userAgent, via
     case wwwAuthenticate
 
-    /// Compares two header names without the compiler's own `==`, because this `==` is slower when other modules use
-    /// it.
+    /// Written by hand, because the compiler's own `==` is slower in other modules.
     @inlinable
     package static func == (left: HeaderName, right: HeaderName) -> Bool { left.rawValue == right.rawValue }
 
-    /// The bit of a header name in a set of names. Each header name has its own bit in 64 bits, because there are fewer
-    /// than 64 names.
+    /// The bit of a header name in a set of names, which has 64 bits.
     var bit: UInt64 { 1 &<< UInt64(rawValue) }
 }
 
-/// The position of one header field value in the bytes of its message.
+/// The position of one header field value in its message.
 ///
-/// A Via, Route, Record-Route, Path or Contact field can have several values, separated by commas. Each value of a list
-/// field has an entry of its own. For a field of any other name, one entry covers the whole field.
+/// Each value of a Via, Route, Record-Route, Path or Contact field has its own entry. A field with any other name has
+/// one entry.
 @usableFromInline
 package struct HeaderField: Hashable, Sendable, BitwiseCopyable {
     @usableFromInline package let name: HeaderName
-    // The positions of the header line and of its value in the message. Each index has only four bytes, because the
-    // proxy stores dozens of fields for each held call.
+    // The positions of the header line and of its value in the message. An index has four bytes, because the proxy
+    // stores dozens of fields for each held call.
     @usableFromInline let rowStart, rowEnd, valueStart, valueEnd: UInt32
 
     @inlinable package init(name: HeaderName, row: Range<Int>, value: Range<Int>) {
@@ -48,19 +46,16 @@ package struct HeaderField: Hashable, Sendable, BitwiseCopyable {
         valueEnd = UInt32(value.upperBound)
     }
 
-    /// The complete header line, with its folds and its line end. If a header line has several values, the range `row`
-    /// is empty for all values except the first.
+    /// The complete header line, with its folds and its line end; empty for the second and further values of a line.
     @inlinable package var row: Range<Int> { Int(rowStart)..<Int(rowEnd) }
-    /// The range of the field's value without white space around it. Folds (line breaks) inside a header field's value
-    /// stay in the value.
+    /// The range of the value without white space around it, but with folds inside.
     @inlinable package var value: Range<Int> { Int(valueStart)..<Int(valueEnd) }
 }
 
-/// The digest credentials of one Authorization or Proxy-Authorization field (RFC 7616). The values of the credentials
-/// are stored without quotes.
+/// The digest credentials of one Authorization or Proxy-Authorization field, with unquoted values (RFC 7616).
 package struct DigestCredentials: Sendable {
     package let username, realm, nonce, uri, response: ByteString
-    /// The digest algorithm; `nil` if the client named no algorithm, which means MD5.
+    /// The digest algorithm; `nil`, which means MD5, if the client named none.
     package let algorithm: ByteString?
     package let qop, nonceCount, cnonce: ByteString?
 

@@ -2,18 +2,17 @@ package import Bytes
 
 /// The header fields of a message, in their order.
 ///
-/// The header fields are stored after the message's bytes in the same storage, so that a message needs no second
-/// allocation.
+/// The entries follow the message's bytes in the same storage, so that a message needs only one allocation.
 package struct HeaderFields: Sendable {
     let storage: ByteStorage
-    /// The index of the first header field in the storage.
+    /// The index of the first entry in the storage.
     let start: Int32
     let size: Int32
 
-    /// The number of bytes that `count` header fields occupy in a storage.
+    /// The number of bytes for `count` header fields in a storage.
     package static func room(for count: Int) -> Int { count * MemoryLayout<HeaderField>.stride }
 
-    /// Creates the list from the fields that were written to the storage from `start` on.
+    /// Creates the list from fields that were written to the storage from `start` on.
     package init(in storage: ByteStorage, at start: Int, count: Int) {
         precondition(
             start >= 0 && count >= 0 && Self.room(for: count) <= storage.capacityInBytes - start,
@@ -23,7 +22,7 @@ package struct HeaderFields: Sendable {
         size = Int32(truncatingIfNeeded: count)
     }
 
-    /// Creates the list from an array, by copying the fields into a new storage.
+    /// Copies the fields of an array into a new storage.
     package init(_ fields: [HeaderField]) {
         let storage = ByteStorage.make(capacity: Self.room(for: fields.count))
         for (index, field) in fields.enumerated() { storage.store(field, at: Self.room(for: index)) }
@@ -42,8 +41,8 @@ extension HeaderFields: RandomAccessCollection {
 
     package func makeIterator() -> Iterator { Iterator(fields: self) }
 
-    /// An iterator over the fields. The standard library's iterator is not used, because it is slower when other
-    /// modules use it.
+    /// An iterator over the fields. Written by hand, because the standard library's iterator is slower in other
+    /// modules.
     package struct Iterator: IteratorProtocol {
         fileprivate let fields: HeaderFields
         private var index = 0

@@ -1,38 +1,36 @@
 package import Bytes
 
-/// A set of header fields that the proxy removes from messages of untrusted peers (T9.7, T9.13, T9.14).
+/// The header fields that the proxy removes from messages of untrusted peers (T9.7, T9.13, T9.14).
 ///
-/// The filter finds a name in upper or lower case, in compact form, and with blanks before the colon.
+/// A name also matches in other case, in compact form, and with blanks before the colon.
 package struct HeaderFilter: Hashable, Sendable {
-    /// A header field name from the settings, in lower case. If `isPrefix` is true, the text means all header names
-    /// that begin with the text.
+    /// A header field name from the settings, in lower case. If `isPrefix` is true, all names that begin with the text
+    /// match.
     private struct Name: Hashable {
         let text: [UInt8]
         let isPrefix: Bool
     }
 
-    /// The set of known header names that the filter removes, with one bit for each name.
+    /// The removed names among the known header names, with one bit each.
     private let known: UInt64
     private let names: [Name]
 
-    /// The fields that state an identity (RFC 3325, RFC 5806, RFC 7044, RFC 7315). The proxy removes fields that state
-    /// an identity from messages of untrusted peers, because such a peer could claim another user's identity.
+    /// The fields that state an identity (RFC 3325, RFC 5806, RFC 7044, RFC 7315).
     package static let identity: [HeaderName] = [
         .pAssertedIdentity, .pPreferredIdentity, .remotePartyID, .diversion, .historyInfo, .pCharging,
         .pAccessNetworkInfo, .pOther,
     ]
 
-    /// The fields that can make a phone answer automatically. The filter keeps Alert-Info and Call-Info if their values
-    /// are harmless.
+    /// The fields that can make a phone answer automatically; harmless values of Alert-Info and Call-Info are kept.
     package static let commands: [HeaderName] = [.answerMode, .alertInfo, .callInfo]
 
-    /// The `P-` fields that a phone is allowed to send. All `P-` fields that are not in the list `harmless` are for
-    /// communication between networks (RFC 5727 section 4). The proxy removes the `P-` fields of networks, because the
-    /// next network would trust values that a phone made up.
+    /// The `P-` fields that a phone may send. `P-` fields that are not in this list are for communication between
+    /// networks (RFC 5727 section 4). The proxy removes all other `P-` fields, because the next network would trust
+    /// values that a phone made up.
     private static let harmless: [StaticString] = [
-        // P-Early-Media (RFC 5009) is harmless: it describes how to treat early media, and states no identity.
+        // P-Early-Media (RFC 5009) only describes how to treat early media.
         "p-early-media",
-        // P-RTP-Stat is harmless: it reports the sound quality, and phones of AVM, Grandstream and snom send it in BYE.
+        // P-RTP-Stat only reports the sound quality; phones of AVM, Grandstream and snom send it in BYE.
         "p-rtp-stat",
     ]
 
@@ -40,7 +38,7 @@ package struct HeaderFilter: Hashable, Sendable {
     ///
     /// - Parameters:
     ///   - known: the header names that are always removed.
-    ///   - names: further header names from the settings. A name that ends with `*` is a prefix.
+    ///   - names: further names from the settings; a name that ends with `*` is a prefix.
     package init(_ known: [HeaderName] = HeaderFilter.identity + HeaderFilter.commands, names: [String]) {
         self.known = known.reduce(0) { $0 | $1.bit }
         self.names = names.map { name in
@@ -50,7 +48,6 @@ package struct HeaderFilter: Hashable, Sendable {
         }
     }
 
-    /// Whether the filter removes the given header field.
     package func removes(_ field: HeaderField, of bytes: ByteString) -> Bool {
         if known & field.name.bit != 0, !Self.isHarmless(field, of: bytes) { return true }
         guard !names.isEmpty, !field.row.isEmpty, !field.name.isNeeded else { return false }
@@ -90,7 +87,7 @@ package struct HeaderFilter: Hashable, Sendable {
         return true
     }
 
-    /// An error text if the settings must not list the given name for removal; `nil` if the name is allowed.
+    /// Why the settings must not list the name for removal; `nil` if they may.
     package static func complaint(about name: String) -> String? {
         let text = name.last == "*" ? name.dropLast() : Substring(name)
         let isToken = text.utf8.allSatisfy { byte in
@@ -105,13 +102,13 @@ package struct HeaderFilter: Hashable, Sendable {
         return "SIP needs \(needed)"
     }
 
-    /// Whether the filter contains the given name, which must be in lower case.
+    /// Whether the filter contains a name, given in lower case.
     private func names(it text: [UInt8]) -> Bool {
         names.contains { $0.isPrefix ? text.starts(with: $0.text) : text == $0.text }
     }
 }
 
-/// The compact forms of header field names (RFC 3261 section 20 and IANA's registry), such as `o` for `event`.
+/// The compact forms of header names (RFC 3261 section 20 and IANA's registry), such as `o` for `event`.
 private enum CompactForm {
     static func name(of letter: UInt8) -> [UInt8]? {
         let name: StaticString? =
@@ -137,7 +134,7 @@ private enum CompactForm {
 }
 
 extension HeaderName {
-    /// Whether the field must not be removed, because a message without it is invalid or cannot be routed.
+    /// Whether a message without the field would be invalid or could not be routed.
     fileprivate var isNeeded: Bool {
         switch self {
         case .via, .from, .to, .callID, .cseq, .contact, .contentLength, .contentType, .maxForwards, .route,
@@ -156,8 +153,7 @@ extension HeaderName {
 }
 
 extension SIPResponse {
-    /// A copy of the response without the fields that the filter removes. If the filter matches no field,
-    /// ``without(_:)`` returns the response itself.
+    /// A copy of the response without the fields that the filter removes, or the response itself if no field matches.
     package func without(_ filter: HeaderFilter) -> SIPResponse {
         guard frame.fields.contains(where: { filter.removes($0, of: frame.bytes) }) else { return self }
         let kept = frame.fields.filter { !filter.removes($0, of: frame.bytes) }

@@ -1,8 +1,8 @@
 package import Bytes
 
 extension ByteString {
-    /// The text without control characters and without marks that change the reading direction (U+061C, U+200E, U+200F,
-    /// U+2028 to U+202E, U+2066 to U+2069). The text is a caller's name, which then looks the same on every phone.
+    /// The text without control characters and marks of the reading direction (U+061C, U+200E, U+200F, U+2028 to
+    /// U+202E, U+2066 to U+2069). The text is a caller's name, which then looks the same on every phone.
     package func withoutHiddenMarks() -> ByteString {
         guard !withSpan({ $0.isVisibleASCII }) else { return self }
         var out: [UInt8] = []
@@ -10,8 +10,7 @@ extension ByteString {
         for byte in array {
             if byte < 0x20 || byte == 0x7f { continue }
             out.append(byte)
-            // The end of the text is checked after each byte, because the bytes before and after a removed mark can
-            // form another mark.
+            // The end is checked after each byte, because the bytes around a removed mark can form another mark.
             out.removeLast(out.span.hiddenMarkAtEnd)
         }
         return out.count == count ? self : ByteString(copying: out.span)
@@ -23,7 +22,7 @@ extension Span<UInt8> {
         firstPlace(in: 0..<count) { ($0 &- SIMD16(repeating: 0x20)) .> SIMD16(repeating: 0x5e) } == count
     }
 
-    /// The length in bytes of the hidden character at the end of the UTF-8 text; 0 if the last character is visible.
+    /// The length in bytes of the hidden character at the end of the UTF-8 text; 0 for a visible character.
     fileprivate var hiddenMarkAtEnd: Int {
         guard count >= 2 else { return 0 }
         let (before, last) = (self[count - 2], self[count - 1])

@@ -2,11 +2,9 @@ package import Bytes
 
 /// The functions of `MessageWriter` write responses and forwarded requests from the bytes of a received message.
 ///
-/// No function of `MessageWriter` parses a message. Most header fields are copied unchanged, and only edited header
-/// fields are written in a new form.
+/// Unedited header fields are copied byte for byte.
 
-/// A header field that this program adds. The name of an added header field is written into the message exactly as it
-/// is spelled in ``AddedField``.
+/// A header field that this program adds. The field's name is written exactly as spelled in ``AddedField``.
 package struct AddedField: Sendable {
     package let name: StaticString
     package let value: ByteString
@@ -22,44 +20,36 @@ package struct AddedField: Sendable {
     }
 }
 
-/// The changes to a request that the proxy forwards (RFC 3261 section 16.6). If the edits do not mention a part of the
-/// request, the proxy copies the part unchanged.
+/// The changes to a forwarded request (RFC 3261 section 16.6); all other parts are copied unchanged.
 package struct RequestEdits: Sendable {
-    /// The text of the new Request-URI.
+    /// The new Request-URI.
     package var requestURI: ByteString
-    /// The value of the Via that the proxy adds at the top, such as `SIP/2.0/UDP host:5060;branch=...;rport`.
+    /// The value of the proxy's own Via, such as `SIP/2.0/UDP host:5060;branch=...;rport`.
     package var via: ByteString
-    /// The value of Max-Forwards in the forwarded request. The value replaces the value of an existing Max-Forwards; if
-    /// the request has none, a new field is added.
+    /// The value of Max-Forwards in the forwarded request.
     package var maxForwards: UInt8
-    /// The value of Max-Breadth in the forwarded request (RFC 5393). The value replaces the value of an existing
-    /// Max-Breadth; if the request has none, a new field is added. If the value of Max-Breadth is `nil`, an existing
-    /// Max-Breadth stays unchanged.
+    /// The value of Max-Breadth in the forwarded request (RFC 5393); `nil` keeps the received field.
     package var maxBreadth: UInt32?
-    /// The values of the new Record-Route fields. The new Record-Route fields are added above the existing fields. The
-    /// first value of ``recordRoutes`` becomes the topmost Record-Route.
+    /// The values of the new Record-Route fields, from top to bottom, which are added above the existing Record-Route
+    /// fields.
     package var recordRoutes: [ByteString] = []
     /// Route values that replace *all* existing Route fields; `nil` keeps the existing fields.
     package var routes: [ByteString]?
-    /// The parameters that the proxy adds to the request's topmost Via (RFC 3581): see
-    /// ``SIPRequest/viaAddition(source:)``.
+    /// The parameters for the received topmost Via (RFC 3581): see ``SIPRequest/viaAddition(source:)``.
     package var topViaAddition = ViaAddition.none
-    /// The header fields that are not copied to the forwarded request.
+    /// The header fields that are not copied.
     package var removed: [HeaderName] = []
     /// A filter that removes more header fields, for requests of untrusted peers.
     package var filter: HeaderFilter?
-    /// The proxy's own realms in lower case: credentials for these realms are not forwarded.
+    /// The proxy's own realms in lower case, for which credentials are not forwarded.
     package var ownRealms: [ByteString] = []
     /// Whether the proxy removes bearer tokens from the request (RFC 8898).
     package var dropsTokens = false
-    /// The fields that the proxy adds at the end of the header.
     package var added: [AddedField] = []
-    /// The index in the From value at which the forwarded part begins. The part of the From value before the index
-    /// `fromStart` is a display name, and is not forwarded. If the complete From value is forwarded, ``fromStart`` is
-    /// 0.
+    /// The index in the From value at which the forwarded part begins, after a hidden display name; 0 for the whole
+    /// value.
     package var fromStart = 0
-    /// Whether `pn-*` parameters stay in the Request-URI and the Contacts. Normally the proxy removes `pn-*`
-    /// parameters, because they are secrets of the device.
+    /// Whether `pn-*` parameters, which are secrets of the device, stay in the Request-URI and the Contacts.
     package var keepsPushParameters = false
 
     package init(requestURI: ByteString, via: ByteString, maxForwards: UInt8) {
@@ -69,10 +59,9 @@ package struct RequestEdits: Sendable {
     }
 }
 
-/// A request as the daemon sends it, with the positions of the parts that its ACK and CANCEL repeat.
+/// A request as the daemon sends it.
 ///
-/// ACK and CANCEL must repeat parts of the INVITE as they were *sent*, not as they were received (RFC 3261 sections 9.1
-/// and 17.1.1.3).
+/// ACK and CANCEL repeat parts of the INVITE as *sent*, not as received (RFC 3261 sections 9.1 and 17.1.1.3).
 package struct OutgoingRequest: Sendable {
     package let bytes: [UInt8]
     package let method: Method
@@ -97,7 +86,7 @@ package struct OutgoingRequest: Sendable {
         self.routeRows = routeRows
     }
 
-    /// Makes the ACK to a final response other than 2xx (RFC 3261 section 17.1.1.3). The parameter `to` is the To value
+    /// Makes the ACK to a final response other than 2xx (RFC 3261 section 17.1.1.3). The argument `to` is the To value
     /// of the final response.
     package func acknowledgement(to: ByteString) -> [UInt8] {
         [UInt8](capacity: 512) { out in
@@ -138,7 +127,7 @@ package struct OutgoingRequest: Sendable {
         out.append(" SIP/2.0\r\n")
     }
 
-    /// Appends a part of the request and returns its range in the output.
+    /// Appends a part of the request, and returns its range in the output.
     @discardableResult
     private func append(_ part: Range<Int>, to out: inout ByteSink) -> Range<Int> {
         let start = out.count

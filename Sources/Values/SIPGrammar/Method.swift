@@ -1,12 +1,11 @@
 package import Bytes
 
-/// A SIP method, with a case for each known method; an unknown method is stored by its name. Method names are
-/// case-sensitive (RFC 3261 section 7.1).
+/// A SIP method, case-sensitive (RFC 3261 section 7.1); an unknown method is stored by its name.
 package enum Method: Hashable, Sendable {
     case invite, ack, bye, cancel, register, options, prack, update, info, refer, message, subscribe, notify, publish
     case other(ByteString)
 
-    /// Compares two methods without the compiler's own `==`, because this `==` is slower when other modules use it.
+    /// Written by hand, because the compiler's own `==` is slower in other modules.
     @inlinable
     package static func == (left: Method, right: Method) -> Bool {
         switch (left, right) {
@@ -56,7 +55,6 @@ package enum Method: Hashable, Sendable {
             }
     }
 
-    /// Appends the method's name as it is written in start lines and CSeq.
     package func append(to out: inout ByteSink) {
         if case .other(let name) = self { out.append(name) } else { out.append(knownName) }
     }
@@ -65,7 +63,6 @@ package enum Method: Hashable, Sendable {
         if case .other(let name) = self { out.append(name) } else { out.append(knownName) }
     }
 
-    /// The method's name as it is written in start lines.
     package var name: ByteString {
         var name: [UInt8] = []
         append(to: &name)
@@ -93,7 +90,7 @@ package enum Method: Hashable, Sendable {
     }
 }
 
-/// The value of a CSeq header field. The sequence number of a CSeq is below 2^31 (RFC 3261 section 8.1.1.5).
+/// The value of a CSeq header field, with a number below 2^31 (RFC 3261 section 8.1.1.5).
 package struct CSeq: Hashable, Sendable {
     package let number: UInt32
     package let method: Method

@@ -1,20 +1,18 @@
 package import Bytes
 
 /// A name-addr or addr-spec with its header parameters, as in From, To, Contact, Route, Record-Route and Path.
-/// ``NameAddress`` stores the text of the value, and the positions of the value's parts.
 package struct NameAddress: Sendable {
     package let uri: SIPURI
-    /// The range of the text in the URI's storage.
+    /// The range of the value in the URI's storage.
     private let valueStart, valueCount: Int32
     private let displayStart, displayEnd, uriPlace, parametersPlace: UInt32
     private let tagStart, tagEnd: UInt32
 
-    /// The complete text of the name-address value. The text of the value is not stored, because it can be made at any
-    /// time from the storage of the URI.
+    /// The complete text of the value, made from the storage of the URI.
     private var value: ByteString {
         ByteString(storage: uri.text.storage, start: Int(valueStart), count: Int(valueCount))
     }
-    /// The display name as it was received, with its quotes; `nil` if the value has no display name.
+    /// The display name as received, with its quotes; `nil` if the value has none.
     package var displayName: ByteString? {
         displayStart < displayEnd ? value[Int(displayStart)..<Int(displayEnd)] : nil
     }
@@ -22,18 +20,18 @@ package struct NameAddress: Sendable {
     package var parameters: Parameters {
         parametersStart < Int(valueCount) ? Parameters(value[parametersStart..<value.count]) : .none
     }
-    /// The `tag` parameter; `nil` if the value has no tag, or was not read as From or To.
+    /// The `tag` parameter; `nil` if the value has none, or was not read as From or To.
     package var tag: ByteString? { tagStart < tagEnd ? value[Int(tagStart)..<Int(tagEnd)] : nil }
     /// Whether the From or To value has a `tag` parameter without a value.
     package var hasEmptyTag: Bool { tagStart > tagEnd }
 
-    /// The index at which the URI begins, relative to the start of the value.
+    /// The index of the URI in the value.
     package var uriStart: Int { Int(uriPlace) }
     package var parametersStart: Int { Int(parametersPlace) }
-    /// The index at which the value begins if its display name is left out; 0 if the value has no display name.
+    /// The index of the value without its display name; 0 if the value has no display name.
     package var namelessStart: Int { displayName == nil ? 0 : max(0, uriStart - 1) }
 
-    /// Makes a value that consists only of the URI, without brackets and header parameters.
+    /// Makes a value of only the URI, without brackets and header parameters.
     package init(_ uri: SIPURI) {
         self.uri = uri
         valueStart = 0
@@ -46,13 +44,13 @@ package struct NameAddress: Sendable {
         tagEnd = 0
     }
 
-    /// Finds the parts of a value of From, To, Contact or a similar field (RFC 3261 section 20.10). A value in which
-    /// the end of the URI is ambiguous gives `nil`. The initialiser does not check whether the URI and the parameters
-    /// are well-formed; the message reader does.
+    /// Finds the parts of a From, To, Contact or similar value (RFC 3261 section 20.10). The result is `nil` if it is
+    /// ambiguous where the URI ends. The message reader, not the initialiser, checks whether the URI and the parameters
+    /// are well-formed.
     ///
     /// - Parameters:
     ///   - value: the text of the header field value.
-    ///   - isTagged: whether the value is a From or To, whose tag is needed.
+    ///   - isTagged: whether the value is a From or To, whose tag is read.
     package init?(_ value: ByteString, isTagged: Bool = false) {
         guard let places = value.withSpan({ Places($0) }), let uri = SIPURI(value[places.uri]) else { return nil }
         self.uri = uri
@@ -82,8 +80,7 @@ package struct NameAddress: Sendable {
     private struct Places {
         var display = 0..<0
         var uri = 0..<0
-        /// The index of the first `;` of the header parameters. If the value has no parameters, `parametersStart` is
-        /// the end of the value.
+        /// The index of the first `;` of the header parameters, or the end of the value.
         var parametersStart = 0
 
         init?(_ bytes: Span<UInt8>) {
@@ -91,8 +88,7 @@ package struct NameAddress: Sendable {
             guard start.hasBrackets else {
                 parametersStart = bytes.firstIndex(of: UInt8(ascii: ";"), in: 0..<bytes.count) ?? bytes.count
                 uri = bytes.trimmed(0..<parametersStart)
-                // If a value has no brackets, it is unclear whether a `?` or `,` belongs to the URI or to the field, so
-                // such a value is refused.
+                // In a value without brackets, it is unclear whether a `?` or `,` belongs to the URI or to the field.
                 for place in uri where bytes[place] == UInt8(ascii: "?") || bytes[place] == UInt8(ascii: ",") {
                     return nil
                 }
@@ -104,8 +100,7 @@ package struct NameAddress: Sendable {
             parametersStart = bytes.skipSpace(from: end + 1, to: bytes.count)
         }
 
-        /// The index at which the URI of a value begins: after the `<`, which may follow a display name. If the value
-        /// has no brackets, the URI begins at the start of the value.
+        /// The index of the URI in a value: after the `<`, or 0 without brackets.
         private static func uriStart(_ bytes: Span<UInt8>) -> (place: Int, hasBrackets: Bool)? {
             var index = 0
             if index < bytes.count, bytes[index] == UInt8(ascii: "\"") {
@@ -118,8 +113,8 @@ package struct NameAddress: Sendable {
                 switch bytes[index] {
                 case UInt8(ascii: "<"): return (index + 1, true)
                 case UInt8(ascii: ";"), UInt8(ascii: ":"): return (0, false)
-                // Neither a display name without quotes (RFC 4475 section 3.1.2.15) nor a scheme can contain `,`, `"`,
-                // `>` or a backslash.
+                // Neither an unquoted display name (RFC 4475 section 3.1.2.15) nor a scheme can contain `,`, `"`, `>`
+                // or a backslash.
                 case UInt8(ascii: ","), UInt8(ascii: "\""), UInt8(ascii: ">"), UInt8(ascii: "\\"): return nil
                 default: index += 1
                 }

@@ -2,23 +2,23 @@ package import Bytes
 
 /// A REGISTER by which this daemon registers a user at another registrar (RFC 3261 section 10.2).
 package struct OwnRegister: Sendable {
-    /// The domain of the user, which is also the Request-URI.
+    /// The domain of the user, which also gives the Request-URI.
     package var domain: ByteString
     /// The user's name, with percent escapes decoded.
     package var user: ByteString
-    /// The value of the REGISTER's topmost Via.
+    /// The value of the topmost Via.
     package var via: ByteString
     package var callID: ByteString
     package var cseq: UInt32
-    /// The tag of the header field From.
+    /// The tag of From.
     package var tag: ByteString
-    /// The URI of the contact; `nil` for a REGISTER that only asks for the stored contacts (RFC 3261 section 10.2.3).
+    /// The URI of the contact; `nil` to ask only for the stored contacts (RFC 3261 section 10.2.3).
     package var contact: ByteString?
-    /// The expiry in seconds for which the REGISTER asks; 0 ends the binding.
+    /// The requested expiry in seconds; 0 ends the binding.
     package var expires: UInt32
-    /// The URI of the header field Path, with the address of this daemon (RFC 3327); `nil` for a REGISTER without Path.
+    /// The Path URI, with this daemon's address (RFC 3327); `nil` for no Path.
     package var path: ByteString?
-    /// The header field with the credentials; `nil` for a REGISTER without credentials.
+    /// The field with the credentials, if any.
     package var credentials: AddedField?
 
     package init(
@@ -37,7 +37,7 @@ package struct OwnRegister: Sendable {
         self.credentials = credentials
     }
 
-    /// The Request-URI of a REGISTER for a domain, which is also the parameter `uri` of the credentials.
+    /// The Request-URI for a domain, which is also the parameter `uri` of the credentials.
     package static func requestURI(of domain: ByteString) -> ByteString {
         ByteString(capacity: domain.count + 4) { out in
             out.append("sip:")
@@ -80,8 +80,8 @@ package struct OwnRegister: Sendable {
         out.append(domain)
     }
 
-    /// Appends the header fields Contact, Expires and Path. The expiry is written into the contact's parameter and into
-    /// Expires, because some registrars read only one of the two.
+    /// Appends the header fields Contact, Expires and Path. The expiry is written twice, because some registrars read
+    /// only Contact, and others only Expires.
     private func appendBinding(_ contact: ByteString, to out: inout ByteSink) {
         out.append("Contact: <")
         out.append(contact)
@@ -91,8 +91,7 @@ package struct OwnRegister: Sendable {
         out.append(decimal: expires)
         out.append("\r\n")
         guard let path else { return }
-        // A registrar refuses a Path with 420 if the request does not have the option `path` in Supported (RFC 3327
-        // section 5.1).
+        // A registrar refuses a Path with 420 unless the request has `Supported: path` (RFC 3327 section 5.1).
         out.append("Supported: path\r\nPath: <")
         out.append(path)
         out.append(">\r\n")

@@ -1,7 +1,7 @@
 package import Bytes
 
-/// One parameter `name[=value]` of a URI or header field, whose value is stored with its escapes and quotes. A
-/// parameter with an empty value counts as a parameter without a value.
+/// One parameter `name[=value]` of a URI or header field, with the value's escapes and quotes. A parameter with an
+/// empty value counts as a parameter without a value.
 package struct Parameter: Hashable, Sendable {
     package let name: ByteString
     package let value: ByteString?
@@ -41,9 +41,8 @@ extension ByteSink {
 /// The parameters of a URI or of a header field value. The property `text` extends from the first `;` to the end of the
 /// parameters.
 ///
-/// The text of parameters is split only on demand, because most parameters are never needed. ``Parameters`` does not
-/// check whether its text is well-formed; the message reader does. The parameters of a malformed text are meaningless,
-/// but reading them never crashes the process.
+/// The text of parameters is split only on demand. The message reader, not ``Parameters``, checks whether the text is
+/// well-formed. The parameters of a malformed text are meaningless, but can be read safely.
 package struct Parameters: Sequence, Sendable {
     package let text: ByteString
 
@@ -51,14 +50,13 @@ package struct Parameters: Sequence, Sendable {
 
     package static let none = Parameters(.empty)
 
-    /// The first parameter with the given name, in upper or lower case. The argument `name` must be in lower case.
+    /// The first parameter with the given name, in upper or lower case; `name` must be in lower case.
     package func first(named name: StaticString) -> Parameter? {
         guard let place = place(of: name) else { return nil }
         return Parameter(name: text[place.name], value: place.value.map { text[$0] })
     }
 
-    /// The value of the first parameter with the given name. If the parameter is missing or has no value,
-    /// ``value(of:)`` returns `nil`.
+    /// The value of the first parameter with the given name; `nil` if the parameter or its value is missing.
     package func value(of name: StaticString) -> ByteString? { place(of: name)?.value.map { text[$0] } }
 
     package func contains(_ name: StaticString) -> Bool { place(of: name) != nil }
@@ -74,8 +72,7 @@ package struct Parameters: Sequence, Sendable {
         }
     }
 
-    /// Calls `body` with the position of each parameter in the bytes. This way of reading parameters is for code that
-    /// examines many parameters and keeps only few.
+    /// Calls `body` with the position of each parameter, for code that examines many parameters and keeps few.
     @inlinable
     package func forEachPlace(_ body: (Span<UInt8>, ParameterPlace) -> Void) {
         guard !text.isEmpty else { return }
@@ -104,11 +101,11 @@ package struct Parameters: Sequence, Sendable {
 @usableFromInline
 package struct ParameterPlace {
     package let name: Range<Int>
-    /// The range of the parameter's value; `nil` if the parameter has no value or an empty value.
+    /// The range of the value; `nil` for no value or an empty value.
     package let value: Range<Int>?
 
-    /// Finds the next parameter at or after `index`, and moves `index` behind the parameter. Parameters without a name
-    /// are skipped. A semicolon in a quoted value does not separate parameters.
+    /// Finds the next parameter with a name from `index` on, and moves `index` behind it. A semicolon in a quoted value
+    /// does not separate parameters.
     @usableFromInline
     package init?(_ bytes: Span<UInt8>, from index: inout Int) {
         while index < bytes.count {
@@ -125,8 +122,7 @@ package struct ParameterPlace {
         return nil
     }
 
-    /// The index after the parameter that begins at `start`, and the index of the first `=`; if no `=` comes before a
-    /// quote, the second index is `nil`.
+    /// The index after the parameter at `start`, and the index of its `=`; `nil` if no `=` comes before a quote.
     private static func end(_ bytes: Span<UInt8>, from start: Int) -> (equals: Int?, end: Int) {
         var equals: Int?
         var index = bytes.firstPlace(

@@ -1,12 +1,11 @@
 package import Bytes
 
 // The functions of `PushParameterRemoval` remove the push parameters `pn-*` (RFC 8599) from URIs and Contact values.
-// The program never forwards `pn-*` parameters, because anybody who knows them could send pushes to the device.
+// Anybody who knows `pn-*` parameters could send pushes to the device.
 
 extension ByteString {
-    /// A copy of a URI or a Contact value without the parameters whose names begin with `pn-`, inside and outside the
-    /// angle brackets. All bytes outside the removed parameters stay unchanged. If the value has no `pn-*` parameters,
-    /// ``withoutPushParameters()`` returns the value itself, without a copy.
+    /// The URI or Contact value without parameters whose names begin with `pn-`, inside and outside the angle brackets.
+    /// Bytes outside `pn-*` parameters stay unchanged, and a value without such parameters is not copied.
     ///
     /// The parameter `pn-purr` stays, because it is intended for peers (RFC 8599 section 9.3).
     package func withoutPushParameters() -> ByteString {
@@ -40,8 +39,7 @@ struct PushParameterSearch {
 
     private var position = 0
     private var place = Place.beforeBrackets
-    /// The index at which the host of the URI begins. A semicolon before the host is part of the user part, and does
-    /// not begin a parameter (RFC 4475 section 3.1.1.9).
+    /// The index of the URI's host. A semicolon before the host belongs to the user part (RFC 4475 section 3.1.1.9).
     private var hostStart: Int?
 
     /// The range of the next push parameter outside quotes, from its `;` to the delimiter after the parameter.
@@ -81,8 +79,8 @@ struct PushParameterSearch {
         }
     }
 
-    /// The index after the parameter that begins at `start`. A comma does not end a parameter, because the list of
-    /// values was already split at its commas.
+    /// The index after the parameter at `start`. A comma does not end a parameter, because lists were already split at
+    /// their commas.
     private func end(_ span: Span<UInt8>, from start: Int) -> Int {
         var index = start
         while index < span.count {
@@ -99,8 +97,8 @@ struct PushParameterSearch {
         return span.count
     }
 
-    /// Whether a name with the prefix `pn-`, in upper or lower case, begins at `start`. A percent-encoded prefix counts
-    /// too, because `%70n-prid` is the same parameter name as `pn-prid`.
+    /// Whether a name with the prefix `pn-` begins at `start`, in upper or lower case, also percent-encoded as in
+    /// `%70n-prid`.
     private static func beginsPush(_ span: Span<UInt8>, from start: Int) -> Bool {
         let prefix: StaticString = "pn-"
         var index = span.skipSpace(from: start, to: span.count)
@@ -119,7 +117,7 @@ struct PushParameterSearch {
         return true
     }
 
-    /// The index of the `@` in the URI that begins at or after `start`; `start` itself if there is no `@`.
+    /// The index of the `@` in the URI that begins at or after `start`, or else `start`.
     private static func hostStart(_ span: Span<UInt8>, from start: Int) -> Int {
         let place = span.firstPlace(in: start..<span.count) { block in
             block.marks(of: "@") .| block.marks(of: "\"")

@@ -1,9 +1,8 @@
 import Bytes
 
-/// Finds parameters (`;name=value`) in the bytes of a header field value, for edits that must keep all other bytes.
+/// Finds parameters (`;name=value`) in a header field value, for edits that keep all other bytes.
 enum RawParameters {
-    /// The index of the next `;` outside quotes from `start` on. If no `;` follows, the search returns the end of the
-    /// bytes.
+    /// The index of the next `;` outside quotes from `start` on, or the end of the bytes.
     static func end(_ span: Span<UInt8>, from start: Int) -> Int {
         var index = start
         while true {
@@ -13,7 +12,7 @@ enum RawParameters {
         }
     }
 
-    /// Whether the parameter whose `;` is at `semicolon` has the given name, which must be in lower case.
+    /// Whether the parameter after the `;` at `semicolon` has the given lower-case name.
     static func name(_ span: Span<UInt8>, _ semicolon: Int, equals lowercase: StaticString) -> Bool {
         let start = span.skipSpace(from: semicolon + 1, to: span.count)
         let end = start + lowercase.utf8CodeUnitCount
@@ -26,8 +25,7 @@ enum RawParameters {
         }
     }
 
-    /// Whether the value has a parameter for which `test` returns true; the closure `test` gets the index of the
-    /// parameter's `;`.
+    /// Whether `test` returns true for one of the parameters; `test` gets the index of the parameter's `;`.
     static func contains(_ span: Span<UInt8>, _ test: (Span<UInt8>, Int) -> Bool) -> Bool {
         var index = end(span, from: 0)
         while index < span.count {

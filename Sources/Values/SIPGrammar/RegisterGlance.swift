@@ -1,26 +1,25 @@
 package import Addressing
 package import Bytes
 
-/// A REGISTER whose header fields were found but hardly parsed, so that refusing it takes little time. A glance has all
-/// values that a 503 to the REGISTER needs. In an overload, when more REGISTERs arrive than the daemon can parse, it
-/// uses glances.
+/// A REGISTER whose header fields were found but hardly parsed, so that the daemon can refuse it quickly. The
+/// daemon uses ``RegisterGlance`` in an overload, when more REGISTERs arrive than it can parse.
 ///
-/// ``RegisterGlance`` supports only the form of REGISTER that phones usually send over UDP. For example,
-/// ``MessageReader`` must read a REGISTER with folded lines, or with a Via without `rport`.
+/// ``RegisterGlance`` supports only REGISTERs in the form that phones usually send over UDP. For a REGISTER with folded
+/// lines, for example, or with a Via without `rport`, ``MessageReader`` is needed.
 package struct RegisterGlance {
     private let via, from, to, callID, cseq: HeaderField
-    /// The index after `;rport` in the Via of the REGISTER.
+    /// The index after `;rport` in the Via.
     private let rportEnd: Int
     private let uri: Range<Int>
 
-    /// Finds the header fields of a REGISTER. If a needed field is missing or repeated, or the head has a forbidden
-    /// byte, the result is `nil`.
+    /// Finds the header fields of a REGISTER. The result is `nil` if a needed field is missing or repeated, or if the
+    /// head has a forbidden byte.
     package init?(
         _ bytes: Span<UInt8>, via: HeaderField, from: HeaderField, to: HeaderField, callID: HeaderField,
         cseq: HeaderField
     ) {
         for row in [via.row, from.row, to.row, callID.row, cseq.row] {
-            // The header line must contain no line end except at its end, because folded lines are not supported.
+            // The only line end must be at the end of the line, because folded lines are not supported.
             guard bytes.nextControl(from: row.lowerBound, to: row.upperBound) == row.upperBound - 2 else { return nil }
         }
         guard let uri = Self.uri(in: to.value, bytes), let rportEnd = Self.rportEnd(in: via.row, bytes) else {
@@ -30,7 +29,7 @@ package struct RegisterGlance {
         (self.uri, self.rportEnd) = (uri, rportEnd)
     }
 
-    /// The range of the URI in To. If To has a tag, no URI is returned, because a REGISTER belongs to no dialog.
+    /// The range of the URI in To; `nil` if To has a tag, because a REGISTER belongs to no dialog.
     private static func uri(in value: Range<Int>, _ bytes: Span<UInt8>) -> Range<Int>? {
         var begin: Int?
         for index in value {
@@ -62,11 +61,10 @@ package struct RegisterGlance {
 
     package func uri(in bytes: Span<UInt8>) -> SIPURI? { SIPURI(ByteString(copying: bytes.extracting(uri))) }
 
-    /// The Call-ID, which is the same in all REGISTERs of one phone.
+    /// The Call-ID, which all REGISTERs of one phone share.
     package func callID(in bytes: Span<UInt8>) -> ByteString { ByteString(copying: bytes.extracting(callID.value)) }
 
-    /// Makes a 503 with Retry-After that refuses the REGISTER. The argument `source` is the address that sent the
-    /// REGISTER.
+    /// Makes a 503 with Retry-After for the REGISTER from the address `source`.
     package func refusal(in bytes: Span<UInt8>, retryAfter seconds: Int, tag: UInt32, source: Endpoint) -> [UInt8] {
         var answer: [UInt8] = []
         answer.reserveCapacity([via, from, to, callID, cseq].reduce(192) { $0 + $1.row.count })

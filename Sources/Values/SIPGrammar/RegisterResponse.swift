@@ -1,13 +1,11 @@
 package import Bytes
 
-/// The parts of a response to the daemon's own REGISTER that decide about the daemon's next REGISTER (RFC 3261 section
-/// 10.2.4).
+/// The parts of a response to the daemon's own REGISTER that decide about its next REGISTER (RFC 3261 section 10.2.4).
 package struct RegisterResponse: Sendable {
-    /// A contact of the user that the registrar lists. The listed contact can also be a contact that another device
-    /// registered.
+    /// A contact of the user that the registrar lists, perhaps from another device.
     package struct ListedContact: Hashable, Sendable {
         package let user: ByteString
-        /// The number of seconds until the listed contact expires; `nil` if the registrar does not say.
+        /// The seconds until the contact expires; `nil` if the registrar does not say.
         package let expires: UInt32?
 
         package init(user: ByteString, expires: UInt32?) {
@@ -24,8 +22,7 @@ package struct RegisterResponse: Sendable {
 
     package init(status: Status) { self.status = status }
 
-    /// The limits for the contacts and challenges that the daemon reads, so that a registrar cannot exhaust the
-    /// daemon's memory.
+    /// The maximum numbers of contacts and challenges that are read from a registrar's response.
     private static let mostContacts = 256
     private static let mostChallenges = 8
 

@@ -1,14 +1,12 @@
 import Bytes
 
-// The functions of `RequestForwarding` write the request that the proxy forwards (RFC 3261 section 16.6). Most header
-// fields are copied, and only the edited fields are written in a new form.
+// The functions of `RequestForwarding` write the request that the proxy forwards (RFC 3261 section 16.6).
 
 extension SIPRequest {
     /// Creates the request for the next hop.
     ///
-    /// The proxy's own Via is the topmost header field. After the Via follow new Record-Route and Route fields, the
-    /// received fields in their order, the added fields, and Content-Length. Fields that `edits` does not mention are
-    /// copied byte for byte.
+    /// The proxy's own Via comes first. New Record-Route and Route fields follow, then the received fields in their
+    /// order, added fields, and Content-Length.
     package func forwarded(_ edits: RequestEdits) -> OutgoingRequest {
         var places = CopiedPlaces()
         let bytes = [UInt8](capacity: frame.bytes.count + edits.size) { places = append(edits, to: &$0) }
@@ -32,7 +30,7 @@ extension SIPRequest {
         return places
     }
 
-    /// Appends the request's start line. The function returns the range of the Request-URI in the output.
+    /// Appends the start line, and returns the range of the Request-URI in the output.
     private func appendStartLine(_ edits: RequestEdits, to out: inout ByteSink) -> Range<Int> {
         method.append(to: &out)
         out.append(" ")
@@ -59,7 +57,7 @@ extension RequestEdits {
     }
 }
 
-/// The positions in the forwarded request of the parts that its ACK and CANCEL repeat.
+/// The positions in the forwarded request of the parts that ACK and CANCEL repeat.
 private struct CopiedPlaces {
     var uri = 0..<0
     var via = 0..<0

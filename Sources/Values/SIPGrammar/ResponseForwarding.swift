@@ -3,15 +3,9 @@ import Bytes
 // The functions of `ResponseForwarding` forward a response towards the caller (RFC 3261 section 16.7 items 3 and 9).
 
 extension SIPResponse {
-    /// The response without its topmost Via value, and without `pn-*` parameters in Contact fields. All other parts of
-    /// the response are copied byte for byte.
+    /// The response without its topmost Via value, and without `pn-*` parameters in Contact.
     ///
     /// A missing Content-Length is added, because the next hop may use a stream transport.
-    ///
-    /// - Parameters:
-    ///   - dropped: the names of the header fields to remove.
-    ///   - added: fields that are written after the last received field.
-    /// - Returns: the whole message, ready to send.
     package func withoutTopVia(dropping dropped: [HeaderName] = [], adding added: [AddedField] = []) -> [UInt8] {
         var size = frame.bytes.count + 32
         for field in added { size += field.name.utf8CodeUnitCount + field.value.count + 4 }
@@ -30,8 +24,8 @@ extension SIPResponse {
             case .via where isTopVia:
                 isTopVia = false
                 let next = index + 1
-                // If the header line of the topmost Via has more values, the further values stay. If a header line has
-                // several Via values, the entries after the first have an empty `row`.
+                // Further Via values on the header line of the topmost Via stay. The second and further values of a
+                // header line have an empty `row`.
                 if next < frame.fields.count, frame.fields[next].name == .via, frame.fields[next].row.isEmpty {
                     rows.append(field.row.lowerBound..<field.value.lowerBound, to: &out)
                     rows.append(frame.fields[next].value.lowerBound..<field.row.upperBound, to: &out)
@@ -52,8 +46,7 @@ extension SIPResponse {
         out.append(frame.bytes, frame.bodyStart..<frame.bytes.count)
     }
 
-    /// A copy of a response that has lost some Vias. The copied response has the Vias of the request in place of its
-    /// own Vias. Everything except the Vias is copied byte for byte.
+    /// A copy of a response that has lost some Vias, with the Vias of the request.
     package func withVias(
         of request: MessageFrame, topViaAddition: ViaAddition, adding added: [AddedField] = []
     ) -> [UInt8] {

@@ -5,8 +5,7 @@ package import Bytes
 extension MessageFrame {
     /// Makes a response without a body to the request in the message frame.
     ///
-    /// The header fields Via, From, To, Call-ID and CSeq are copied unchanged, even if they have compact names or
-    /// folds. A 100 also repeats Timestamp (RFC 3261 section 8.2.6.1).
+    /// Via, From, To, Call-ID and CSeq are copied unchanged. A 100 also repeats Timestamp (RFC 3261 section 8.2.6.1).
     ///
     /// - Parameters:
     ///   - status: the status code of the response, with its ``Status/reasonPhrase``.
@@ -25,7 +24,7 @@ extension MessageFrame {
     }
 
     /// Makes a response like ``response(_:toTag:viaAddition:fields:)``, with header lines that `appendFields` writes.
-    /// The parameter `size` estimates how many bytes `appendFields` writes.
+    /// The argument `size` estimates how many bytes `appendFields` writes.
     package func response(
         _ status: Status, toTag: ToTag?, viaAddition: ViaAddition, reserving size: Int,
         _ appendFields: (inout ByteSink) -> Void
@@ -67,7 +66,7 @@ extension MessageFrame {
         rows.end(&out)
     }
 
-    /// Appends the header line of the topmost Via, with the new parameters after its first value.
+    /// Appends the header line of the topmost Via, with new parameters after its first value.
     func append(viaRow field: HeaderField, addition: ViaAddition, in rows: inout RowRun, to out: inout ByteSink) {
         guard addition != .none else { return rows.append(field.row, to: &out) }
         rows.append(field.row.lowerBound..<field.value.lowerBound, to: &out)
@@ -78,14 +77,14 @@ extension MessageFrame {
 }
 
 extension SIPRequest {
-    /// Makes a response to the request. If To already has a tag, the parameter `toTag` is ignored.
+    /// Makes a response to the request. If To already has a tag, `toTag` is ignored.
     package func response(
         _ status: Status, toTag: ToTag? = nil, viaAddition: ViaAddition = .none, fields added: [AddedField] = []
     ) -> [UInt8] {
         frame.response(status, toTag: to.tag == nil ? toTag : nil, viaAddition: viaAddition, fields: added)
     }
 
-    /// Makes a response to the request. The closure `appendFields` writes additional fields as whole header lines.
+    /// Makes a response to the request. The closure `appendFields` writes further fields as whole header lines.
     package func response(
         _ status: Status, toTag: ToTag?, viaAddition: ViaAddition, reserving size: Int,
         _ appendFields: (inout ByteSink) -> Void
@@ -95,13 +94,13 @@ extension SIPRequest {
     }
 }
 
-/// A tag that the daemon makes for To (RFC 3261 section 19.3): a 64-bit number, written as sixteen hexadecimal digits.
+/// A tag that the daemon makes for To (RFC 3261 section 19.3): sixteen hexadecimal digits.
 package struct ToTag: Sendable {
     package let number: UInt64
 
     package init(_ number: UInt64) { self.number = number }
 
-    /// The length in bytes of the whole parameter `;tag=...`.
+    /// The length in bytes of the parameter `;tag=...`.
     fileprivate static let size = 21
 
     fileprivate func append(to out: inout ByteSink) {
@@ -112,14 +111,14 @@ package struct ToTag: Sendable {
 
 // MARK: Pieces
 
-/// Copies parts of a message into the output. Parts that are adjacent in the message are copied in one step.
+/// Copies parts of a message into the output, and joins parts that are adjacent in the message.
 struct RowRun {
     private let bytes: ByteString
     private var waiting = 0..<0
 
     init(_ bytes: ByteString) { self.bytes = bytes }
 
-    /// The number of bytes of the request that wait to be copied into the response.
+    /// The number of bytes of the message that wait to be copied.
     var count: Int { waiting.count }
 
     mutating func append(_ part: Range<Int>, to out: inout ByteSink) {
@@ -131,20 +130,18 @@ struct RowRun {
         }
     }
 
-    /// Copies the bytes that wait to be copied. ``end(_:)`` must be called before bytes are written that do not come
-    /// from the message.
+    /// Copies the waiting bytes; called before bytes are written that do not come from the message.
     mutating func end(_ out: inout ByteSink) {
         out.append(bytes, waiting)
         waiting = waiting.upperBound..<waiting.upperBound
     }
 }
 
-/// The set of header field names that were already written, so that a field that may occur only once is not written
-/// twice.
+/// The header names that were already written, so that a field that may occur only once is not repeated.
 private struct RowSet {
     private var bits: UInt64 = 0
 
-    /// Inserts a header name into the set, and returns whether the name is new.
+    /// Inserts a header name, and returns whether the name is new.
     mutating func insert(_ name: HeaderName) -> Bool {
         defer { bits |= name.bit }
         return bits & name.bit == 0
@@ -165,7 +162,7 @@ extension ByteSink {
     /// Appends a header field as a header line.
     package mutating func append(_ field: AddedField) { append(field.name, field.value) }
 
-    /// Appends a header line with the given name and value.
+    /// Appends a header line.
     package mutating func append(_ name: StaticString, _ value: ByteString) {
         append(name)
         append(": ")

@@ -1,22 +1,19 @@
 package import Bytes
 package import Collections
 
-/// The parts that requests and responses have in common: the received bytes and the positions of the header fields.
+/// The common part of requests and responses: the received bytes and the positions of the header fields.
 ///
-/// The proxy copies parts of a message that it does not understand unchanged from the received bytes (RFC 3261 section
-/// 16.6 item 1).
+/// The proxy copies parts that it does not understand unchanged (RFC 3261 section 16.6 item 1).
 package struct MessageFrame: Sendable {
-    /// The whole message, from the start line to the end of the body. If a datagram has bytes after the end of the
-    /// message, `bytes` does not include them.
+    /// The whole message, without bytes that follow the message in its datagram.
     package let bytes: ByteString
     /// All header fields, in the order of the message.
     package let fields: HeaderFields
     /// The index after the CRLF of the start line.
     package let headersStart: Int
-    /// The index at which the message's body begins. If the body is empty, `bodyStart` is `bytes.count`.
+    /// The index of the body; `bytes.count` if the body is empty.
     package let bodyStart: Int
-    /// A set of bits, one for each header name that occurs in the message. The bits show quickly that a header field is
-    /// missing; most searches look for a missing field.
+    /// One bit for each header name that occurs in the message, because most searches look for a missing field.
     private let names: UInt64
 
     package init(bytes: ByteString, fields: HeaderFields, headersStart: Int, bodyStart: Int) {
@@ -58,39 +55,33 @@ package struct MessageFrame: Sendable {
     }
 }
 
-/// A request that the reader accepted. In an accepted request, all mandatory fields are present and well-formed, and
-/// the method in CSeq is the method of the request.
+/// A request that the reader accepted. All mandatory fields are present and well-formed, and CSeq has the method of the
+/// request.
 ///
-/// A request is immutable and shared by reference. A slice of a request keeps the bytes of the whole request in memory.
+/// A request is immutable and shared by reference; a slice of its bytes keeps the whole request in memory.
 package final class SIPRequest: Sendable {
     package let frame: MessageFrame
     package let method: Method
     package let uri: SIPURI
-    /// The topmost Via value of the SIP message.
+    /// The topmost Via value.
     package let via: Via
     package let from: NameAddress
     package let to: NameAddress
     package let callID: ByteString
     package let cseq: CSeq
-    /// The value of Max-Forwards; `nil` if the field is missing. If Max-Forwards is missing, the proxy adds it with the
-    /// value 70 (RFC 3261 section 16.6 item 3).
+    /// The value of Max-Forwards; `nil` if the field is missing, which the proxy then adds (RFC 3261 section 16.6 item
+    /// 3).
     package let maxForwards: UInt8?
     package let routes: [NameAddress]
-    /// The Contact values of a REGISTER. If Contact is missing or is `*`, the list of contacts is empty. For a request
-    /// other than REGISTER, the list of contacts is empty, because a proxy forwards Contact without reading it.
+    /// The Contact values of a REGISTER; empty for `*`, for no Contact, and for other methods.
     package let contacts: ShortList<NameAddress>
     /// Whether the Contact field is a single `*`, which removes all bindings.
     package let contactIsStar: Bool
     /// The Path values of a REGISTER (RFC 3327).
     package let path: [NameAddress]
-    /// The value of Expires; `nil` if the field is missing. A malformed or too large Expires counts as 3600 seconds
-    /// (RFC 3261 section 10.2.1.1).
+    /// The value of Expires; `nil` if missing, and 3600 if malformed or too large (RFC 3261 section 10.2.1.1).
     package let expires: UInt32?
-    /// The digest credentials in the Authorization fields of a REGISTER. Credentials for other schemes than Digest are
-    /// left out.
-    ///
-    /// For a request other than REGISTER, ``authorization`` is empty, and the reader decodes ``proxyAuthorization``
-    /// instead.
+    /// The digest credentials in the Authorization fields of a REGISTER; empty for other methods.
     package let authorization: [DigestCredentials]
     package let proxyAuthorization: [DigestCredentials]
 
@@ -124,7 +115,7 @@ package final class SIPResponse: Sendable {
     package let frame: MessageFrame
     package let status: Status
     package let via: Via
-    /// The number of Via values in the message. A response with only one Via is addressed to this daemon itself.
+    /// The number of Via values; a response with one Via is addressed to this daemon.
     package let viaCount: Int
     package let to: NameAddress
     package let callID: ByteString
@@ -143,10 +134,9 @@ package final class SIPResponse: Sendable {
     }
 }
 
-/// The reason why the reader refused a message.
+/// A message that the reader refused.
 ///
-/// If enough of a request could be read to answer it (RFC 3261 section 8.2), `answer` has a frame with Via, From, To,
-/// Call-ID and CSeq.
+/// If a request can be answered (RFC 3261 section 8.2), `answer` has a frame with Via, From, To, Call-ID and CSeq.
 package struct UnusableMessage: Sendable {
     package let reason: Reason
     package let answer: (status: Status, frame: MessageFrame)?
@@ -156,7 +146,7 @@ package struct UnusableMessage: Sendable {
         self.answer = answer
     }
 
-    /// The reason why a message is refused, for logs and counters.
+    /// Why a message is refused, for logs and counters.
     package enum Reason: Hashable, Sendable {
         case notSIP, startLine, version, headerSyntax(HeaderName), missing(HeaderName), repeated(HeaderName)
         case methodMismatch, contentLength, tooManyHeaders, headTooLarge, uriTooLong, bodyTooLarge, forbiddenByte

@@ -1,13 +1,12 @@
 package import Bytes
 
-/// A URI (RFC 3261 section 19.1, RFC 3966): the text as received, and the positions of the parts of a `sip:`, `sips:`
-/// or `tel:` URI.
+/// A URI (RFC 3261 section 19.1, RFC 3966): its text, and the positions of the parts of a `sip:`, `sips:` or `tel:`
+/// URI.
 package struct SIPURI: Sendable {
     package enum Scheme: UInt8, Hashable, Sendable {
         case sip, sips, tel, other
 
-        /// Compares two URI schemes without the compiler's own `==`, because this `==` is slower when other modules use
-        /// it.
+        /// Written by hand, because the compiler's own `==` is slower in other modules.
         @inlinable
         package static func == (left: Scheme, right: Scheme) -> Bool { left.rawValue == right.rawValue }
     }
@@ -15,44 +14,42 @@ package struct SIPURI: Sendable {
     /// The whole URI as received, without angle brackets.
     package let text: ByteString
     package let scheme: Scheme
-    /// Whether every part of the URI has a simple form that all programs read in the same way. Nearly all URIs have a
-    /// form that all programs read in the same way.
+    /// Whether every part has a simple form that all programs read alike, as in nearly all URIs.
     package let isPlain: Bool
     package let port: UInt16?
-    // The indices of the URI's parts in the text. Each index has only four bytes, because each message has about six
-    // URIs.
+    // The indices of the URI's parts in the text, in four bytes each, because a message has about six URIs.
     private let userStart, userEnd, passwordEnd, hostStart, hostEnd, addressEnd, headersStart: UInt32
 
-    /// The user part as received, with its escapes and without the password. For a `tel:` URI, the user part is the
-    /// number. If the URI has no user part, ``user`` is `nil`.
+    /// The user part with its escapes and without the password, or the number of a `tel:` URI; `nil` if the URI has
+    /// none.
     package var user: ByteString? {
         userStart < hostStart || scheme == .tel ? text[Int(userStart)..<Int(userEnd)] : nil
     }
     package var password: ByteString? {
         userEnd < passwordEnd ? text[Int(userEnd) + 1..<Int(passwordEnd)] : nil
     }
-    /// The host as received; empty if the URI has no host. In a URI's host, an IPv6 address is in brackets.
+    /// The host as received, with brackets for IPv6; empty if the URI has no host.
     package var host: ByteString { text[Int(hostStart)..<Int(hostEnd)] }
     package var parameters: Parameters {
         let end = headersStart > 0 ? Int(headersStart) - 1 : text.count
         return addressEnd < end ? Parameters(text[Int(addressEnd)..<end]) : .none
     }
-    /// The URI's headers, which are the text after the `?`, still percent-encoded. The proxy never copies the headers
-    /// of a URI into a request (RFC 3261 section 16.6).
+    /// The text after the `?`, still percent-encoded, which the proxy never copies into a request (RFC 3261 section
+    /// 16.6).
     package var headers: ByteString? { headersStart > 0 ? text[Int(headersStart)..<text.count] : nil }
 
-    /// The host of the URI, followed by a colon and the port if the URI has a port.
+    /// The host, with a colon and the port if the URI has a port.
     package var hostPort: ByteString { text[Int(hostStart)..<Int(addressEnd)] }
-    /// The URI's text before its parameters and headers.
+    /// The text before the parameters and headers.
     package var address: ByteString { text[0..<Int(addressEnd)] }
-    /// The URI's text before its headers.
+    /// The text before the headers.
     package var withoutHeaders: ByteString { headersStart > 0 ? text[0..<Int(headersStart) - 1] : text }
 
-    /// Finds the parts of a URI. The initialiser of ``SIPURI`` accepts URIs that are not plain; the message reader
-    /// decides whether they are valid.
+    /// Finds the parts of a URI. URIs that are not plain are accepted here; the message reader decides whether they are
+    /// valid.
     ///
-    /// - Returns: the URI; `nil` in three cases: the URI has no scheme; a `sip:` or `sips:` URI has no host; another
-    ///   URI has no text before its parameters.
+    /// - Returns: `nil` if the scheme is missing, if a `sip:` or `sips:` URI has no host, or if another URI has no text
+    ///   before its parameters.
     package init?(_ text: ByteString) {
         guard let parts = text.withSpan({ URIParts($0) }) else { return nil }
         self.text = text
@@ -74,8 +71,7 @@ private struct URIParts {
     var scheme = SIPURI.Scheme.other
     var isPlain = false
     var port: UInt16?
-    /// The range of the user part in the URI. If the URI has no user part, the range of the user part is empty and
-    /// begins at the start of the host.
+    /// The range of the user part; if the URI has none, an empty range at the start of the host.
     var user = 0..<0
     /// The index after the password, or after the user part if the URI has no password.
     var passwordEnd = 0
@@ -85,7 +81,7 @@ private struct URIParts {
     var headersStart: Int?
 
     init?(_ bytes: Span<UInt8>) {
-        // The scheme `sip` is tried first, because nearly all URIs have this scheme.
+        // The scheme `sip` is tried first, because nearly all URIs have it.
         var colon = 3
         if bytes.count > 4, bytes.equalsIgnoringCase(0..<4, "sip:") {
             scheme = .sip
@@ -94,8 +90,8 @@ private struct URIParts {
             colon = end
             guard bytes.equalsIgnoringCase(0..<colon, "sips") else {
                 readOther(bytes, from: colon + 1, isTel: bytes.equalsIgnoringCase(0..<colon, "tel"))
-                // A URI that begins with parameters is refused, because the URI could be empty after its `pn-*`
-                // parameters are removed.
+                // A URI that begins with parameters is refused, because it could be empty after its `pn-*` parameters
+                // are removed.
                 guard bytes[colon + 1] != UInt8(ascii: ";") else { return nil }
                 return
             }
@@ -116,8 +112,7 @@ private struct URIParts {
         return colon
     }
 
-    /// Reads a URI whose scheme is neither `sip:` nor `sips:`. In a `tel:` URI, the function separates the number from
-    /// the parameters.
+    /// Reads a URI other than `sip:` and `sips:`, and splits a `tel:` URI into number and parameters.
     private mutating func readOther(_ bytes: Span<UInt8>, from start: Int, isTel: Bool) {
         addressEnd = bytes.count
         user = start..<start
@@ -190,8 +185,8 @@ private struct URIParts {
         port = UInt16(exactly: number)
     }
 
-    /// Reads the URI's parameters and headers. The parameters of a URI are plain if they contain no forbidden byte and
-    /// no parameter without a name, and are not too many.
+    /// Reads the URI's parameters and headers. Parameters are plain if they are few, all have names, and contain no
+    /// forbidden byte.
     private mutating func readRest(_ bytes: Span<UInt8>) {
         var index = addressEnd
         var count = 0
@@ -212,8 +207,7 @@ private struct URIParts {
         if count > Self.plainParameters { isPlain = false }
     }
 
-    /// The index of the next byte that ends a parameter or is forbidden in a plain parameter, such as white space and
-    /// control bytes.
+    /// The index of the next byte that ends a parameter or is forbidden in a plain parameter, such as white space.
     private static func nextTelling(_ bytes: Span<UInt8>, from start: Int) -> Int {
         return bytes.firstPlace(in: start..<bytes.count) { block in
             block.marks(upTo: " ") .| block.marks(of: "\"") .| block.marks(of: ";")

@@ -1,9 +1,8 @@
-/// The status code of a response, with the reason phrase that the daemon writes for the code.
+/// A status code, with the reason phrase that the daemon writes.
 package struct Status: Hashable, Sendable, ExpressibleByIntegerLiteral, CustomStringConvertible {
     package let code: UInt16
 
-    /// Compares two status codes without the compiler's own `==`, because this `==` is slower when other modules use
-    /// it.
+    /// Written by hand, because the compiler's own `==` is slower in other modules.
     @inlinable
     package static func == (left: Status, right: Status) -> Bool { left.code == right.code }
 
@@ -13,7 +12,7 @@ package struct Status: Hashable, Sendable, ExpressibleByIntegerLiteral, CustomSt
     package var isProvisional: Bool { code < 200 }
     package var isFinal: Bool { code >= 200 }
     package var isSuccess: Bool { (200..<300).contains(code) }
-    /// The class of the status code, which is its first digit, such as 4 for 404.
+    /// The first digit of the status code, such as 4 for 404.
     package var statusClass: UInt16 { code / 100 }
 
     package var description: String { "\(code)" }
@@ -29,9 +28,9 @@ package struct Status: Hashable, Sendable, ExpressibleByIntegerLiteral, CustomSt
     package static let requestTimeout: Status = 408
     package static let badExtension: Status = 420
     package static let intervalTooBrief: Status = 423
-    /// 430 Flow Failed: the flow to a phone was closed (RFC 5626 section 5.3.1).
+    /// 430 Flow Failed: the connection to a phone was closed (RFC 5626 section 5.3.1).
     package static let flowFailed: Status = 430
-    /// 439 First Hop Lacks Outbound Support: the first proxy does not support the flows of RFC 5626.
+    /// 439 First Hop Lacks Outbound Support: the first proxy does not support RFC 5626.
     package static let firstHopLacksOutbound: Status = 439
     package static let maxBreadthExceeded: Status = 440
     package static let temporarilyUnavailable: Status = 480

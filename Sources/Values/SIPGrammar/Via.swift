@@ -4,7 +4,7 @@ package import Bytes
 package struct Via: Sendable {
     package let text: ByteString
     package let port: UInt16?
-    /// Whether protocol, transport and sent-by of the Via have the simple form that nearly all Vias have.
+    /// Whether protocol, transport and sent-by have the simple form that nearly all Vias have.
     package let isPlain: Bool
     private let transportStart, transportEnd, hostStart, hostEnd, parametersPlace: UInt32
     private let branchStart, branchEnd: UInt32
@@ -15,19 +15,18 @@ package struct Via: Sendable {
     package var parameters: Parameters {
         parametersStart < text.count ? Parameters(text[parametersStart..<text.count]) : .none
     }
-    /// The index of the first `;` of the Via. If the Via has no parameters, ``parametersStart`` is the end of the
-    /// value.
+    /// The index of the first `;`, or the end of the value.
     package var parametersStart: Int { Int(parametersPlace) }
     package var branch: ByteString? { branchEnd > 0 ? text[Int(branchStart)..<Int(branchEnd)] : nil }
 
-    /// Whether the Via has the parameter `rport`, with or without a value (RFC 3581 section 4).
+    /// Whether the parameter `rport` is present, with or without a value (RFC 3581 section 4).
     package let wantsResponsePort: Bool
 
-    /// Finds the parts of a Via. The initialiser of ``Via`` accepts Vias that are not plain; the message reader decides
-    /// whether they are valid.
+    /// Finds the parts of a Via. Vias that are not plain are accepted here; the message reader decides whether they are
+    /// valid.
     ///
-    /// - Returns: the Via; `nil` unless the text has the form `SIP/2.0/transport host[:port]`. White space is allowed
-    ///   around the slashes and the colon.
+    /// - Returns: the Via; `nil` unless the text has the form `SIP/2.0/transport host[:port]`, with white space allowed
+    ///   around slashes and colon.
     package init?(_ text: ByteString) {
         guard let parts = text.withSpan({ ViaParts($0) }) else { return nil }
         self.text = text

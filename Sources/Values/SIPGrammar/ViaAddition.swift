@@ -4,10 +4,9 @@ package import Addressing
 // The functions of `ViaAddition` add parameters to a request's topmost Via (RFC 3261 section 18.2.1, RFC 3581 section
 // 4).
 
-/// The parameters that this proxy adds to the topmost Via: `;received=...`, and `;rport=...` if the client asked for
-/// `rport`.
+/// The parameters `received` and `rport` that this proxy adds to the topmost Via.
 package struct ViaAddition: Hashable, Sendable {
-    /// The source address of the request; `nil` if the proxy adds no parameter.
+    /// The source address of the request; `nil` if no parameter is added.
     let source: Endpoint?
     let setsPort: Bool
 
@@ -18,7 +17,7 @@ package struct ViaAddition: Hashable, Sendable {
         self.setsPort = setsPort
     }
 
-    /// The maximum length in bytes of the parameters that the proxy adds.
+    /// The maximum length in bytes of the added parameters.
     static let longest = 64
 }
 
@@ -33,15 +32,14 @@ extension SIPRequest {
     }
 
     /// The destination of a response over UDP (RFC 3261 section 18.2.2, RFC 3581 section 4). The proxy ignores `maddr`,
-    /// because an attacker could use `maddr` to direct the proxy's responses at other hosts.
+    /// by which an attacker could direct responses at other hosts.
     package func responseEndpoint(source: Endpoint) -> Endpoint {
         via.wantsResponsePort ? source : Endpoint(source.address, via.port ?? 5060)
     }
 }
 
 extension MessageFrame {
-    /// The parameters for the topmost Via of a request that could not be fully read. The parameters for the topmost Via
-    /// are computed from the Via's bytes, and always include `received`.
+    /// The parameters for the topmost Via of a request that could not be fully read, always with `received`.
     package func viaAddition(source: Endpoint) -> ViaAddition {
         guard let field = fields.first(where: { $0.name == .via }) else { return .none }
         let asksForPort = bytes[field.value].withSpan { value in
@@ -52,7 +50,7 @@ extension MessageFrame {
 }
 
 extension ByteSink {
-    /// Appends the text of an address. In the text of an address, IPv6 is written without brackets.
+    /// Appends the text of an address; IPv6 has no brackets.
     package mutating func append(_ address: IPAddress) {
         guard address.isV4 else {
             append(Array(address.description.utf8).span)
@@ -77,9 +75,9 @@ extension ByteSink {
         append(decimal: source.port)
     }
 
-    /// Appends a Via value, followed by the new parameters.
+    /// Appends a Via value with the new parameters.
     ///
-    /// Parameters `received` and `rport` with values from the client are dropped, because the values may be false.
+    /// Values of `received` and `rport` from the client are dropped, because they may be false.
     mutating func append(viaValue value: ByteString, addition: ViaAddition) {
         guard addition.source != nil else {
             append(value)

@@ -1,10 +1,8 @@
 import Glibc
 
-/// A file that systemd passes to the service (`LoadCredential=` in the unit). In the settings, `credential:NAME` means
-/// the path of the file that systemd passes.
+/// A file that systemd passes to the service (`LoadCredential=` in the unit), and that settings name `credential:NAME`.
 ///
-/// systemd reads the original file as root and gives the service a copy, so only root needs access to the original
-/// file.
+/// systemd reads the original file as root, and gives the service a copy.
 package enum Credential {
     private static let prefix = "credential:"
     private static let variable = "CREDENTIALS_DIRECTORY"
@@ -12,8 +10,8 @@ package enum Credential {
     /// Whether systemd started this process with credentials.
     package static var isPassed: Bool { passedFolder != nil }
 
-    /// The folder in which systemd stores the service's credentials. If systemd did not start this process, the folder
-    /// is the place in which systemd stores the credentials for the unit.
+    /// The folder of the service's credentials. If systemd did not start this process, the folder is where systemd
+    /// stores the unit's credentials.
     private static var folder: String { passedFolder ?? "/run/credentials/sippushd.service" }
 
     private static var passedFolder: String? {
@@ -23,8 +21,8 @@ package enum Credential {
         return folder
     }
 
-    /// Converts the text of a setting to the path of a file; `credential:NAME` becomes the path of systemd's copy. A
-    /// text that does not begin with `credential:` is returned unchanged.
+    /// Converts a setting to the path of a file; `credential:NAME` becomes the path of systemd's copy. Texts without
+    /// `credential:` are returned unchanged.
     package static func path(of text: String) throws(SettingComplaint) -> String {
         guard text.hasPrefix(prefix) else { return text }
         let name = String(text.dropFirst(prefix.count))
@@ -32,7 +30,7 @@ package enum Credential {
         return "\(folder)/\(name)"
     }
 
-    /// The text by which settings name the file, such as `credential:NAME`; `nil` if the file is not a credential.
+    /// The setting that names the file, such as `credential:NAME`; `nil` if the file is no credential.
     package static func text(of path: String) -> String? {
         guard path.hasPrefix(folder + "/") else { return nil }
         return prefix + path.dropFirst(folder.utf8.count + 1)
@@ -44,8 +42,7 @@ package enum Credential {
         return unsafe access(path, F_OK) != 0
     }
 
-    /// Whether systemd accepts the text as the name of a credential: a single file name of printable ASCII characters
-    /// without a colon.
+    /// Whether systemd accepts the text as a credential's name: a file name of printable ASCII without a colon.
     private static func isName(_ name: String) -> Bool {
         name != "." && name != ".." && 1...255 ~= name.utf8.count
             && name.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7f && $0 != UInt8(ascii: "/") && $0 != UInt8(ascii: ":") }

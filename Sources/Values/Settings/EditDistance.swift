@@ -1,4 +1,4 @@
-/// Finds a known name that the user probably meant to write, for error messages.
+/// Finds a known name that the user probably meant, for error messages.
 package enum EditDistance {
     /// The known name that is most similar to the text; `nil` if more than a third of the letters differ.
     package static func nearest(to text: String, among names: [String]) -> String? {
@@ -8,20 +8,18 @@ package enum EditDistance {
         return best.distance <= max(1, best.name.utf8.count / 3) ? best.name : nil
     }
 
-    /// A hint for the end of an error sentence, such as `; did you mean "list"?`. If no known name is similar, the hint
-    /// is empty.
+    /// A hint for the end of an error sentence, such as `; did you mean "list"?`; empty without a similar name.
     package static func hint(for text: String, among names: [String]) -> String {
         nearest(to: text, among: names).map { "; did you mean \"\($0)\"?" } ?? ""
     }
 
-    /// Joins names to a list for an error sentence: `a`, `a or b`, or `a, b or c`.
+    /// Joins names for an error sentence: `a`, `a or b`, or `a, b or c`.
     package static func alternatives(_ names: [String]) -> String {
         guard let last = names.last, names.count > 1 else { return names.first ?? "" }
         return names.dropLast().joined(separator: ", ") + " or " + last
     }
 
-    /// The distance between two texts: the number of insertions, deletions, replacements and swaps (optimal string
-    /// alignment).
+    /// The number of insertions, deletions, replacements and swaps between two texts (optimal string alignment).
     static func between(_ left: String, _ right: String) -> Int {
         let a = Array(left.utf8)
         let b = Array(right.utf8)

@@ -1,11 +1,9 @@
-/// Writes text for manual pages (man(7)). All text is escaped, so that the formatter does not read a part of it as a
-/// command.
+/// Writes text for manual pages (man(7)), with all commands of the formatter escaped.
 package enum ManPageText {
-    /// The maximum length of a line in a manual page, in characters. The limit is 78 characters, because
-    /// `mandoc -T lint` complains about longer lines.
+    /// The maximum length of a line in characters; `mandoc -T lint` complains about longer lines.
     private static let columns = 78
 
-    /// Escapes a text for a manual page, and joins its lines into one line.
+    /// Escapes a text for a manual page, and joins its lines into one.
     package static func escaped(_ text: String) -> String {
         var out = ""
         for scalar in text.unicodeScalars {
@@ -23,11 +21,11 @@ package enum ManPageText {
                 out += "\\[u" + String(repeating: "0", count: max(0, 4 - digits.utf8.count)) + digits + "]"
             }
         }
-        // At the start of a line, the formatter would read a full stop as a command.
+        // The formatter would read a full stop at the start of a line as a command.
         return out.hasPrefix(".") ? "\\&" + out : out
     }
 
-    /// Writes a paragraph, in which each sentence begins a new line and long sentences are broken into lines.
+    /// Writes a paragraph, with each sentence on a new line, and long sentences broken into lines.
     package static func paragraph(_ text: String) -> String {
         var out = ""
         var width = 0
@@ -37,7 +35,7 @@ package enum ManPageText {
             if width > 0 { out += isNew ? "\n" : " " }
             out += next
             width = isNew ? next.utf8.count : width + 1 + next.utf8.count
-            // A sentence must end at the end of a line, so that the formatter puts the right space after the sentence.
+            // The formatter puts the right space after a sentence only if it ends its line.
             if word.hasSuffix(".") {
                 out += "\n"
                 width = 0
@@ -46,7 +44,7 @@ package enum ManPageText {
         return width == 0 ? out : out + "\n"
     }
 
-    /// The first lines of a manual page: its title, its name and its summary.
+    /// The first lines of a manual page: title, name and summary.
     ///
     /// - Parameters:
     ///   - name: the name of the page.

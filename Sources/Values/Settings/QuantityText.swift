@@ -1,7 +1,7 @@
 /// Reads and writes durations in the form of settings: a number and a unit.
 package enum QuantityText {
-    /// Reads a duration such as `300ms`, `30`, `30s`, `5m`, `1h` or `7d`. If the text has another form, or if the
-    /// duration exceeds a hundred years, the result is `nil`.
+    /// Reads a duration such as `300ms`, `30`, `30s`, `5m`, `1h` or `7d`. The result is `nil` for a text in another
+    /// form, and for more than a hundred years.
     package static func duration(_ text: String) -> Duration? {
         guard let (number, unit) = split(text) else { return nil }
         let milliseconds: Int64? =
@@ -18,7 +18,7 @@ package enum QuantityText {
         return overflow || total > 36_525 * 86_400_000 ? nil : .milliseconds(total)
     }
 
-    /// Writes a duration as a whole number of the largest possible unit. Fractions of a millisecond are dropped.
+    /// Writes a duration as a whole number of the largest possible unit, without fractions of a millisecond.
     static func text(_ duration: Duration) -> String {
         let (seconds, attoseconds) = duration.components
         let milliseconds = attoseconds / 1_000_000_000_000_000

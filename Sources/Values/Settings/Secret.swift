@@ -1,6 +1,6 @@
-/// A text that is read from the settings but never printed, such as a password or a key.
+/// A text from the settings that is never printed, such as a password or a key.
 ///
-/// The text of a secret can be read only by ``reveal()``, so that all uses of secrets can be found in the code.
+/// Only ``reveal()`` returns the text of a secret, so that all uses can be found in the code.
 package struct Secret: Hashable, Sendable {
     private let text: String
 

@@ -1,21 +1,19 @@
-/// The key path of the property, in the struct of a settings group, that stores the value of a setting.
+/// The key path of the property for a setting's value in a settings group.
 package typealias SettingPath<Group, Value> = any WritableKeyPath<Group, Value> & Sendable
 
 /// The declaration of one setting, which is one key of a settings group. The YAML reader, the reload, the sample file
-/// and the manual all use one declaration of a setting.
+/// and the manual use the same declaration.
 ///
-/// The default of a setting is the initial value of the group's property. A group that is created in code and a group
-/// that is read from an empty file therefore have the same defaults.
+/// The default is the initial value of the group's property.
 package struct Setting<Group: Sendable>: Sendable {
     package let key: String
-    /// The purpose of the setting in one or more sentences. The help text must name the unit if the setting's type does
-    /// not show it.
+    /// The purpose of the setting in one or more sentences, with the unit unless the type shows it.
     package let help: String
-    /// Whether a settings file without the setting's key is refused.
+    /// Whether a settings file without the key is refused.
     package private(set) var isRequired = false
-    /// When a change of the setting takes effect; `nil` if the setting's group decides the moment.
+    /// When a change takes effect; `nil` if the setting's group decides.
     private(set) var ownMoment: ChangeMoment?
-    /// Whether the setting is read after all other keys of the group, because its value depends on the other keys.
+    /// Whether the setting is read after all other keys of the group, on which its value depends.
     var isReadLast = false
     let read: @Sendable (YAMLNode, inout Group, inout SettingsProblems) -> Void
     let reload: SettingReload<Group>
@@ -33,16 +31,15 @@ package struct Setting<Group: Sendable>: Sendable {
         self.outline = outline
     }
 
-    /// A copy of the setting that every settings file must contain, for a key that has no sensible default.
+    /// A copy for a key without a sensible default, which every settings file must contain.
     package func required() -> Setting {
         var copy = self
         copy.isRequired = true
         return copy
     }
 
-    /// A copy of the setting with another moment of change. Returns a copy of the setting; changes of the copy's value
-    /// take effect at the given moment. If the setting is a group, the moment applies to the keys of the group that
-    /// have no moment of their own.
+    /// A copy of the setting whose changes take effect at the given moment. For a group, the moment applies to the keys
+    /// without a moment of their own.
     package func taken(_ moment: ChangeMoment) -> Setting {
         var copy = self
         copy.ownMoment = moment
@@ -56,8 +53,8 @@ package struct Setting<Group: Sendable>: Sendable {
     /// - Parameters:
     ///   - key: the key of the setting, in lower case with hyphens.
     ///   - path: the property for the value; its initial value is the default.
-    ///   - type: the type of the setting's values, which decides which values are allowed.
-    ///   - example: YAML that the sample file shows instead of an empty default.
+    ///   - type: the type of the setting's values, which decides what is allowed.
+    ///   - example: YAML for the sample file instead of an empty default.
     ///   - help: the purpose of the setting.
     /// - Returns: the setting.
     package static func value<Value: Equatable>(
@@ -77,7 +74,7 @@ package struct Setting<Group: Sendable>: Sendable {
         }
     }
 
-    /// Makes a setting whose value is optional. A key without text after its colon means `nil`.
+    /// Makes a setting whose value is optional; a key without a value means `nil`.
     package static func value<Value: Equatable>(
         _ key: String, _ path: SettingPath<Group, Value?>, _ type: SettingType<Value>,
         example: String? = nil, _ help: String

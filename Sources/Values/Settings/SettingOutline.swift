@@ -1,10 +1,9 @@
-/// One key of a settings group as text, without the group's type. The sample file and the manuals are made from the
-/// lines of all settings.
+/// One key of a settings group as text, for the sample file and the manuals.
 struct SettingLine: Sendable {
     let key: String
     let help: String
     let isRequired: Bool
-    /// When a change of the key takes effect; `nil` if the key's group decides the moment.
+    /// When a change takes effect; `nil` if the key's group decides.
     let moment: ChangeMoment?
     let outline: SettingOutline
 }
@@ -15,8 +14,7 @@ indirect enum SettingOutline: Sendable {
         let lines: [SettingLine]
     }
 
-    /// A key with a single value. If `text` is `nil`, the settings key has no value by default, and the sample file
-    /// shows `example`.
+    /// A key with a single value. If `text` is `nil`, the key has no default, and the sample file shows `example`.
     case value(type: String, text: String?, example: String?)
     case group([SettingLine])
     case named([Named], example: Named)

@@ -1,22 +1,21 @@
-/// The moment at which a change of a setting takes effect: at SIGHUP or at a restart.
+/// When a change of a setting takes effect: at SIGHUP or at a restart.
 package enum ChangeMoment: Hashable, Sendable {
-    /// A change takes effect when the daemon reads its settings again, at SIGHUP.
+    /// At SIGHUP, when the daemon reads its settings again.
     case atOnce
-    /// A change takes effect at the next start of the daemon. A key that declares no moment of change has the moment
-    /// `atRestart`.
+    /// The change takes effect at the next start of the daemon, as for keys that declare no moment.
     case atRestart
 }
 
-/// Compares one setting of the new group (`wished`) with the same setting of the current group (`present`). If the
-/// change of a setting can take effect now, the function copies the new value into the current group. If the change of
-/// a setting needs a restart, the function returns the names of the changed keys, relative to this setting.
+/// Compares one setting of the new group (`wished`) with the current group (`present`). A change that can take effect
+/// now is copied into the current group. The function returns the changed keys that need a restart, relative to the
+/// setting.
 typealias SettingReload<Group> = @Sendable (_ wished: Group, _ present: inout Group, ChangeMoment) -> [String]
 
 extension SettingsGroup {
     /// Copies each changed setting from `wished` that can take effect without a restart.
     ///
-    /// - Returns: the changed keys that need a restart, such as `log.format`; for a named group that was added or
-    ///   removed, the key of its setting.
+    /// - Returns: the changed keys that need a restart, such as `log.format`; for an added or removed named group, the
+    ///   key of its setting.
     package mutating func reload(from wished: Self) -> [String] { reload(from: wished, .atRestart) }
 
     mutating func reload(from wished: Self, _ moment: ChangeMoment) -> [String] {
@@ -50,8 +49,8 @@ extension Setting {
 }
 
 extension Setting {
-    /// Makes a reload for a setting that consists of named groups. If no group was added or removed, the moment of
-    /// change of each key decides when a change of the key takes effect.
+    /// Makes a reload for a setting of named groups. Unless a group was added or removed, each key decides when its
+    /// change takes effect.
     static func reload<Inner: SettingsGroup & Equatable>(
         ofEach path: SettingPath<Group, [String: Inner]>
     ) -> SettingReload<Group> {
@@ -89,7 +88,7 @@ extension [SettingLine] {
 }
 
 extension SettingOutline {
-    /// The keys of a group for which a change takes effect at the given moment.
+    /// The keys of a group whose changes take effect at the given moment.
     fileprivate func keys(taken moment: ChangeMoment, prefix: String) -> [String] {
         guard case .group(let inner) = self else { return [] }
         return inner.flatMap { line in

@@ -1,12 +1,11 @@
 /// The allowed texts for one key, and their conversion to a value.
 ///
-/// Setting types can be combined, as in `.list(of: .duration())`. A module with a special form of values makes its type
-/// with ``parsed(_:_:print:)``.
+/// Types can be combined, as in `.list(of: .duration())`. A module makes types for its own forms of values with
+/// ``parsed(_:_:print:)``.
 package struct SettingType<Value: Sendable>: Sendable {
     /// The name of the type for the manual in one or two words, such as `duration`.
     package let name: String
-    /// Converts a YAML node to a value of the setting. If the node does not have the setting's type, the function
-    /// throws an error.
+    /// Converts a YAML node to a value, or throws if the node does not have the type.
     package let read: @Sendable (YAMLNode) throws(SettingMismatch) -> Value
     /// Converts a value to YAML, and hides the value if it is a secret.
     package let print: @Sendable (Value) -> String
@@ -21,7 +20,7 @@ package struct SettingType<Value: Sendable>: Sendable {
     }
 }
 
-/// The reason why a YAML node does not fit the type of its key.
+/// Why a YAML node does not fit the type of its key.
 package struct SettingMismatch: Error, Hashable {
     package let message: String
     package let position: YAMLPosition
@@ -36,10 +35,10 @@ package struct SettingMismatch: Error, Hashable {
     }
 }
 
-/// The reason why a text, or a combination of settings, is refused, as a sentence without a full stop.
+/// Why a text, or a combination of settings, is refused, as a sentence without a full stop.
 package struct SettingComplaint: Error, Hashable, Sendable {
     package let sentence: String
-    /// The key that the operator should change; `nil` if the complaint is about the whole group.
+    /// The key to change; `nil` if the complaint is about the whole group.
     package let key: String?
 
     package init(_ sentence: String, key: String? = nil) {
@@ -78,7 +77,7 @@ extension SettingType where Value: FixedWidthInteger {
 }
 
 extension SettingType<Duration> {
-    /// A duration: a number with a unit `ms`, `s`, `m`, `h` or `d`. A duration without a unit is in seconds.
+    /// A duration: a number with a unit `ms`, `s`, `m`, `h` or `d`, or in seconds without a unit.
     package static func duration(in range: ClosedRange<Duration>? = nil) -> SettingType {
         var bounds = ""
         if let range {
@@ -100,8 +99,8 @@ extension SettingType<String> {
     /// Any text except the empty text.
     package static var string: SettingType { text(name: "text", expected: "a text") }
 
-    /// The path of a file or folder. A relative path begins at the daemon's working directory. The text
-    /// `credential:NAME` names a file that systemd passes to the service.
+    /// The path of a file or folder, relative to the daemon's working directory. The text `credential:NAME` names a
+    /// file that systemd passes to the service.
     package static var path: SettingType {
         let text = text(name: "path", expected: "a path")
         return SettingType(name: text.name) { node throws(SettingMismatch) in
@@ -129,7 +128,7 @@ extension SettingType<String> {
 }
 
 extension SettingType<Secret> {
-    /// A secret text, which never appears in any output, not even in an error message.
+    /// A secret text, which no output shows, not even an error message.
     package static var secret: SettingType {
         SettingType(name: "secret") { node throws(SettingMismatch) in
             guard let text = node.text, !text.isEmpty, !text.utf8.contains(0) else {
@@ -145,7 +144,7 @@ extension SettingType<Secret> {
 // MARK: Choices and parsed texts
 
 extension SettingType where Value: RawRepresentable & CaseIterable, Value.RawValue == String {
-    /// A type for an enum: the allowed texts are the raw values of the enum.
+    /// An enum, whose raw values are the allowed texts.
     package static var choice: SettingType {
         let names = Value.allCases.map(\.rawValue)
         return SettingType(name: names.joined(separator: ", ")) { node throws(SettingMismatch) in
@@ -165,8 +164,7 @@ extension SettingType where Value: RawRepresentable & CaseIterable, Value.RawVal
 }
 
 extension SettingType {
-    /// A type whose texts `parse` converts to values. If `parse` refuses a text, the error contains the complaint of
-    /// `parse`, which says which text was expected.
+    /// A type whose texts `parse` converts to values. If `parse` refuses a text, its complaint is part of the error.
     ///
     /// - Parameters:
     ///   - name: one or two words for the manual, such as `address:port`.
@@ -189,8 +187,7 @@ extension SettingType {
         }
     }
 
-    /// A list of values of the type `element`. In a settings file, a single value in place of a list counts as a list
-    /// with one element.
+    /// A list of values of the type `element`; a single value counts as a list.
     package static func list<Element>(
         of element: SettingType<Element>, atMost limit: Int = 1000
     ) -> SettingType where Value == [Element] {

@@ -1,16 +1,16 @@
 extension Setting where Group: SettingsGroup & Equatable {
-    /// A setting with variants of its group, under names that the operator chooses. Each variant begins as a copy of
-    /// the group, so that the operator sets only the keys that differ.
+    /// A setting with variants of its group, under names that the operator chooses. A variant begins as a copy of the
+    /// group, so that the operator sets only the keys that differ.
     ///
-    /// The variants are read after all other keys of the group, at any place in the file. A variant cannot have
-    /// variants of its own.
+    /// Variants are read after all other keys of the group, at any place in the file. A variant has no variants of its
+    /// own.
     ///
     /// - Parameters:
     ///   - key: the key of the variants, in lower case with hyphens.
     ///   - path: the property for the variants; empty by default.
     ///   - limit: the maximum number of variants.
-    ///   - exampleName: the group name that the sample of the settings shows.
-    ///   - exampleKeys: the keys that the sample shows under the example's name.
+    ///   - exampleName: the variant's name in the sample file.
+    ///   - exampleKeys: the keys under `exampleName` in the sample file.
     ///   - help: the purpose of the variants.
     /// - Returns: the setting.
     package static func variants(

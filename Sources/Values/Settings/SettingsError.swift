@@ -1,11 +1,9 @@
-/// One error that was found in a settings file.
+/// One error in a settings file.
 package struct SettingsProblem: Hashable, Sendable, CustomStringConvertible {
     package let file: String
-    /// The position of the error; `nil` if the error concerns the whole file, for example because the file cannot be
-    /// opened.
+    /// The position of the error; `nil` if it concerns the whole file.
     package let position: YAMLPosition?
-    /// The message of the error, as a sentence without a full stop. The message of an error says what was expected and
-    /// what the settings file contains.
+    /// A sentence without a full stop, with the expected value and the contents of the file.
     package let message: String
 
     /// The error in the form of compiler output: `file:line:column: message`.
@@ -14,7 +12,7 @@ package struct SettingsProblem: Hashable, Sendable, CustomStringConvertible {
     }
 }
 
-/// All errors of a settings file, in the order of the file. The list of errors always has at least one error.
+/// All errors of a settings file, at least one, in the order of the file.
 package struct SettingsError: Error, Hashable, CustomStringConvertible {
     package let problems: [SettingsProblem]
 
@@ -26,7 +24,7 @@ package struct SettingsError: Error, Hashable, CustomStringConvertible {
     package var description: String { problems.map(\.description).joined(separator: "\n") }
 }
 
-/// Collects the errors in a settings file while the file is read. Only the first hundred errors of a file are kept.
+/// Collects the first hundred errors in a settings file while it is read.
 package struct SettingsProblems: Sendable {
     package let file: String
     package private(set) var found: [SettingsProblem] = []

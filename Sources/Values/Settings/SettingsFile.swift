@@ -2,8 +2,6 @@ import Glibc
 
 /// Reads files up to a maximum size.
 package enum SettingsFile {
-    /// Reads the whole file into memory.
-    ///
     /// - Parameters:
     ///   - path: the path of the file; a relative path begins at the working directory.
     ///   - limit: the maximum size in bytes; a longer file is refused.

@@ -1,12 +1,12 @@
-/// A group of settings is a struct whose properties are settings. Each module declares groups for its own settings.
+/// A struct whose properties are settings; each module declares groups for its own settings.
 ///
-/// The initialiser `init()` sets all settings of the group to their defaults. The schema lists the keys in the order of
-/// the sample and the manual.
+/// The initialiser `init()` sets all settings to their defaults. The schema lists the keys in the order of the sample
+/// and the manual.
 package protocol SettingsGroup: Sendable {
     init()
     static var schema: [Setting<Self>] { get }
-    /// Finds errors in combinations of keys whose single values are valid. The reader calls ``complaints()`` after it
-    /// has read all keys of the group.
+    /// Finds errors in combinations of keys whose single values are valid. ``complaints()`` is called after all keys of
+    /// the group were read.
     func complaints() -> [SettingComplaint]
 }
 
@@ -17,12 +17,12 @@ extension SettingsGroup {
 // MARK: Reading
 
 extension SettingsGroup {
-    /// Creates the group from a whole YAML document. If the YAML document is empty, all settings have their defaults.
+    /// Creates the group from a whole YAML document; an empty document gives the defaults.
     ///
     /// - Parameters:
     ///   - yaml: the bytes of the document.
-    ///   - file: the file name that problems mention.
-    /// - Throws: one error with all problems of the settings file.
+    ///   - file: the file name for problems.
+    /// - Throws: all problems of the settings file.
     package init(yaml: [UInt8], file: String) throws(SettingsError) {
         try self.init(node: YAMLNode.read(yaml, file: file), file: file)
     }
@@ -39,8 +39,8 @@ extension SettingsGroup {
         try self.init(yaml: SettingsFile.bytes(at: path, limit: YAMLLimits().bytes), file: path)
     }
 
-    /// Reads the keys of the group from a YAML node. A setting whose key is missing keeps its value in `origin`, which
-    /// is usually the default. A key that equals `excluded` counts as unknown.
+    /// Reads the keys of the group from a YAML node. A missing key keeps its value in `origin`, which is usually the
+    /// default. The key `excluded` counts as unknown.
     init(
         reading node: YAMLNode, at position: YAMLPosition, from origin: Self = Self(), without excluded: String? = nil,
         _ problems: inout SettingsProblems
@@ -96,15 +96,15 @@ extension Setting {
         }
     }
 
-    /// A setting with several groups, under names that the operator chooses. Named groups from the settings file
-    /// replace the default groups.
+    /// A setting of several groups, under names that the operator chooses. Named groups in the settings file replace
+    /// the default groups.
     ///
     /// - Parameters:
     ///   - key: the key of the groups, in lower case with hyphens.
     ///   - path: the property for the groups; its initial value is the default.
     ///   - limit: the maximum number of groups.
-    ///   - exampleName: the name that the sample shows if no groups exist by default.
-    ///   - example: the group that the sample shows under the example's name.
+    ///   - exampleName: the group's name in the sample file, if no groups exist by default.
+    ///   - example: the group under `exampleName` in the sample file.
     ///   - help: the purpose of the groups.
     /// - Returns: the setting.
     package static func named<Inner: SettingsGroup & Equatable>(
@@ -128,8 +128,7 @@ extension Setting {
 }
 
 extension YAMLNode {
-    /// The named groups of settings in a YAML node. If the node is not a mapping or has too many groups, the function
-    /// reports an error and returns `nil`.
+    /// The named groups in a YAML node; reports an error and returns `nil` for no mapping or too many groups.
     func namedGroups(of key: String, atMost limit: Int, _ problems: inout SettingsProblems) -> [YAMLEntry]? {
         guard let entries else {
             problems.report("\(key): expected named groups, found \(found)", at: position)

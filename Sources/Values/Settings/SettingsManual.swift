@@ -1,10 +1,10 @@
 extension SettingsGroup {
-    /// The manual of all settings in Markdown: a table of the top-level keys, then a section for each group. One column
-    /// of each table in the manual says when a change takes effect.
+    /// The manual of all settings in Markdown: a table of the top-level keys, then a section for each group. A column
+    /// of each table says when a change takes effect.
     ///
     /// - Parameters:
     ///   - title: the heading of the manual.
-    ///   - introduction: the paragraph after the manual's heading.
+    ///   - introduction: the paragraph after the heading.
     /// - Returns: the manual in Markdown.
     package static func manual(title: String, introduction: String) -> String {
         var writer = ManualWriter(out: "# \(title)\n\n\(introduction)\n")
@@ -57,7 +57,7 @@ private struct ManualWriter {
 }
 
 extension ChangeMoment {
-    /// The name of the moment of change in the manual and the sample.
+    /// The name of the moment of a change (SIGHUP or restart) in the manual and the sample.
     var name: String {
         switch self {
         case .atOnce: "SIGHUP"

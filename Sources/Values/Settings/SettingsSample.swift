@@ -1,10 +1,10 @@
 extension SettingsGroup {
-    /// A complete sample of a settings file. The sample of a settings file contains every key with its help and its
-    /// default. All keys of the sample are commented out, so that a program that reads the sample gets the defaults.
+    /// A complete sample of a settings file. The sample has every key with its help and its default. All keys in the
+    /// sample are commented out, so that a program that reads the sample gets the defaults.
     ///
     /// A required key has its example and no comment mark, so that the unchanged sample is valid. In the sample, help
-    /// texts begin with `# `, and commented keys with `#` alone. If an operator removes the `#` before any key, the
-    /// file stays valid YAML.
+    /// texts begin with `# `, and commented keys with `#` alone. The file stays valid YAML if an operator removes the
+    /// `#` before any key.
     ///
     /// - Parameter title: the first lines of the file, without `#`.
     /// - Returns: the sample in YAML.
@@ -21,13 +21,13 @@ extension SettingsGroup {
     }
 }
 
-/// Writes the keys of a settings group into the sample, with `#` before each key.
+/// Writes the keys of a settings group into the sample.
 private struct SampleWriter {
     private static let step = 4
     private static let columns = 100
 
     var out = ""
-    /// Whether the writer is inside a group that is commented out, so that inner groups are commented out too.
+    /// Whether the writer is inside a commented group, so that inner groups are commented out too.
     private var isInsideComment = false
 
     /// Writes a help text as comment lines.
@@ -59,7 +59,7 @@ private struct SampleWriter {
             let shown = example ?? text ?? ""
             put("\(mark)\(line.key):" + (shown.isEmpty ? "" : " \(shown)"), indent)
         case .group(let inner):
-            // The key of a group has no comment mark, because a group without keys is valid and has the defaults.
+            // A group without keys is valid and has the defaults, so its key needs no comment mark.
             put("\(isInsideComment ? mark : "")\(line.key):", indent)
             lines(inner, indent: indent + Self.step)
         case .named(let items, let example):

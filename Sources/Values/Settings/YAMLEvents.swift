@@ -28,7 +28,7 @@ struct YAMLSyntaxError: Error {
 
 /// The sole owner of one `yaml_parser_t` of libyaml, and of the bytes that it parses.
 @safe struct YAMLEvents: ~Copyable {
-    /// libyaml's parser, which is on the heap because libyaml stores pointers to the parser.
+    /// The parser is on the heap, because libyaml stores pointers to it.
     private let parser: UnsafeMutablePointer<yaml_parser_t>
     private let input: UnsafeMutableBufferPointer<UInt8>
 
@@ -78,8 +78,7 @@ struct YAMLSyntaxError: Error {
         case YAML_DOCUMENT_START_EVENT: return plain(.documentStart, position)
         case YAML_DOCUMENT_END_EVENT: return plain(.documentEnd, position)
         case YAML_STREAM_START_EVENT: return plain(.streamStart, position)
-        // For all other events, the stream has ended, because libyaml returns `YAML_NO_EVENT` only after the end of the
-        // stream.
+        // libyaml returns `YAML_NO_EVENT` only after the end of the stream.
         default: return plain(.streamEnd, position)
         }
     }
@@ -90,7 +89,7 @@ struct YAMLSyntaxError: Error {
 
     private func syntaxError() -> YAMLSyntaxError {
         let problem = unsafe parser.pointee.problem.map { unsafe String(cString: $0) } ?? "not YAML"
-        // For bytes that are not UTF-8, libyaml reports an offset, and neither line nor column.
+        // For bytes that are not UTF-8, libyaml reports only an offset.
         let isReaderError = unsafe parser.pointee.error == YAML_READER_ERROR
         let position =
             isReaderError

@@ -1,4 +1,4 @@
-/// A position in a YAML file. In a YAML position, lines and columns are counted from 1, and columns count characters.
+/// A position in a YAML file; lines and columns are counted from 1, columns in characters.
 package struct YAMLPosition: Hashable, Comparable, Sendable, CustomStringConvertible {
     package let line: Int
     package let column: Int
@@ -20,15 +20,13 @@ package struct YAMLPosition: Hashable, Comparable, Sendable, CustomStringConvert
 /// One value of a YAML document, with its position in the file.
 ///
 /// Scalars are kept as text, because only the code that reads a value knows the expected type. For example, `no` means
-/// false only if a truth value is expected; as a name, `no` is the text "no". ``read(_:file:limits:)`` refuses anchors,
-/// aliases and tags in the document.
+/// false only where a truth value is expected. ``read(_:file:limits:)`` refuses anchors, aliases and tags.
 package struct YAMLNode: Hashable, Sendable {
     package enum Content: Hashable, Sendable {
-        /// A text or number in a YAML document. The value `isPlain` is true if the scalar had no quotes and was not a
-        /// block scalar.
+        /// A text or number. The value `isPlain` is true for a scalar without quotes that is no block scalar.
         case scalar(String, isPlain: Bool)
         case sequence([YAMLNode])
-        /// The entries of a mapping, in the order of the file. All entries of a mapping have different keys.
+        /// The entries of a mapping, in the order of the file and with different keys.
         case mapping([YAMLEntry])
     }
 
@@ -63,20 +61,19 @@ extension YAMLNode {
         return text.isEmpty || text == "~" || text == "null"
     }
 
-    /// The text of a scalar; `nil` if the node is a list, a mapping or null.
+    /// The text of a scalar; `nil` for a list, a mapping or null.
     package var text: String? {
         guard case .scalar(let text, _) = content, !isNull else { return nil }
         return text
     }
 
-    /// The value of a decimal number without quotes; `nil` if the node is not such a number.
+    /// The value of a decimal number without quotes, or else `nil`.
     package var integer: Int? {
         guard case .scalar(let text, isPlain: true) = content else { return nil }
         return Int(text)
     }
 
-    /// True for `true`, `yes` and `on`, false for `false`, `no` and `off`, all without quotes; `nil` for any other
-    /// node.
+    /// True for `true`, `yes` and `on`, false for `false`, `no` and `off`, all without quotes; otherwise `nil`.
     package var flag: Bool? {
         guard case .scalar(let text, isPlain: true) = content else { return nil }
         switch text.lowercased() {
@@ -86,22 +83,22 @@ extension YAMLNode {
         }
     }
 
-    /// The elements of a list; empty if the node is null, and `nil` if the node is a text or a mapping.
+    /// The elements of a list; empty for null, and `nil` for a text or a mapping.
     package var items: [YAMLNode]? {
         if case .sequence(let items) = content { return items }
         return isNull ? [] : nil
     }
 
-    /// The entries of a mapping; empty if the node is null, and `nil` if the node is a text or a list.
+    /// The entries of a mapping; empty for null, and `nil` for a text or a list.
     package var entries: [YAMLEntry]? {
         if case .mapping(let entries) = content { return entries }
         return isNull ? [] : nil
     }
 
-    /// The value for the given key; `nil` if the node is not a mapping or lacks the key.
+    /// The value for the key; `nil` if the node is no mapping or lacks the key.
     package subscript(key: String) -> YAMLNode? { entries?.first { $0.key == key }?.value }
 
-    /// A description of the value for error messages: `"tree"`, `a list`, `a group of keys` or `nothing`.
+    /// The value in error messages: `"tree"`, `a list`, `a group of keys` or `nothing`.
     package var found: String {
         switch content {
         case .scalar(let text, _): isNull ? "nothing" : YAMLText.shownInError(text)

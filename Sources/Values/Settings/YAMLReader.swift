@@ -8,16 +8,16 @@ package struct YAMLLimits: Sendable {
 }
 
 extension YAMLNode {
-    /// Reads a YAML document in UTF-8. An empty YAML document is read as a null value.
+    /// Reads a YAML document in UTF-8; an empty document is a null value.
     ///
-    /// Errors are reported for duplicate keys, keys that are not text, anchors, aliases, tags and second documents.
+    /// Duplicate keys, keys that are not text, anchors, aliases, tags and second documents are errors.
     ///
     /// - Parameters:
     ///   - bytes: the bytes of the document.
-    ///   - file: the file name that problems mention.
+    ///   - file: the file name for problems.
     ///   - limits: the size limits of the document.
     /// - Returns: the root of the document.
-    /// - Throws: all errors, up to the first error after which reading cannot continue.
+    /// - Throws: all errors, up to the first after which reading cannot continue.
     package static func read(
         _ bytes: [UInt8], file: String, limits: YAMLLimits = YAMLLimits()
     ) throws(SettingsError) -> YAMLNode {

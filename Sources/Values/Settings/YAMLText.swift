@@ -3,8 +3,8 @@ package enum YAMLText {
     /// Writes a text as a YAML scalar, with quotes only if they are needed.
     package static func scalar(_ text: String) -> String { isSafePlain(text) ? text : quoted(text) }
 
-    /// A text from the settings file, in quotes for an error message. The shown text is shortened to 40 characters and
-    /// its control characters are escaped, because a settings file can contain anything.
+    /// A text from the settings file, in quotes for an error message. The shown text is cut to 40 characters, and its
+    /// control characters are escaped.
     static func shownInError(_ text: String) -> String {
         text.count > 40 ? quoted(String(text.prefix(40)) + "…") : quoted(text)
     }

@@ -30,8 +30,8 @@ extension CounterSet {
         return out
     }
 
-    /// A duration in seconds with six decimals. The text of a duration is computed with integers, because
-    /// floating-point numbers would be inexact.
+    /// A duration in seconds with six decimals. The text is computed with integers, because floating-point numbers
+    /// would be inexact.
     static func seconds(_ duration: Duration) -> String {
         let (seconds, attoseconds) = duration.components
         let digits = "\(attoseconds / 1_000_000_000_000)"

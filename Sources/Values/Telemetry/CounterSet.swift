@@ -1,7 +1,7 @@
 import Timekeeping
 
-/// All metrics that one event loop counts. Only the loop's thread uses the memory of the loop's metrics. Counting a
-/// metric needs no lock and no look-up by name. For a report, the metric sets of several loops are merged into one set.
+/// All metrics that one event loop counts; only the loop's thread uses them. Counting needs no lock and no look-up by
+/// name. For a report, the metric sets of several loops are merged into one set.
 package struct CounterSet: Hashable, Sendable {
     private var counters = [UInt64](repeating: 0, count: Counter.allCases.count)
     private var gauges = [Int](repeating: 0, count: Gauge.allCases.count)
@@ -17,7 +17,7 @@ package struct CounterSet: Hashable, Sendable {
     package subscript(gauge: Gauge) -> Int { gauges[gauge.rawValue] }
     package subscript(timing: Timing) -> Histogram { timings[timing.rawValue] }
 
-    /// Adds the metrics of another loop to the set. If several metrics are added, gauges are summed like counters.
+    /// Adds the metrics of another loop; gauges are summed like counters.
     package mutating func merge(_ other: CounterSet) {
         for counter in Counter.allCases { count(counter, by: other[counter]) }
         for gauge in Gauge.allCases { set(gauge, to: self[gauge] &+ other[gauge]) }
@@ -25,8 +25,7 @@ package struct CounterSet: Hashable, Sendable {
     }
 }
 
-/// A histogram that counts durations in 24 slots. Each slot of the histogram is twice as wide as the previous slot. The
-/// 24 slots of the histogram cover durations from 0.1 ms to 14 minutes.
+/// A histogram of durations from 0.1 ms to 14 minutes, in 24 slots. Each slot is twice as wide as the slot before.
 package struct Histogram: Hashable, Sendable {
     static let slots = 24
     private var counts = [UInt64](repeating: 0, count: Self.slots + 1)
@@ -36,12 +35,12 @@ package struct Histogram: Hashable, Sendable {
     package init() {}
 
     package mutating func add(_ duration: Duration) {
-        // The duration as a multiple of the first slot's width, rounded down. The index of the histogram slot is the
-        // number of bits of the multiple.
+        // The duration as a multiple of the first slot's width, rounded down. The slot's index is the number of bits of
+        // `bounds`.
         let bounds = (max(1, duration.nanoseconds) - 1) / Self.firstBound.nanoseconds
         counts[min(Int64.bitWidth - bounds.leadingZeroBitCount, Self.slots)] &+= 1
         total &+= 1
-        // At most one day is added for a duration, so that a wrong clock cannot make the sum overflow.
+        // At most one day is added, so that a wrong clock cannot make the sum overflow.
         sum += min(max(duration, .zero), .seconds(86_400))
     }
 
@@ -51,7 +50,7 @@ package struct Histogram: Hashable, Sendable {
         sum += other.sum
     }
 
-    /// The durations that were added since an earlier state of this histogram.
+    /// The durations added since an earlier state of the histogram.
     package func since(_ earlier: Histogram) -> Histogram {
         var rest = self
         for slot in counts.indices { rest.counts[slot] = counts[slot] &- min(counts[slot], earlier.counts[slot]) }
@@ -60,8 +59,8 @@ package struct Histogram: Hashable, Sendable {
         return rest
     }
 
-    /// The duration that this share of all durations does not exceed; `nil` without durations. Inside a slot, the
-    /// durations count as evenly spread.
+    /// The duration that the given share of all durations does not exceed; `nil` without durations. Inside a slot of
+    /// the histogram, durations count as evenly spread.
     package func quantile(_ share: Double) -> Duration? {
         guard total > 0 else { return nil }
         let wanted = max(1, share * Double(total))
@@ -79,7 +78,7 @@ package struct Histogram: Hashable, Sendable {
         return nil
     }
 
-    /// The upper bound of each slot, with the number of durations up to this bound.
+    /// The upper bound of each slot, with the number of durations that do not exceed it.
     var cumulative: [(Duration, UInt64)] {
         var sum: UInt64 = 0
         var bound = Self.firstBound

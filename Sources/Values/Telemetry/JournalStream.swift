@@ -1,12 +1,12 @@
 import Glibc
 
-/// Tells whether journald reads the output of this process.
+/// Finds out whether journald reads the output of this process.
 package enum JournalStream {
     /// The environment variable in which systemd names the device and inode of journald's socket (systemd.exec(5)).
     package static let variable = "JOURNAL_STREAM"
 
-    /// Whether the descriptor is journald's socket, as named by the environment variable. If somebody redirected the
-    /// output to another file, ``isBehind(_:named:)`` returns false.
+    /// Whether the descriptor is journald's socket, as named by the environment variable. The result is false if the
+    /// output was redirected elsewhere.
     ///
     /// - Parameters:
     ///   - descriptor: the file descriptor to which lines are written.

@@ -3,9 +3,8 @@ package import Timekeeping
 
 /// Writes events to the log, each as one line. All copies of a ``Log`` share one level and one sink.
 ///
-/// The message of a log line is always a constant of the program. Values from outside the program belong in fields,
-/// because the log escapes the values of fields. The values of a log line's fields are computed only if the line is
-/// written.
+/// The message is a constant of the program. Values from outside the program belong in fields, whose values the log
+/// escapes. Field values are computed only if the line is written.
 package struct Log: Sendable {
     private let core: LogCore
 
@@ -56,14 +55,14 @@ package struct Log: Sendable {
     }
 }
 
-/// The part of a ``Log`` that all its copies share.
+/// The state that all copies of a ``Log`` share.
 private final class LogCore: Sendable {
     static let silent = LogCore(level: nil, format: .text, sink: NoSink()) { UnixTime(milliseconds: 0) }
 
-    /// The rank of the least important level whose log lines are written.
+    /// The rank of the least important level that is written.
     let threshold: Atomic<Int>
     let droppedInTotal = Atomic(0)
-    /// How many lines the sink has refused since the last line that reported refused lines.
+    /// The number of lines refused since the last line that reported refused lines.
     private let dropped = Atomic(0)
     private let format: LogFormat
     private let sink: any LogSink

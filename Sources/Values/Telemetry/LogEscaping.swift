@@ -1,6 +1,6 @@
 import Bytes
 
-/// Makes bytes safe for terminals and for search tools that read lines.
+/// Makes bytes safe for terminals and for line-based search tools.
 enum LogEscaping {
     /// Whether the byte needs neither quotes nor escapes in a log line.
     static func isPlain(_ byte: UInt8) -> Bool {
@@ -8,9 +8,9 @@ enum LogEscaping {
             && byte != UInt8(ascii: "=")
     }
 
-    /// Appends a value for a log line, in which letters of all scripts stay unchanged. In a logged value, control
-    /// characters, invisible characters and characters that change the reading direction become `\u{…}`. In a logged
-    /// value, bytes that are not UTF-8 become `\xHH`. If the value exceeds the limit, its end is replaced by `…`.
+    /// Appends a value for a log line; letters of all scripts stay unchanged. Control characters, invisible characters
+    /// and characters that change the reading direction become `\u{…}`. Bytes that are not UTF-8 become `\xHH`. A
+    /// logged value above the limit ends in `…`.
     static func append(_ value: [UInt8], atMost limit: Int, quote: Bool = true, to out: inout [UInt8]) {
         var decoder = UTF8.ForwardParser()
         var iterator = value.prefix(limit).makeIterator()
@@ -21,7 +21,7 @@ enum LogEscaping {
                 index += encoded.count
                 appendScalar(UTF8.decode(encoded), quote: quote, to: &out)
             case .error(let length):
-                // The number `length` counts the bytes that are not a valid UTF-8 character.
+                // Bytes that are no valid UTF-8 character are written as `\xHH`.
                 for byte in value[index..<min(index + length, value.count)] {
                     out.append("\\x")
                     out.append(hex: byte)

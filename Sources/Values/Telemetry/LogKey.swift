@@ -1,6 +1,6 @@
 /// The names of all fields that log lines can have.
 package enum LogKey: String, CaseIterable, Sendable {
-    // The fields that say who acts, and where.
+    // Fields about who acts, and where.
     case aor
     case user
     case device
@@ -9,13 +9,13 @@ package enum LogKey: String, CaseIterable, Sendable {
     case target
     case transport
 
-    // The log fields that identify the call.
+    // Fields about the call.
     case callID = "call-id"
     case method
     case caller
     case realm
 
-    // The fields that say how a request or call went.
+    // Fields about the result of a request or call.
     case code
     case status
     case outcome
@@ -28,18 +28,18 @@ package enum LogKey: String, CaseIterable, Sendable {
     case suppressed
     case bytes
 
-    // The log fields about the HTTP API.
+    // Fields about the HTTP API.
     case apiKey = "api-key"
     case route
     case object
 
-    // The fields about pushes.
+    // Fields about pushes.
     case provider
     case topic
     case token
     case payload
 
-    // The fields about the program itself.
+    // Fields about the program itself.
     case version
     case path
     case date

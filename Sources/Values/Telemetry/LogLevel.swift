@@ -1,8 +1,8 @@
 /// The importance of a log line.
 package enum LogLevel: String, CaseIterable, Comparable, Sendable {
-    /// An error that stops a part of the daemon's work, so that somebody must act immediately.
+    /// A failure of a part of the daemon, for which somebody must act immediately.
     case error
-    /// A problem that the operator should look at soon, such as a provider that refuses the daemon's credentials.
+    /// A problem that the operator should look at soon, such as credentials that a provider refuses.
     case warning
     /// A rare but normal event, such as a start, a stop, new settings, or a switched provider.
     case notice
@@ -31,7 +31,7 @@ package enum LogLevel: String, CaseIterable, Comparable, Sendable {
 package enum LogFormat: String, CaseIterable, Sendable {
     /// A line such as `2026-01-31T12:00:00.000Z warning push refused provider=apns`.
     case text
-    /// A JSON object on each line of the log.
+    /// A JSON object on each line.
     case json
     /// A line for journald, such as `<4>push refused provider=apns`. journald reads the level from the number in angle
     /// brackets, and adds the time itself.

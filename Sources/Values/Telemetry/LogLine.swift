@@ -1,13 +1,11 @@
 import Bytes
 import Timekeeping
 
-/// Formats one event as one line of at most ``limit`` bytes. A log line is always printable UTF-8, even if a peer sent
-/// invalid bytes.
+/// Formats one event as one line of printable UTF-8, even if a peer sent invalid bytes.
 struct LogLine {
-    /// The maximum length of a log line in bytes. The limit of 4,000 bytes is below 4,096, the number of bytes that a
-    /// pipe accepts in one piece.
+    /// The maximum length of a log line in bytes, below the 4,096 that a pipe accepts in one piece.
     static let limit = 4000
-    /// The maximum length in bytes of each field's value, so that a long value leaves room for other fields.
+    /// The maximum length in bytes of a field's value.
     static let valueLimit = 1024
 
     private(set) var bytes: [UInt8] = []
@@ -97,8 +95,8 @@ struct LogLine {
         append("}")
     }
 
-    /// Appends a text as a JSON string. The text is first escaped as in the text format of the log, and then each `\`
-    /// and `"` of the result is escaped for JSON.
+    /// Appends a text as a JSON string. The text is escaped as in the text format, and each `\` and `"` of the result
+    /// is then escaped for JSON.
     private mutating func jsonString(_ value: [UInt8]) {
         var escaped: [UInt8] = []
         LogEscaping.append(value, atMost: Self.valueLimit, quote: false, to: &escaped)
@@ -112,8 +110,7 @@ struct LogLine {
 
     // MARK: Parts
 
-    /// If the log line is too long, cuts the line back to `length` and appends `marker`. Returns whether the log line
-    /// was cut off.
+    /// If the line is too long, cuts it back to `length`, and appends `marker`; returns whether it did.
     private mutating func cutBack(to length: Int, marker: StaticString) -> Bool {
         guard bytes.count > Self.limit else { return false }
         bytes.removeSubrange(length...)
@@ -131,7 +128,7 @@ struct LogLine {
         append("ms")
     }
 
-    /// Appends a duration in seconds, because all times in JSON lines are in seconds.
+    /// Appends a duration in seconds, the unit of all times in JSON lines.
     private mutating func appendSeconds(_ duration: Duration) {
         let microseconds = microseconds(duration)
         bytes.append(decimal: microseconds / 1_000_000)
@@ -139,7 +136,7 @@ struct LogLine {
         appendPadded(Int64(microseconds % 1_000_000), width: 6)
     }
 
-    /// The absolute value of a duration in microseconds. For a negative duration, the function first appends a `-`.
+    /// The absolute value of a duration in microseconds; for a negative duration, a `-` is appended first.
     private mutating func microseconds(_ duration: Duration) -> UInt64 {
         let (seconds, attoseconds) = duration.components
         let (scaled, overflow) = seconds.multipliedReportingOverflow(by: 1_000_000)
@@ -148,7 +145,7 @@ struct LogLine {
         return microseconds.magnitude
     }
 
-    /// Appends a date in the form of ISO 8601: UTC with milliseconds, in the proleptic Gregorian calendar.
+    /// Appends a date of ISO 8601 in UTC with milliseconds.
     private mutating func appendDate(_ date: UnixTime) {
         let civil = date.civil
         let time = civil.secondOfDay

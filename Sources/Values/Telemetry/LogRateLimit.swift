@@ -1,10 +1,9 @@
 package import Timekeeping
 
-/// Limits how many log lines of one kind peers can cause. Each interval allows a number of lines, and the first line of
-/// the next interval reports how many lines were suppressed.
+/// Limits how many log lines of one kind peers can cause. Each interval allows a number of lines, and its first line
+/// reports how many were suppressed before.
 ///
-/// Each kind of log line has a rate limit of its own. The rate limit applies to all peers together, because attackers
-/// could fill a table with a limit for each peer.
+/// One limit applies to all peers together, because attackers could fill a table with a limit for each peer.
 package struct LogRateLimit: Sendable {
     private let burst: Int
     private let interval: Duration
@@ -20,8 +19,8 @@ package struct LogRateLimit: Sendable {
     /// Decides whether a log line is written now.
     ///
     /// - Parameter now: the current monotonic time.
-    /// - Returns: the number of lines that were suppressed since the last written line, for ``LogKey/suppressed``;
-    ///   `nil` if the line must not be written.
+    /// - Returns: the number of lines suppressed since the last written line, for ``LogKey/suppressed``; `nil` if the
+    ///   line must not be written.
     package mutating func admit(now: Instant) -> Int? {
         if windowEnd.map({ now >= $0 }) ?? true {
             windowEnd = now + interval

@@ -3,22 +3,21 @@ import Synchronization
 
 /// Receives the lines of the log, and writes them somewhere.
 package protocol LogSink: Sendable {
-    /// Writes one line. Any thread can call ``write(_:)``, and the function must not block.
+    /// Writes one line, without blocking, from any thread.
     ///
     /// - Parameter line: printable UTF-8, with a line feed at the end.
     /// - Returns: whether the sink accepted the line; a refused line is lost.
     func write(_ line: [UInt8]) -> Bool
 }
 
-/// Writes the log to standard error without ever blocking. Lines are lost if the reader of standard error is too slow.
+/// Writes the log to standard error without blocking; lines are lost if the reader is too slow.
 package final class StandardErrorSink: LogSink {
     private let descriptor: Int32
-    /// A lock that lets only one thread write at a time, so that log lines stay whole. Because of the lock, a
-    /// descriptor that a thread has found writable is still writable when the thread writes.
+    /// Lets only one thread write at a time, so that lines stay whole. Under the lock, a descriptor that a thread has
+    /// found writable is still writable when the thread writes.
     private let turn = Mutex(())
 
-    /// Makes a sink for a descriptor, and does not close the descriptor. Only tests use a descriptor other than
-    /// standard error.
+    /// Makes a sink for a descriptor, which only in tests is another than standard error, and which stays open.
     package init(descriptor: Int32 = STDERR_FILENO) { self.descriptor = descriptor }
 
     package func write(_ line: [UInt8]) -> Bool {

@@ -1,15 +1,14 @@
 package import Bytes
 
-/// The value of one field in a log line. The value of a field is computed only if its line is written.
+/// The value of one field in a log line, computed only if the line is written.
 package enum LogValue: Sendable {
-    /// The value of a log field is a text from any source, for example from a peer. When the log writes the line, it
-    /// escapes the text.
+    /// A text from any source, which the log escapes.
     case text(String)
-    /// Bytes from a peer, as the value of a field. The log escapes the bytes of the value when it writes the line.
+    /// Bytes from a peer, which the log escapes.
     case bytes(ByteString)
     case integer(Int64)
     case flag(Bool)
-    /// A duration, which the text format shows in milliseconds with three decimals, and JSON in seconds.
+    /// A duration, in milliseconds with three decimals in text lines, and in seconds in JSON.
     case duration(Duration)
     case redacted(Redacted)
 

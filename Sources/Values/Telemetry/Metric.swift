@@ -1,7 +1,7 @@
 /// A Prometheus metric without its value: family, labels and help text.
 package struct MetricName: Hashable, Sendable {
     package let family: String
-    /// The metric's labels, such as `method="REGISTER"`; empty if the metric has no labels.
+    /// The labels, such as `method="REGISTER"`; empty for none.
     package let labels: String
     package let help: String
 
@@ -377,7 +377,7 @@ extension Gauge {
     }
 }
 
-/// A kind of duration that is measured repeatedly and counted in a histogram.
+/// A kind of duration that is counted in a histogram.
 package enum Timing: Int, CaseIterable, Sendable {
     case storeCommit, pushAnswer, delivery, upstreamAnswer
 

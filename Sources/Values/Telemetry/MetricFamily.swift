@@ -1,15 +1,14 @@
-/// Metrics with one name and different labels. The values of the labels in a ``MetricFamily`` are known only at run
-/// time, for example the names of apps.
+/// Metrics with one name, and with labels whose values are known only at run time, such as names of apps.
 package struct MetricFamily: Hashable, Sendable {
     package enum Kind: String, Hashable, Sendable {
         case counter, gauge, histogram
     }
 
     package struct Sample: Hashable, Sendable {
-        /// The end of the sample's name, after the name of the metric family.
+        /// The end of a sample's name, after the metric family's name.
         package let suffix: String
         package let labels: [Label]
-        /// The sample's value, as printed in the metrics.
+        /// A sample's value, as printed in the metrics.
         package let value: String
     }
 
@@ -18,8 +17,7 @@ package struct MetricFamily: Hashable, Sendable {
         package let value: String
     }
 
-    /// The names of metric labels. Only the values of labels can come from outside the program; the names are fixed in
-    /// the code.
+    /// The names of labels, which are fixed in the code, while values can come from outside.
     package enum StaticName: String, Hashable, Sendable {
         case provider, app, outcome, version, server, file, state, result, le
     }
@@ -39,7 +37,7 @@ package struct MetricFamily: Hashable, Sendable {
         add(text: "\(value)", labels)
     }
 
-    /// Adds a sample whose value is a duration, printed in seconds with six decimals.
+    /// Adds a duration in seconds with six decimals.
     package mutating func add(_ duration: Duration, _ labels: KeyValuePairs<StaticName, String> = [:]) {
         add(text: CounterSet.seconds(duration), labels)
     }
@@ -58,7 +56,7 @@ package struct MetricFamily: Hashable, Sendable {
         samples.append(Sample(suffix: suffix, labels: labels.map { Label(name: $0.key, value: $0.value) }, value: text))
     }
 
-    /// The metric family in Prometheus text format. If the metric family has no samples, ``prometheusText`` is empty.
+    /// The metric family in Prometheus text format; empty without samples.
     var prometheusText: String {
         guard !samples.isEmpty else { return "" }
         var out = "# HELP \(name) \(help)\n# TYPE \(name) \(kind.rawValue)\n"
@@ -71,7 +69,7 @@ package struct MetricFamily: Hashable, Sendable {
         return out
     }
 
-    /// The value of a label, with the three escapes that the Prometheus text format defines.
+    /// The value of a label, with the three escapes of Prometheus's text format.
     private static func escaped(_ value: String) -> String {
         var out = ""
         for scalar in value.unicodeScalars {

@@ -1,7 +1,7 @@
 package import Bytes
 
-/// A secret in a log line, shown as its first four characters and its length, such as `abcd…(64)`. For a secret of
-/// fewer than 16 bytes, only the length is shown.
+/// A secret in a log line, shown as its first four characters and its length, such as `abcd…(64)`. A secret of fewer
+/// than 16 bytes is shown only by its length.
 package struct Redacted: Hashable, Sendable, CustomStringConvertible {
     package let description: String
 

@@ -1,8 +1,8 @@
 /// Makes text from callers, phones and providers safe for a terminal.
 package enum TerminalText {
-    /// Escapes a value or a line for a terminal, in the same way as the log. Control characters, line ends, invisible
-    /// characters and characters that change the reading direction become `\u{…}`, `\n` and so on. Unlike in the log,
-    /// backslashes and quotes stay unchanged, so that an operator can copy the text.
+    /// Escapes a value or a line for a terminal, as the log does. Control characters, line ends, invisible characters
+    /// and characters that change the reading direction become `\u{…}`, `\n` and so on. Backslashes and quotes stay
+    /// unchanged, so that an operator can copy the text.
     package static func escaped(_ text: String) -> String {
         escape(text, keepsLines: false) { scalar in
             switch scalar {
@@ -14,14 +14,12 @@ package enum TerminalText {
         }
     }
 
-    /// Escapes a text of several lines, such as the metrics or the sample of the settings. The line ends of a text of
-    /// several lines stay unchanged.
+    /// Escapes a text of several lines, whose line ends stay unchanged.
     package static func escapedLines(_ text: String) -> String {
         escape(text, keepsLines: true) { "\\u{\(String($0.value, radix: 16))}" }
     }
 
-    /// Replaces hidden characters in JSON text by `\uXXXX`. The JSON text stays valid after the replacement, because
-    /// such characters can occur only inside strings.
+    /// Replaces hidden characters in JSON text by `\uXXXX`; the text stays valid JSON.
     package static func escapedJSON(_ text: String) -> String {
         escape(text, keepsLines: true) { scalar in
             String(scalar).utf16.map { unit in

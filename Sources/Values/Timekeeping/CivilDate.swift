@@ -13,10 +13,10 @@ package struct CivilDate: Hashable, Sendable {
     package static let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
     private static let weekdays = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"]
 
-    /// The number of days from 1970-01-01 to the given date (Hinnant's `days_from_civil`). The argument `day` may
-    /// exceed the number of days in the month; the result is then in a later month.
+    /// The number of days from 1970-01-01 to the given date (Hinnant's `days_from_civil`). A `day` beyond the month's
+    /// end gives a date in a later month.
     package static func days(_ year: Int64, _ month: Int64, _ day: Int64) -> Int64 {
-        // The year is counted from March, so that the leap day is the last day of the year.
+        // Years are counted from March, so that the leap day is the last day.
         let year = month <= 2 ? year - 1 : year
         let era = (year >= 0 ? year : year - 399) / 400
         let yearOfEra = year - era * 400
@@ -60,7 +60,7 @@ extension UnixTime {
         return CivilDate(
             year: yearOfEra + era * 400 + (month <= 2 ? 1 : 0), month: month,
             day: dayOfYear - (153 * monthFromMarch + 2) / 5 + 1,
-            // Day 0 is 1970-01-01, which was a Thursday (weekday 4).
+            // Day 0, 1970-01-01, was a Thursday (4).
             weekday: ((days + 4) % 7 + 7) % 7, secondOfDay: seconds - days * 86_400)
     }
 }

@@ -1,4 +1,4 @@
-/// Identifies one scheduled deadline of one queue.
+/// The id of one scheduled deadline in its queue.
 @usableFromInline
 package struct DeadlineID: Hashable, Sendable {
     @usableFromInline let index: Int32
@@ -10,21 +10,21 @@ package struct DeadlineID: Hashable, Sendable {
         self.generation = generation
     }
 
-    /// The id that stands for no deadline; cancelling this id does nothing.
+    /// The id for no deadline; cancelling it has no effect.
     package static let none = DeadlineID(index: -1, generation: 0)
 }
 
-/// A queue of deadlines; each deadline has a value of the owner. Scheduling and cancelling take constant time. The
-/// ``DeadlineQueue`` is optimised for timers that are usually cancelled before they fire.
+/// A queue of deadlines, each with a value of the owner, called its payload. Scheduling and cancelling take constant
+/// time. The queue is optimised for timers that are usually cancelled before they fire.
 ///
-/// The ``DeadlineQueue`` is a hierarchical timer wheel (Varghese and Lauck) with seven levels of 64 slots. One slot of
-/// a level covers as much time as all slots of the next lower level. A deadline is rounded up to the next tick of 10
-/// ms, so it never fires early. All deadlines in one level are earlier than all deadlines in higher levels. Bit sets
-/// mark the used slots of the wheel, so that advancing by hours takes no more time than advancing by one tick.
-/// Deadlines of the same tick are returned in the order in which they were scheduled.
+/// The queue is a hierarchical timer wheel (Varghese and Lauck) with seven levels of 64 slots. A slot covers as much
+/// time as all slots of the next lower level. A deadline is rounded up to the next tick of 10 ms, so that it never
+/// fires early. All deadlines in one level are earlier than the deadlines in higher levels. Bit sets mark the used
+/// slots, so that advancing by hours is as fast as by one tick. Deadlines of the same tick are returned in the order of
+/// their scheduling.
 ///
-/// A deadline at `Instant.distantFuture` never fires. Each deadline needs 24 bytes of memory in addition to its
-/// payload. The owner of the queue limits the number of deadlines.
+/// A deadline at `Instant.distantFuture` never fires. Each deadline needs 24 bytes besides its payload. The owner of
+/// the queue limits the number of deadlines.
 @usableFromInline
 package struct DeadlineQueue<Payload> {
     @usableFromInline
@@ -33,8 +33,7 @@ package struct DeadlineQueue<Payload> {
         /// The payload of the deadline; `nil` in a free node.
         @usableFromInline var payload: Payload?
         @usableFromInline var slot: UInt16
-        /// The index of the next node in the same slot of the wheel. In a free node, `next` is the index of the next
-        /// free node.
+        /// The index of the next node in the same slot, or of the next free node.
         @usableFromInline var next: Int32
         @usableFromInline var previous: Int32
         @usableFromInline var generation: UInt32
@@ -49,7 +48,7 @@ package struct DeadlineQueue<Payload> {
             generation = 1
         }
 
-        /// Puts the node behind the last node of a slot.
+        /// Puts a node behind the last node of a slot.
         @inlinable
         mutating func stand(in slot: UInt16, behind tail: Int32) {
             self.slot = slot
@@ -62,14 +61,14 @@ package struct DeadlineQueue<Payload> {
     struct Slot {
         @usableFromInline var head: Int32 = -1
         @usableFromInline var tail: Int32 = -1
-        /// A tick (unit of time) that is not later than any deadline in the slot.
+        /// A tick (10 ms) that is not later than any deadline in the slot.
         @usableFromInline var earliest: UInt64 = .max
 
         @inlinable init() {}
 
-        /// Appends a deadline's node to the list of its slot.
+        /// Appends a node to the list of its slot.
         ///
-        /// - Returns: the node that was the last node of the slot before the call; -1 if the slot was empty.
+        /// - Returns: the former last node of the slot; -1 for an empty slot.
         @inlinable
         mutating func append(_ index: Int32, tick: UInt64) -> Int32 {
             let before = tail
@@ -82,15 +81,15 @@ package struct DeadlineQueue<Payload> {
 
     @usableFromInline var nodes: [Node] = []
     @usableFromInline var firstFree: Int32 = -1
-    /// All slots of the wheel: first the 64 slots of the lowest level, then the slots of the next level, and so on.
+    /// The slots of the wheel, lowest level first.
     @usableFromInline var slots = [Slot](repeating: Slot(), count: wheelLevels * 64)
-    /// For each level, a set of bits that marks the slots in use.
+    /// For each level, a bit for each slot in use.
     @usableFromInline var occupied = [UInt64](repeating: 0, count: wheelLevels)
-    /// The lower bound of the first used slot; the largest `UInt64` if no slot is in use. The value of `soonest` is
-    /// stored instead of computed, because it is read after every event.
+    /// A lower bound of the first deadline, in ticks; the largest `UInt64` for an empty wheel. The tick `soonest` is
+    /// stored, because it is read after every event.
     @usableFromInline var soonest = UInt64.max
-    /// The tick (unit of time) up to which the queue's timing wheel has advanced. A deadline's level is the highest
-    /// base-64 digit in which the deadline's tick differs from `elapsed`.
+    /// The tick up to which the wheel has advanced. A deadline's level is the highest base-64 digit in which its tick
+    /// differs from `elapsed`.
     @usableFromInline var elapsed: UInt64 = 0
 
     /// The number of scheduled deadlines.
@@ -116,7 +115,7 @@ package struct DeadlineQueue<Payload> {
         return DeadlineID(index: index, generation: nodes[Int(index)].generation)
     }
 
-    /// Cancels a deadline, and does nothing if the deadline was already popped or cancelled.
+    /// Cancels a deadline, unless it was already popped or cancelled.
     @inlinable
     package mutating func cancel(_ id: DeadlineID) {
         let index = Int(id.index)
@@ -126,12 +125,12 @@ package struct DeadlineQueue<Payload> {
         _ = release(id.index)
     }
 
-    /// The time at which the owner must check the queue again. The returned time is never later than the earliest
-    /// deadline. After a deadline was cancelled, the time to check the queue can be earlier than needed.
+    /// The time at which the owner must check the queue again, never later than the earliest deadline. After a deadline
+    /// was cancelled, the owner may check the queue earlier than needed.
     @inlinable
     package var nextDeadline: Instant? { soonest < .max ? wheelInstant(atTick: soonest) : nil }
 
-    /// Removes and returns the payload of the earliest deadline, if that deadline has passed.
+    /// Removes the earliest deadline if it has passed, and returns its payload.
     ///
     /// - Precondition: `now` is not earlier than in the last call.
     @inlinable
@@ -147,8 +146,7 @@ package struct DeadlineQueue<Payload> {
             }
             slots[slot] = Slot()
             occupied[place.level] &= ~(1 << UInt64(place.index))
-            // All deadlines of the first used slot are earlier than the deadlines in other slots, so they now move to
-            // lower levels.
+            // The first used slot has the earliest deadlines of its level, so its deadlines move to lower levels.
             soonest = .max
             var index = head
             while index >= 0 {
@@ -163,7 +161,7 @@ package struct DeadlineQueue<Payload> {
 
     // MARK: The wheel
 
-    /// The first used slot of the timer wheel, and the slot's first tick.
+    /// The first used slot of the wheel, and its first tick.
     @inlinable
     var firstPlace: (level: Int, index: Int, start: UInt64)? {
         for level in 0..<wheelLevels where occupied[level] != 0 {
@@ -202,7 +200,7 @@ package struct DeadlineQueue<Payload> {
         soonest = firstPlace.map { slots[$0.level * 64 + $0.index].earliest } ?? .max
     }
 
-    /// Releases a deadline's node that is in no slot, and returns its payload.
+    /// Releases a node that is in no slot, and returns its payload.
     @inlinable
     mutating func release(_ index: Int32) -> Payload? {
         let payload = nodes[Int(index)].payload.take()
@@ -220,14 +218,13 @@ extension DeadlineQueue.Slot: Sendable {}
 
 // MARK: Ticks
 
-/// The number of levels of the timer wheel. Seven levels cover every `Instant`: see ``wheelOrigin``.
+/// The number of levels, which cover every `Instant`: see ``wheelOrigin``.
 @usableFromInline let wheelLevels = 7
 
-/// The length of a tick of the wheel in nanoseconds.
+/// The length of a tick in nanoseconds.
 @usableFromInline let wheelTickLength: Int64 = 10_000_000
 
-/// The tick number of `Instant` zero. With the tick number 2^40 for `Instant` zero, the ticks of all instants are
-/// positive and below 2^41.
+/// The tick number of `Instant` zero, so that the ticks of all instants are positive and below 2^41.
 @usableFromInline let wheelOrigin: Int64 = 1 << 40
 
 @inlinable

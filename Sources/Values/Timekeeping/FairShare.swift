@@ -1,8 +1,7 @@
-/// Limits how much of a resource each caller can use, for one callee or for all callees together (T32).
+/// Limits how much of a resource each caller can use, for one callee or for all (T32).
 ///
-/// A part of the resource is reserved for trusted peers, so that untrusted callers cannot use up the whole resource.
-/// The resources with such limits are pushes, held calls, waiting requests, missed calls, messages and timeline
-/// records.
+/// A part is reserved for trusted peers, so that untrusted callers cannot use up the resource. The resources are
+/// pushes, held calls, waiting requests, missed calls, messages and records of a call's timeline.
 package struct FairShare: Hashable, Sendable {
     /// The whole amount of the resource.
     package let whole: Int
@@ -13,7 +12,7 @@ package struct FairShare: Hashable, Sendable {
     /// Creates the limits of a resource.
     ///
     /// - Parameters:
-    ///   - whole: the whole amount of the resource.
+    ///   - whole: the whole amount.
     ///   - ofOne: the maximum amount for one caller.
     ///   - ofUntrusted: the maximum amount for all untrusted callers together.
     package init(of whole: Int, ofOne: Int, ofUntrusted: Int) {
@@ -26,11 +25,9 @@ package struct FairShare: Hashable, Sendable {
     package struct Taken: Hashable, Sendable {
         package var all, untrusted, own: Int
 
-        /// Collects the amounts of the resource that are in use at present.
-        ///
         /// - Parameters:
         ///   - all: the amount in use by all callers.
-        ///   - untrusted: the amount of the resource that all untrusted callers use.
+        ///   - untrusted: the amount in use by all untrusted callers.
         ///   - own: the amount in use by the requesting caller.
         package init(all: Int, untrusted: Int, own: Int) {
             self.all = all
@@ -39,9 +36,9 @@ package struct FairShare: Hashable, Sendable {
         }
     }
 
-    /// The limit that a request for the resource would exceed.
+    /// The limit that a request would exceed.
     package enum Refusal: Hashable, Sendable {
-        /// The caller already uses the maximum amount for one caller.
+        /// The caller already uses the maximum for one caller.
         case callerFull
         /// The free part of the resource is too small, or is reserved for trusted peers.
         case allFull
@@ -60,9 +57,8 @@ package struct FairShare: Hashable, Sendable {
         return nil
     }
 
-    /// Selects the stored element that is dropped when too many are stored: the oldest element of the caller with the
-    /// most elements. If several callers have equally many elements, the oldest of all these callers' elements is
-    /// selected.
+    /// Selects the stored element to drop when too many are stored: the oldest of the caller with the most elements.
+    /// Among callers with equally many elements, the caller of the oldest element is selected.
     ///
     /// - Parameters:
     ///   - callers: the caller of each element, oldest element first.

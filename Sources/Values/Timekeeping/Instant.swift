@@ -1,7 +1,7 @@
-/// A time of the monotonic clock, in nanoseconds. All timers use times of the monotonic clock.
+/// A time of the monotonic clock, in nanoseconds, as all timers use it.
 ///
-/// ``Instant`` reads no clock; the current time is passed to functions as `now`. `ContinuousClock.Instant` is not used,
-/// because it has sixteen bytes and an ``Instant`` only eight bytes.
+/// ``Instant`` reads no clock; the current time is passed to functions as `now`. `ContinuousClock.Instant` would have
+/// sixteen bytes instead of eight.
 @usableFromInline
 package struct Instant: Hashable, Comparable, Sendable {
     @usableFromInline package let nanoseconds: Int64
@@ -29,7 +29,7 @@ package struct Instant: Hashable, Comparable, Sendable {
 }
 
 /// A time of the wall clock, in milliseconds since 1970 UTC. A ``UnixTime`` is for dates that are stored or sent;
-/// timers must use ``Instant``.
+/// timers use ``Instant``.
 package struct UnixTime: Hashable, Comparable, Sendable {
     package let milliseconds: Int64
 
@@ -51,11 +51,10 @@ package struct UnixTime: Hashable, Comparable, Sendable {
 }
 
 extension Duration {
-    /// The duration in whole nanoseconds, rounded towards zero. If the duration is too long, ``nanoseconds`` is the
-    /// largest or smallest `Int64`.
+    /// The duration in whole nanoseconds, rounded towards zero and limited to the range of `Int64`.
     ///
-    /// The property `nanoseconds` must be fast, because the daemon computes a deadline for every message. The standard
-    /// property `components` would be slow, because it divides 128-bit numbers several times.
+    /// The daemon computes a deadline for every message. The standard property `components` is slow, because it divides
+    /// 128-bit numbers several times.
     package var nanoseconds: Int64 {
         let all = attoseconds
         let high = UInt64(truncatingIfNeeded: all.magnitude >> 64)
@@ -66,8 +65,8 @@ extension Duration {
     }
 }
 
-/// The time of both clocks at one moment: the monotonic clock and the wall clock. The clocks are read once when an
-/// event arrives, and all code that handles the event uses the time that was read.
+/// The time of the monotonic clock and of the wall clock at one moment. The clocks are read once when an event arrives,
+/// for all code that handles the event.
 package struct Moment: Hashable, Sendable {
     package let instant: Instant
     package let date: UnixTime

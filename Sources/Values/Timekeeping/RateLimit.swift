@@ -1,19 +1,18 @@
-/// Limits how many events each key may have in a span of time. All events that are allowed in a span may happen at the
-/// same moment (generic cell rate algorithm).
+/// Limits how many events each key may have in a span of time. The events of a span may happen at the same moment
+/// (generic cell rate algorithm).
 ///
-/// A ``RateLimit`` stores one instant for each key that had events within the last span. If a rate limit has too many
-/// keys, only the keys with the most events are kept.
+/// One instant is stored for each key with events within the last span. If there are too many keys, only the keys with
+/// the most events are kept.
 @usableFromInline
 package struct RateLimit<Key: Hashable & Sendable>: Sendable {
-    /// The maximum number of events of each key in a span; 0 means no limit.
+    /// The maximum number of events of each key in a span; 0 for no limit.
     @usableFromInline package var limit: Int { didSet { cost = Self.cost(of: limit, in: span) } }
     @usableFromInline let span: Duration
-    /// The time that one event uses up: the span divided by the limit. The cost of an event is stored, because dividing
-    /// durations is slow.
+    /// The span divided by the limit, stored because dividing durations is slow.
     @usableFromInline var cost: Duration
-    /// For each key, the moment from which none of the key's events counts any more.
+    /// For each key, the moment from which none of its events counts any more.
     @usableFromInline var paidOff: [Key: Instant] = [:]
-    /// The number of stored keys at which keys without recent events are removed.
+    /// The number of keys at which keys without recent events are removed.
     @usableFromInline var sweepAt: Int
 
     private let capacity: Int
@@ -27,9 +26,9 @@ package struct RateLimit<Key: Hashable & Sendable>: Sendable {
     /// Makes a rate limit.
     ///
     /// - Parameters:
-    ///   - limit: the maximum number of events of each key in a span; 0 means no limit.
+    ///   - limit: the maximum number of events of each key in a span; 0 for no limit.
     ///   - span: the length of the time in which events are counted.
-    ///   - capacity: the maximum number of stored keys; above this number, the keys with the fewest events are dropped.
+    ///   - capacity: the maximum number of keys, above which keys with the fewest events are dropped.
     package init(_ limit: Int, in span: Duration, capacity: Int = .max) {
         self.limit = limit
         self.span = span
@@ -41,7 +40,7 @@ package struct RateLimit<Key: Hashable & Sendable>: Sendable {
     /// The number of keys whose events the rate limit counts.
     package var count: Int { paidOff.count }
 
-    /// Whether the limit allows one more event of the key. If the result is true, the event is counted.
+    /// Whether the limit allows one more event of the key, which is then counted.
     @inlinable
     package mutating func admit(_ key: Key, now: Instant) -> Bool {
         guard limit > 0 else { return true }
@@ -52,8 +51,8 @@ package struct RateLimit<Key: Hashable & Sendable>: Sendable {
         return true
     }
 
-    /// How long the key must wait until the limit allows one more event; `nil` if the limit allows an event now.
-    /// ``wait(for:now:)`` does not count an event.
+    /// How long the key must wait until the limit allows one more event; `nil` if it does now. ``wait(for:now:)``
+    /// counts no event.
     @inlinable
     package func wait(for key: Key, now: Instant) -> Duration? {
         guard limit > 0, let debt = paidOff[key] else { return nil }
@@ -73,13 +72,12 @@ package struct RateLimit<Key: Hashable & Sendable>: Sendable {
     mutating func sweep(now: Instant) {
         paidOff = paidOff.filter { $0.value > now }
         if paidOff.count >= capacity {
-            // The sweep drops half of the keys together. If the sweep dropped fewer keys, each new key in a flood would
-            // start another sweep.
+            // The sweep drops half of the keys, because each new key in a flood would otherwise start another sweep.
             let debts = paidOff.values.sorted()
             let least = debts[debts.count / 2]
             paidOff = paidOff.filter { $0.value > least }
         }
-        // The next sweep is due when the number of keys has doubled, so that sweeps are rare.
+        // The next sweep comes when the number of keys has doubled.
         sweepAt = min(capacity, max(Self.smallestSweep, paidOff.count * 2))
     }
 }

@@ -1,9 +1,9 @@
-/// Limits the rate of events for each target, for example the pushes to a device. Each party that causes events for a
-/// target can use only a part of the target's limit (T32).
+/// Limits the rate of events for each target, for example of pushes to a device. Each party that causes events can use
+/// only a part of the target's limit (T32).
 ///
-/// Instants are stored for each active target, and for each pair of party and target. The number of pairs of party and
-/// target that are stored is limited. For speed, the compiler specialises ``SharedRate`` and ``RateLimit`` for their
-/// keys, because each call uses two such limits.
+/// One instant is stored for each active target, and for each pair of party and target. The number of stored pairs of
+/// party and target is limited. The compiler specialises ``SharedRate`` and ``RateLimit`` for their keys, because each
+/// call uses two such limits.
 @usableFromInline
 package struct SharedRate<Key: Hashable & Sendable>: Sendable {
     @usableFromInline var whole: RateLimit<Key>
@@ -15,11 +15,11 @@ package struct SharedRate<Key: Hashable & Sendable>: Sendable {
     /// Makes a rate limit.
     ///
     /// - Parameters:
-    ///   - share: the maximum number of events in a span, for each target and for each party; if `share.whole` is 0,
+    ///   - share: the maximum number of events in a span, for each target and for each party; with 0 for `share.whole`,
     ///     there is no limit.
     ///   - span: the length of the span.
-    ///   - limitsWhole: false if only the shares of parties are limited, because the owner drops the oldest event when
-    ///     too many events exist.
+    ///   - limitsWhole: false if only the parts of parties are limited, because the owner drops the oldest of too many
+    ///     events.
     package init(_ share: FairShare, in span: Duration = .seconds(60), limitsWhole: Bool = true) {
         whole = RateLimit(limitsWhole ? share.whole : 0, in: span)
         untrusted = RateLimit(share.ofUntrusted < share.whole ? share.ofUntrusted : 0, in: span)
@@ -35,14 +35,14 @@ package struct SharedRate<Key: Hashable & Sendable>: Sendable {
         pairs.limit = share.ofOne < share.whole ? share.ofOne : 0
     }
 
-    /// Counts one more event for a target, if the limits allow the event.
+    /// Counts one more event for a target, if the limits allow it.
     ///
     /// - Parameters:
-    ///   - key: the target of the event, such as the callee.
-    ///   - pair: a 64-bit hash of the pair of party and target; `nil` if the daemon itself causes the event.
+    ///   - key: the target, such as the callee.
+    ///   - pair: a 64-bit hash of party and target; `nil` if the daemon itself causes the event.
     ///   - isTrusted: whether a trusted peer causes the event.
     ///   - now: the current time.
-    /// - Returns: whether the event stays within the rate limits.
+    /// - Returns: whether the event is allowed.
     @inlinable
     package mutating func admit(_ key: Key, by pair: UInt64?, isTrusted: Bool, now: Instant) -> Bool {
         guard hasRoom(for: key, by: pair, isTrusted: isTrusted, now: now) else { return false }
@@ -52,8 +52,7 @@ package struct SharedRate<Key: Hashable & Sendable>: Sendable {
         return true
     }
 
-    /// Whether the limits allow one more event for the target. ``hasRoom(for:by:isTrusted:now:)`` does not count an
-    /// event.
+    /// Whether the limits allow one more event for the target. ``hasRoom(for:by:isTrusted:now:)`` counts no event.
     @inlinable
     package func hasRoom(for key: Key, by pair: UInt64?, isTrusted: Bool, now: Instant) -> Bool {
         if let pair, pairs.wait(for: pair, now: now) != nil { return false }

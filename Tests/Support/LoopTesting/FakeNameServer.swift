@@ -29,7 +29,7 @@ package enum FakeRecord: Sendable {
     }
 }
 
-/// A DNS response that the fake name server builds.
+/// A DNS response of the fake name server.
 package struct FakeMessage {
     package private(set) var bytes: [UInt8]
 
@@ -41,7 +41,7 @@ package struct FakeMessage {
     package mutating func add(_ record: FakeRecord, timeToLive: UInt32) {
         let count = UInt16(bytes[6]) << 8 + UInt16(bytes[7]) + 1
         bytes.replaceSubrange(6..<8, with: count.networkBytes)
-        // The record's name is a compression pointer to the name in the DNS query.
+        // The record's name is a compression pointer to the name in the query.
         bytes += [0xc0, 12] + record.type.networkBytes + [0, 1] + timeToLive.networkBytes
         bytes += UInt16(record.data.count).networkBytes + record.data
     }
@@ -59,7 +59,7 @@ extension FixedWidthInteger {
     }
 }
 
-/// A fake name server on loopback. The fake server answers from a table of records.
+/// A fake name server on loopback, which answers from a table of records.
 package actor FakeNameServer {
     package enum Zone: Sendable {
         case records([FakeRecord], timeToLive: UInt32)

@@ -8,10 +8,9 @@ extension HTTPSession {
         self.init(on: loop, limits: limits, over: [HTTP2Transport.self, HTTP1Transport.self])
     }
 
-    /// Sends a request and waits for the response, from any task. If the task is cancelled, the request is cancelled
-    /// too.
+    /// Sends a request and waits for the response, from any task, whose cancellation cancels the request.
     ///
-    /// The default time limit of a request becomes 300 s, because a test can wait long for its turn on a busy machine.
+    /// The default time limit becomes 300 s, because a test can wait long on a busy machine.
     package nonisolated func response(
         to request: HTTPClientRequest
     ) async throws(HTTPClientError) -> HTTPClientResponse {

@@ -4,8 +4,8 @@ package import Reactor
 import ScenarioReplay
 import Testing
 
-/// Phones, PBXs and other peers on real sockets, each with a name. The places report each message with the name of the peer that received
-/// the message.
+/// Phones, PBXs and other peers on real sockets, each with a name. Each message is reported with the name of its
+/// receiver.
 package actor Places {
     package let loop: EventLoop
     package nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }
@@ -51,10 +51,10 @@ package actor Places {
     ///
     /// - Parameters:
     ///   - name: the name of the phone.
-    ///   - target: the address of the daemon. The daemon's certificate must name this address.
-    ///   - tls: the phone's TLS context, if it uses TLS.
-    ///   - isBrowser: whether the phone uses WebSocket. A WebSocket peer gets the head of the HTTP answer as its first
-    ///     message, and must not send anything before.
+    ///   - target: the daemon's address, which its certificate must name.
+    ///   - tls: the phone's TLS context, if any.
+    ///   - isBrowser: whether the phone uses WebSocket; the head of the HTTP answer is then its first message, before
+    ///     which it must send nothing.
     /// - Throws: an error if no socket could be created.
     package func connect(
         _ name: String, to target: Endpoint, tls: TLSContext? = nil, isBrowser: Bool = false
@@ -86,14 +86,14 @@ package actor Places {
         phone.send(browsers[name] == nil ? bytes : WebSocketFrames.frame(bytes))
     }
 
-    /// Sends all messages in one turn of the loop.
+    /// Sends all messages in one iteration of the loop.
     package func sendTogether(_ messages: [[UInt8]], from name: String, to target: Endpoint) {
         for message in messages { send(message, from: name, to: target) }
     }
 
     package func hangUp(_ name: String) { phones.removeValue(forKey: name)?.close() }
 
-    /// Waits for the next message at this place that begins with `start`. The test fails if one of the places in
+    /// Waits for the next message to the given peer that begins with `start`. The test fails if one of the peers in
     /// `never` gets a message.
     package nonisolated func message(_ start: String, at place: String, never: Set<String> = []) async throws -> String
     {
@@ -104,8 +104,8 @@ package actor Places {
         }
     }
 
-    /// Collects the text that the place receives from now on, perhaps in pieces, until the text contains `part`. The
-    /// test fails if one of the places in `never` gets a message.
+    /// Collects the text that the given peer receives from now on, until it contains `part`. The test fails if one of
+    /// the peers in `never` gets a message.
     package nonisolated func text(until part: String, at place: String, never: Set<String> = []) async throws -> String
     {
         var all = ""
@@ -117,8 +117,8 @@ package actor Places {
         return all
     }
 
-    /// Returns a port that nobody uses, and reserves it until these places are closed. The test must choose the port,
-    /// because a daemon cannot report which TCP port the kernel gave it.
+    /// Returns a free port, which stays reserved until the ``Places`` are closed. The test must choose the port,
+    /// because a daemon cannot report the TCP port that the kernel gave it.
     package func freePort() throws -> Endpoint {
         guard let port = ReservedPort.any() else { throw NoPort() }
         reserved.append(port)

@@ -12,8 +12,8 @@ package func withLoop<Result: Sendable>(_ body: (EventLoop) async throws -> Resu
     return try await body(loop)
 }
 
-/// Passes values from the loop to the test. The test takes the values in the order in which they were put into the
-/// mailbox. The only time limit of a test that waits for a value is the time limit of the suite.
+/// Passes values from the loop to the test, in order. A test that waits for a value has only the time limit of the
+/// suite.
 package final class Mailbox<Value: Sendable>: Sendable {
     private let stream: AsyncStream<Value>
     private let continuation: AsyncStream<Value>.Continuation
@@ -29,7 +29,7 @@ package final class Mailbox<Value: Sendable>: Sendable {
 }
 
 extension Mailbox where Value: Equatable {
-    /// Waits for the next values, and expects that they equal `values`, in this order.
+    /// Waits for the next values, and expects that they equal `values`.
     package func expect(_ values: Value..., at place: SourceLocation = #_sourceLocation) async throws {
         for value in values {
             let came = try await next()
@@ -38,7 +38,7 @@ extension Mailbox where Value: Equatable {
     }
 }
 
-/// Keeps the objects that a test creates on the loop, and lets the test use them on the loop.
+/// Keeps the objects that a test creates on the loop, and lets the test use them there.
 package actor Bench {
     package let loop: EventLoop
     package nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }

@@ -24,7 +24,7 @@ package actor TCPClient {
         return client
     }
 
-    /// Connects to the target, and sends the bytes in `first` within the same turn of the loop.
+    /// Connects to the target, and sends `first` in the same iteration of the loop.
     package func connect(to target: Endpoint, sending first: [UInt8] = []) throws {
         let events = events
         var limits = StreamConnection.Limits()
@@ -46,7 +46,7 @@ package actor TCPClient {
 
     package func send(_ bytes: [UInt8]) { connection?.send(bytes) }
 
-    /// Sends the text repeatedly, until the connection ends.
+    /// Sends the text again and again, until the connection ends.
     package func keepSending(_ text: String, every pause: Duration) throws {
         timer = try LoopTimer(on: loop) { [weak self] in
             self?.assumeIsolated { client in
@@ -80,7 +80,7 @@ package actor TCPClient {
 
     package nonisolated func end() async throws { _ = try await text { _ in false } }
 
-    /// Sends a request on a connection of its own, and returns the whole answer when the server has closed the
+    /// Sends a request on a connection of its own, and returns the whole answer after the server has closed the
     /// connection. If the server sends no answer, the result is empty.
     package static func answer(to request: [UInt8], from server: Endpoint) async throws -> String {
         try await withLoop { loop in

@@ -1,7 +1,6 @@
-/// Writes and reads WebSocket frames as a browser does (RFC 6455). The type supports only whole text messages, because
-/// SIP needs no other WebSocket messages.
+/// Writes and reads WebSocket frames as a browser does (RFC 6455), but only whole text messages, as SIP needs them.
 package struct WebSocketFrames {
-    /// Received bytes that do not form a complete WebSocket message yet.
+    /// Received bytes of an incomplete WebSocket message.
     private var rest: [UInt8] = []
     /// Whether the server's answer to the handshake has arrived.
     private var isOpen = false
@@ -23,7 +22,7 @@ package struct WebSocketFrames {
         return [0x81] + length + [0, 0, 0, 0] + message
     }
 
-    /// Takes received bytes, and returns what they complete: first the head of the HTTP answer, then messages.
+    /// Takes received bytes, and returns the head of the HTTP answer, and later complete messages.
     package mutating func messages(in bytes: [UInt8]) -> [[UInt8]] {
         rest += bytes
         var messages: [[UInt8]] = []

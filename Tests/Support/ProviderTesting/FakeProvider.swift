@@ -3,10 +3,10 @@ package import Crypto
 package import LoopTesting
 package import Reactor
 
-/// An HTTP/1.1 server whose answers the test chooses, and which reports the requests that it gets.
+/// An HTTP/1.1 server whose answers the test chooses, and which reports its requests.
 package actor FakeProvider {
     package struct Request: Sendable {
-        /// The whole text of the request as received.
+        /// The whole text of the request.
         package let text: String
         package let path: String
         /// The header fields of the request, with names in lower case.
@@ -16,7 +16,7 @@ package actor FakeProvider {
 
     package enum Reply: Sendable {
         case answer(Int, String = "", headers: String = "")
-        /// The server answers with the given bytes, whether or not they are a valid response.
+        /// The given bytes, whether or not they are a valid response.
         case bytes(String, closes: Bool = false)
         case silence
         case close
@@ -93,7 +93,7 @@ package actor FakeProvider {
 }
 
 extension FakeProvider.Request {
-    /// Reads an HTTP request from a text; the result is `nil` if the request is incomplete.
+    /// Reads an HTTP request; `nil` if it is incomplete.
     init?(_ text: String) {
         let parts = text.split(separator: "\r\n\r\n", maxSplits: 1, omittingEmptySubsequences: false)
         guard parts.count == 2 else { return nil }

@@ -6,31 +6,31 @@ package import Reactor
 /// for, or misbehaves as the test requires.
 package actor FakeProxy {
     package enum Behaviour: Sendable {
-        /// The proxy connects clients to the port for which they ask, but on the loopback address.
+        /// Connects clients to the requested port on the loopback address.
         case leads
-        /// The proxy connects a client, as `leads` does, if the client's request has this `user:password` in base64.
-        /// Requests with other credentials are answered with 407.
+        /// The proxy connects clients whose request has the given `user:password` in base64, and answers other requests
+        /// with 407.
         case wants(String)
         case answers(String)
-        /// The fake HTTP proxy accepts connections, and never sends anything.
+        /// Accepts connections, and never sends anything.
         case hangs
         case closes
-        /// The proxy sends this many bytes of a response head, and never sends the end of the head.
+        /// Sends the given number of bytes of a response head, and never its end.
         case longHead(Int)
-        /// The proxy sends its 200 byte by byte, so that the last packet can contain the server's first bytes too.
+        /// Sends the 200 byte by byte, so that the last packet can also contain the server's first bytes.
         case dribbles
     }
 
     package let loop: EventLoop
     package nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }
-    /// The head of each request that the proxy got.
+    /// The heads of the proxy's requests.
     package nonisolated let requests = Mailbox<String>()
     package private(set) var requestCount = 0
     package private(set) var connectionCount = 0
     private var behaviour: Behaviour
     private var listener: StreamListener?
     private var streams: [UInt64: StreamConnection] = [:]
-    /// For each connection of a tunnel, the connection at its other end.
+    /// For each connection of a tunnel, the connection at the other end.
     private var partners: [UInt64: UInt64] = [:]
 
     package init(_ loop: EventLoop, _ behaviour: Behaviour = .leads) {

@@ -23,8 +23,8 @@ package actor Providers {
 
     package init(_ loop: EventLoop) { self.loop = loop }
 
-    /// Starts to listen, and returns the URL. The server's certificate is self-signed, and so its own authority. If
-    /// `apps` is given, clients must present the certificate `apps`.
+    /// Starts to listen, and returns the URL. The server's certificate is self-signed, and is its own authority. If
+    /// `apps` is given, clients must present this certificate.
     package func listen(
         _ certificate: SelfSignedCertificate, at address: IPAddress = .loopbackV4, plans: [String: String] = [:],
         apps: SelfSignedCertificate? = nil, topics: Set<String>? = nil, projects: Set<String>? = nil,
@@ -52,8 +52,8 @@ package actor Providers {
         return url
     }
 
-    /// Creates a web push subscription. The server accepts only pushes that the key `sender` has signed. If `sender` is
-    /// `nil`, any key may sign the pushes.
+    /// Creates a web push subscription. Only pushes that the key `sender` has signed are accepted, or with `nil` all
+    /// signed pushes.
     package func subscribe(_ id: String, sender: String? = nil) throws -> Subscription {
         let body = sender.map { #"{"vapid":"\#($0)"}"# } ?? ""
         let answer = semantics?.answer(

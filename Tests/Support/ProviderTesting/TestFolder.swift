@@ -3,13 +3,13 @@ import Foundation
 package import PushDelivery
 import TestSupport
 
-/// A folder with keys and other files for one test. The test's folder is removed when the test ends.
+/// A folder with keys and other files for one test, removed at its end.
 package struct TestFolder: Sendable {
     package let path: String
 
     package init(path: String) { self.path = path }
 
-    /// Makes push settings that enable all providers and use one server for them.
+    /// Makes push settings that enable all providers, with one server for all.
     package func settings(_ url: String) throws -> PushSettings {
         try write(TestKeys.rfc7515P256, to: "key.p8")
         let account = [
@@ -45,7 +45,7 @@ package func withFolder(_ body: (TestFolder) async throws -> Void) async throws 
 }
 
 extension PushSettings {
-    /// Enables all providers except Apple and Google, and uses one server for them.
+    /// Enables all providers except Apple and Google, with one server for all.
     package mutating func addGateways(_ url: String, key: String) throws {
         webPush.enabled = true
         webPush.keyFile = key
@@ -56,7 +56,7 @@ extension PushSettings {
     }
 }
 
-/// Makes a token in the provider's form. In a token for Apple, zeros precede the given digits.
+/// Makes a token in the provider's form; for Apple, zeros precede the given digits.
 package func token(_ provider: PushProvider, _ prid: String) -> PushToken {
     guard provider == .apns else { return PushToken(provider: provider, param: .empty, prid: ByteString(prid)) }
     let parts = prid.split(separator: ":", maxSplits: 1)

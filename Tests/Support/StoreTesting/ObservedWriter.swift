@@ -3,7 +3,7 @@ import Telemetry
 package import TestSupport
 import Timekeeping
 
-/// A store writer whose results a test can await, one for each write.
+/// A writer of the store whose results a test can await, one for each write.
 package final class ObservedWriter: Sendable {
     package let writer: StoreWriter
     package let logSink = MemoryLogSink()
@@ -18,10 +18,10 @@ package final class ObservedWriter: Sendable {
         }
     }
 
-    /// Submits changes and waits for the result, which is `nil` if the writer refuses them.
+    /// Submits changes and waits for their result; `nil` if the writer refuses them.
     package func write(_ changes: [RowChange]) async -> Bool? { await submit(changes)?.isStored }
 
-    /// Submits changes and waits for the complete result, which is `nil` if the writer refuses them.
+    /// Submits changes and waits for their complete result; `nil` if the writer refuses them.
     package func submit(_ changes: [RowChange]) async -> StoreResult? {
         let ticket = StoreTicket.service(.random(in: .min ... .max))
         guard writer.commit(changes, for: ticket) else { return nil }

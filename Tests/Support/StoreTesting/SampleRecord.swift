@@ -5,12 +5,12 @@ import TestSupport
 package import Timekeeping
 
 extension PushCode {
-    /// Makes a push code from this number.
+    /// Makes a push code from a number.
     package static func sample(_ number: UInt64) -> PushCode { PushCode(high: number, low: number) }
 }
 
 extension TimelineRecord {
-    /// Makes the timeline record of a push that the provider accepted, for a call that nobody answered.
+    /// Makes the timeline record of an accepted push, for a call that nobody answered.
     package static func sample(
         _ number: UInt64, device: DeviceID = 71, kind: Kind = .call, app: String = "fcm", at date: UnixTime,
         _ change: (inout TimelineRecord) -> Void = { _ in }

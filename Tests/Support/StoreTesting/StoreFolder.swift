@@ -2,7 +2,7 @@ package import Persistence
 import Storage
 import TestSupport
 
-/// A folder that contains the store of one test. The folder is removed when the object is released, or earlier.
+/// A folder with the store of one test, removed at the latest when the object is released.
 package final class StoreFolder: Sendable {
     private let home: TemporaryFolder
     package var folder: String { home.path }
@@ -17,13 +17,13 @@ package final class StoreFolder: Sendable {
 
     /// Opens the store as a command does, and lets SQLite check the whole file.
     ///
-    /// - Returns: the problems that SQLite finds; empty if there are none.
+    /// - Returns: the problems that SQLite finds.
     package func integrityProblems() throws -> [String] {
         _ = try SQLiteFile(path: path)
         return try Connection(path: path).integrityProblems()
     }
 
-    /// Counts the rows in each table of the store, even while another connection writes.
+    /// Counts the rows in each table, even while another connection writes.
     package func rowCounts() throws -> [String: Int64] { try Self.rowCounts(path) }
 
     package static func rowCounts(_ path: String) throws -> [String: Int64] {

@@ -10,8 +10,8 @@ import SIPMessage
 package import Telemetry
 package import Timekeeping
 
-/// Makes an engine of the proxy for the simulated network. The engine of the fixture has a UDP and a TCP listener,
-/// optionally TLS and WebSocket, a trusted PBX, FCM for pushes, and no passwords.
+/// Makes an engine of the proxy for the simulated network. The engine has a UDP and a TCP listener, optionally TLS and
+/// WebSocket, a trusted PBX, FCM for pushes, and no passwords.
 package enum EngineFixture {
     package static func engine(
         _ stored: StoredState, seed: UInt64, log: Log = .silent, hasTLS: Bool = false,
@@ -53,13 +53,12 @@ package enum EngineFixture {
             startedAt: date)
     }
 
-    /// The dispatch setup for tests. The setup has one app, without credentials, for each provider that needs no server
-    /// address.
+    /// The setup of push dispatch for tests. The setup has one app without credentials for each provider that needs no
+    /// server address.
     package static var dispatch: DispatchSetup {
         var push = PushSettings()
         push.fcm.enabled = true
-        // The fixture uses FCM's legacy form, because a legacy answer can contain everything that a provider can report
-        // about a token.
+        // FCM's legacy answers can contain everything that a provider can report about a token.
         push.fcm.bodyFormat = .legacy
         push.apns.enabled = true
         push.apns.afterEnd = AfterEnd.none

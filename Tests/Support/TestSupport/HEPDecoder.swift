@@ -36,8 +36,8 @@ package struct HEPDecoder: Sendable {
 
     package func text(_ type: Int) -> String? { bytes(type).map { String(decoding: $0, as: UTF8.self) } }
 
-    /// The payload as sngrep reads it: in the fixed order of its source, with a password only if `hasPassword` is
-    /// true. The payload is `nil` if a chunk is not at the place at which sngrep expects it.
+    /// The payload as sngrep reads it, in the fixed order of its source, with a password only if `hasPassword` is true.
+    /// The result is `nil` if a chunk is not at the index where sngrep expects it.
     package func payloadForSngrep(hasPassword: Bool) -> [UInt8]? {
         let isV4 = bytes(0x01) == [2]
         let order = [1, 2, 7, 8, 9, 0xa, 0xb, 0xc] + (isV4 ? [3, 4] : [5, 6]) + (hasPassword ? [0xe] : []) + [0xf]

@@ -7,7 +7,7 @@ package enum KernelLocks {
     /// - Parameters:
     ///   - path: the path of the file.
     ///   - process: the process that holds the locks.
-    /// - Returns: for each lock its kind, first byte and last byte; `nil` if the file does not exist or the list cannot
+    /// - Returns: the kind, first byte and last byte of each lock; `nil` if the file does not exist or the list cannot
     ///   be read.
     package static func of(_ path: String, heldBy process: Int32) -> Set<String>? {
         var status = stat()
@@ -23,7 +23,7 @@ package enum KernelLocks {
         return locks
     }
 
-    /// Reads the kernel's list of locks to its end, because each read returns at most one memory page of the list.
+    /// Reads the kernel's list of locks to its end, because a read returns at most one memory page.
     private static func list() -> String? {
         let descriptor = unsafe open("/proc/locks", O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { return nil }

@@ -9,7 +9,7 @@ import SIPGrammar
 import SIPTransactions
 package import Timekeeping
 
-/// Makes inputs for single state machines of the engine, for tests that run without the engine.
+/// Makes inputs for single state machines, in tests without an engine.
 package struct MachineScene {
     package static let pbx = Flow(
         transport: .udp, listener: 0, connection: 0, remote: Endpoint(IPAddress(v4: 0x0a00_0002), 5060))

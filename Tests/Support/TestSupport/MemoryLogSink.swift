@@ -3,8 +3,8 @@ import Telemetry
 
 /// A log sink that stores lines in memory.
 ///
-/// - The type is `@unchecked Sendable`, because a spin lock guards the lines. A mutex cannot guard the lines, because
-///   the thread sanitizer does not support `Synchronization.Mutex` on Linux.
+/// - The type is `@unchecked Sendable`, because a spin lock guards the lines. The thread sanitizer does not support
+///   `Synchronization.Mutex` on Linux.
 package final class MemoryLogSink: LogSink, @unchecked Sendable {
     private let isTaken = Atomic(false)
     private var kept: [String] = []

@@ -59,7 +59,7 @@ package enum SIPText {
             ] + extra)
     }
 
-    /// Builds a request inside a dialog, along the route set that the 2xx recorded.
+    /// Builds a request inside a dialog, along the recorded route set.
     package static func dialogRequest(
         _ method: String, cseq: Int, invite: SIPRequest, answer: SIPResponse, at source: Endpoint, branch: String
     ) -> [UInt8] {
@@ -96,7 +96,7 @@ package enum SIPText {
         return bytes(rows + extra)
     }
 
-    /// Reads a request as the daemon does; the result is `nil` if the request is invalid.
+    /// Reads a request as the daemon does; `nil` if it is invalid.
     package static func readRequest(_ bytes: [UInt8]) -> SIPRequest? {
         guard case .request(let request) = MessageReader().read(bytes.span, isStream: false) else { return nil }
         return request

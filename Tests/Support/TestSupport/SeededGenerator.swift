@@ -1,12 +1,12 @@
 import Foundation
 
-/// The random number generator SplitMix64. Each seed gives the same random numbers on all machines.
+/// The random number generator SplitMix64, with the same numbers for a seed on all machines.
 package struct SeededGenerator: RandomNumberGenerator, Sendable {
     private var state: UInt64
 
     package init(seed: UInt64) { state = seed }
 
-    /// Uses the seed of the test run: 1, or the value of `SIPPUSHD_TEST_SEED`, which `etc/nightly` sets.
+    /// Uses the test run's seed: 1, or the value of `SIPPUSHD_TEST_SEED`, which `etc/nightly` sets.
     package init() {
         self.init(seed: ProcessInfo.processInfo.environment["SIPPUSHD_TEST_SEED"].flatMap { UInt64($0) } ?? 1)
     }
@@ -23,7 +23,7 @@ package struct SeededGenerator: RandomNumberGenerator, Sendable {
 
     package mutating func bytes(_ count: Int) -> [UInt8] { (0..<count).map { _ in UInt8(truncatingIfNeeded: next()) } }
 
-    /// Returns a random duration in this range of milliseconds.
+    /// Returns a random duration in the given range of milliseconds.
     package mutating func milliseconds(_ range: ClosedRange<Int64>) -> Duration {
         .milliseconds(Int64.random(in: range, using: &self))
     }

@@ -7,8 +7,8 @@ import PushDelivery
 import PushPlanning
 package import Registration
 
-/// The data that survives a simulated crash: the committed changes and the journal. Changes that are only queued are
-/// lost in a crash.
+/// The data that survives a simulated crash: the committed changes and the journal. Changes in the
+/// queue are lost in a crash.
 package struct SimulatedDisk {
     private var queued: [(changes: [EngineChange], ticket: CommitTicket?)] = []
     package private(set) var bindings: [DeviceID: StoredBinding] = [:]
@@ -22,7 +22,7 @@ package struct SimulatedDisk {
 
     package mutating func dropQueue() { queued = [] }
 
-    /// Commits all queued changes of the simulated store together, in their order. Returns their tickets.
+    /// Commits all queued changes together, in their order, and returns their tickets.
     package mutating func commit() -> [CommitTicket] {
         let batch = queued
         queued = []
@@ -32,8 +32,8 @@ package struct SimulatedDisk {
         return batch.compactMap(\.ticket)
     }
 
-    /// Imitates a full disk, which refuses all changes with a ticket, and leaves the other changes in the queue. The function returns the
-    /// tickets of the refused changes.
+    /// Imitates a full disk: refuses all changes with a ticket, and returns their tickets. Changes without a commit
+    /// ticket stay in the queue.
     package mutating func refuse() -> [CommitTicket] {
         let refused = queued.compactMap(\.ticket)
         queued.removeAll { $0.ticket != nil }
@@ -59,7 +59,7 @@ package struct SimulatedDisk {
         }
     }
 
-    /// Writes a change to the journal. The journal loses nothing in a crash.
+    /// Writes a change to the journal, which loses nothing in a crash.
     package mutating func journal(_ change: CallChange) {
         switch change {
         case .begun(let call): calls[call.id] = call

@@ -14,7 +14,7 @@ package struct SimulatedPhone {
     package let name: String
     package let isOrdinary: Bool
     package let transport: Transport
-    /// The number of flows that the phone registers one after the other (RFC 5626).
+    /// The number of SIP flows (RFC 5626) that the phone registers one after the other.
     package let flows: Int
     var endpoint: Endpoint
     var connection: UInt64?
@@ -22,24 +22,24 @@ package struct SimulatedPhone {
     var isRegistered = false
     /// Whether the daemon has answered 200 to a REGISTER of this phone.
     var isAcknowledged = false
-    /// The flow on which the daemon last answered 200 to a REGISTER.
+    /// The SIP flow on which the daemon last answered 200 to a REGISTER.
     var acknowledgedFlow: Flow?
-    /// The branch of the REGISTER that last got 200.
+    /// The Via branch of the REGISTER that last got 200.
     var acknowledged: ByteString?
     var registrations = 0
-    /// How often the phone repeated its REGISTER on the current flow, as apps do after each network notification.
+    /// How often the phone repeated its REGISTER on the current flow, as apps do after network notifications.
     var refreshes = 0
     var firstRegistered = Instant.distantFuture
     var pushes = 0
     /// The Via branches and flows of the INVITEs that arrived, for each Call-ID.
     var invited: [String: [(branch: String, flow: Flow)]] = [:]
-    /// The calls that the simulated phone refused (also as merged requests), and the calls whose push failed.
+    /// The calls that the phone refused, also as merged requests, or whose push failed.
     var refused = Set<String>()
     var unpushed = Set<String>()
     var dialogs: [String: SimulatedDialog] = [:]
     /// The `pn-purr` value (RFC 8599 section 6) that the daemon gave to the phone for its Contacts.
     var purr = ""
-    /// The branches of INVITEs that arrived as merged requests.
+    /// The Via branches of INVITEs that arrived as merged requests.
     var metTwice = Set<ByteString?>()
 
     init(number: Int, user: String, name: String, isOrdinary: Bool, transport: Transport, flows: Int) {
@@ -52,7 +52,7 @@ package struct SimulatedPhone {
         endpoint = Endpoint(IPAddress(v4: 0xc000_0200 | UInt32(truncatingIfNeeded: number + 1)), 1)
     }
 
-    /// The phone's current Contact value. In a REGISTER, the Contact value also has the push parameters.
+    /// The phone's current Contact value, with push parameters in a REGISTER.
     func contact(_ push: String = "") -> String {
         "sip:\(name)@\(endpoint)\(push)" + (purr.isEmpty ? "" : ";pn-purr=\(purr)")
     }
@@ -61,7 +61,7 @@ package struct SimulatedPhone {
 
     var registerCallID: String { "reg-\(name)-\(registrations)" }
 
-    /// Whether one of the phone's flows has sent a REGISTER with this Call-ID since the app was started.
+    /// Whether one of the phone's flows has sent a REGISTER with the Call-ID since the app's start.
     func isRegistering(_ callID: ByteString) -> Bool {
         let text = callID.string
         return text == registerCallID || (1..<max(flows, 1)).contains { text == "\(registerCallID)f\($0)" }
@@ -106,10 +106,9 @@ package struct SimulatedCall {
     package let user: String
     package let callID: String
     let startedAt: Instant
-    /// The only phone that the call is for, and its Contact as the caller knows it; `nil` if the call is for all phones
-    /// of the user.
+    /// The only called phone, with its Contact as the caller knows it; `nil` if all phones of the user are called.
     let target: (phone: Int, uri: String)?
-    /// The contact of the user at the PBX, if the daemon keeps the user registered there.
+    /// The user's contact at the PBX, if the daemon registers the user there.
     var contact: String?
     var invite: SIPRequest?
     var sawProvisional = false
@@ -118,33 +117,31 @@ package struct SimulatedCall {
     var cancelAnswered = false
     /// The different final responses that arrived at the PBX.
     var finals: [Status] = []
-    /// Whether the simulated daemon crashed during the call.
+    /// Whether the daemon crashed during the call.
     var sawCrash = false
     /// Whether a crash lost the call, because the call was not on the disk.
     var wasLost = false
-    /// The phones of which a response of 180 or higher reached the daemon.
+    /// The phones whose response of 180 or higher reached the daemon.
     var reached = Set<Int>()
-    /// The phones whose response the daemon certainly accepted, because the response arrived on a registered flow or on
-    /// a flow that got the INVITE.
+    /// The phones whose response the daemon certainly accepted, on a registered flow or on a flow that got the INVITE.
     var surelyReached = Set<Int>()
     /// Whether the daemon has ended the call, even if its final response has not reached the caller.
     var isOverForDaemon = false
     /// The phones that reported ringing only after the daemon's final response.
     var rangAfterEnd = Set<Int>()
     var wasAnswered = false
-    /// Whether the daemon certainly accepted a phone's 200, because the 200 arrived on a registered flow or on a flow
-    /// that got the INVITE.
+    /// Whether the daemon certainly accepted a phone's 200, on a registered flow or on a flow that got the INVITE.
     var wasSurelyAnswered = false
-    /// The number of answers of phones that reached the daemon before an answer reached the caller.
+    /// The number of phones' answers that reached the daemon before an answer reached the caller.
     var answersHeard = 0
-    /// The number of final responses that the daemon sent to the caller, with all repetitions.
+    /// The number of final responses that the daemon sent to the caller, with repetitions.
     var finalsSent = 0
     /// Whether a phone declined for all phones of the user (6xx).
     var wasDeclined = false
-    /// Whether a connection broke while an INVITE of the call was in transmission on it. If the INVITE arrived in spite
-    /// of the broken connection, the phone's answer is too late.
+    /// Whether a connection broke while it carried an INVITE of the call. If the INVITE arrived all the same, the
+    /// phone's answer is too late.
     var lostAPhone = false
-    /// The number of pushes that reported this missed call, for each phone.
+    /// The number of pushes that reported the missed call, for each phone.
     var reports: [Int: Int] = [:]
     var reportsUnderWay = Set<Int>()
     var reportsInFlightAtCrash = Set<Int>()
@@ -162,8 +159,7 @@ package struct SimulatedCall {
     package var wasTaken: Bool { wasAnswered }
 }
 
-/// The future events of the simulation, in the order of their times. Events with the same time keep the order in which
-/// they were planned.
+/// The future events of the simulation, in the order of their times and then of their planning.
 struct Agenda {
     private var heap: [(instant: Instant, number: Int, event: (SimulatedWorld) -> Void)] = []
     private var planned = 0
@@ -202,7 +198,7 @@ struct Agenda {
     }
 }
 
-/// Reads SIP messages in the same way as the daemon does.
+/// Reads SIP messages as the daemon does.
 final class SimulatedReader {
     private var reader = MessageReader()
 

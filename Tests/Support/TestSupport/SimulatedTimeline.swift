@@ -8,7 +8,7 @@ import Timekeeping
 struct SimulatedTimeline {
     /// The pushes that the engine has requested since the last crash, with their times.
     private var asked: [Receipt: Instant] = [:]
-    /// The pushes that earlier engines, before the last crash, have requested.
+    /// The pushes that engines before the last crash have requested.
     private var askedBefore = Set<Receipt>()
     private var answered = Set<Receipt>()
     private var recorded = Set<RecordID>()
@@ -24,8 +24,8 @@ struct SimulatedTimeline {
         asked[Receipt(code: request.code, device: request.device)] = now
     }
 
-    /// Handles a crash of the daemon, which loses the open records. After a crash, the next engine numbers its records
-    /// from the start.
+    /// Handles a crash of the daemon, which loses the timeline records of open calls. The next engine numbers its
+    /// timeline records from the start.
     mutating func crashed() {
         askedBefore.formUnion(asked.keys)
         asked = [:]
@@ -33,9 +33,9 @@ struct SimulatedTimeline {
         recorded = []
     }
 
-    /// Checks a timeline record.
+    /// Checks a timeline record of a call.
     ///
-    /// - Returns: the errors in the record.
+    /// - Returns: the errors in the timeline record.
     mutating func complaints(about record: TimelineRecord, ringsLiveFlows: Bool) -> [String] {
         records.append(record)
         if record.refusal != nil { return record.isComplete ? [] : ["the record of a refusal: not complete"] }
@@ -78,8 +78,8 @@ struct SimulatedTimeline {
         return complaints.map { "the record of \(record.callID) and device \(record.device): \($0)" }
     }
 
-    /// Whether the phone was already invited by an earlier record. A phone that was lost while it rang gets a second
-    /// record, and may answer the INVITE of the first one.
+    /// Whether an earlier timeline record of the call already has an INVITE to the phone. A phone that was lost while
+    /// it rang gets a second timeline record, and may answer the first INVITE.
     private func wasInvitedEarlier(_ record: TimelineRecord) -> Bool {
         records.contains {
             $0.callID == record.callID && $0.device == record.device && $0.end == .unreachable
@@ -89,7 +89,7 @@ struct SimulatedTimeline {
 
     /// Checks in the evening, when no call is active, that no timeline record is missing.
     ///
-    /// - Returns: complaints about missing records.
+    /// - Returns: complaints about missing timeline records.
     func complaints(inEveningOf engine: ProxyEngine, calls: [String], now: Instant) -> [String] {
         var complaints: [String] = []
         let missing = asked.filter { !answered.contains($0.key) && now - $0.value > .seconds(1) }.count

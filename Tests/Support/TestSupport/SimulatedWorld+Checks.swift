@@ -18,7 +18,7 @@ extension SimulatedWorld {
             if response.cseq.method == .register, response.status.isSuccess,
                 phones[phone].isRegistering(response.callID)
             {
-                // A second 200 to a repeated REGISTER does not count as a new registration.
+                // A second 200 to a repeated REGISTER is no new registration.
                 let isNew = phones[phone].acknowledged != response.via.branch
                 let isBack = phones[phone].isAcknowledged && isNew
                 phones[phone].acknowledged = response.via.branch
@@ -34,8 +34,8 @@ extension SimulatedWorld {
             let known = earlier.last
             if !earlier.contains(where: { $0.branch == branch }) {
                 let hasCrashed = calls.contains { $0.callID == callID && $0.sawCrash }
-                // The daemon may repeat an INVITE only to a phone that has moved to a new address, or that answered it
-                // as a merged request.
+                // An INVITE may be repeated only to a phone that has moved to a new address, or that answered it as a
+                // merged request.
                 if let known, known.flow == flow, !phones[phone].refused.contains(callID), !hasCrashed {
                     violate("\(phones[phone].name) got \(callID) twice")
                 }
@@ -62,8 +62,8 @@ extension SimulatedWorld {
         }
     }
 
-    /// Handles a message that the daemon sends to no phone's present address: a response to the caller, or an INVITE to
-    /// the old address of a phone whose new REGISTER came late.
+    /// Handles a message that goes to no phone's present address: a response to the caller, or an INVITE to a phone's
+    /// old address.
     func noteSentAway(_ message: ReadMessage, on flow: Flow) {
         if case .response(let response) = message, response.cseq.method == .invite, response.status.isFinal,
             let index = calls.firstIndex(where: { $0.callID == response.callID.string })
@@ -90,7 +90,7 @@ extension SimulatedWorld {
         let open = calls.filter { $0.user == user && $0.sawProvisional && $0.finals.isEmpty && !$0.gaveUp }
         for call in open
         where phones[number].firstRegistered < call.startedAt && (call.target.map { $0.phone == number } ?? true) {
-            // A phone with two flows gets more time, because the daemon tries the second flow after three seconds.
+            // The daemon tries the second flow of a phone after three seconds.
             at(.milliseconds(plan.flows > 1 ? 3_500 : 300)) { world in
                 let phone = world.phones[number]
                 guard world.generation == generation, phone.acknowledgedFlow == flow,
@@ -106,10 +106,10 @@ extension SimulatedWorld {
         }
     }
 
-    /// Records a response of a phone that reached the daemon, by the rules for missed calls (A21).
+    /// Records a phone's response that reached the daemon, by the rules for missed calls (A21).
     ///
     /// The daemon may ignore a response on a flow that neither got the INVITE nor is registered. If the daemon ignored
-    /// the response, it is allowed to report the call to the phone as missed.
+    /// the response, it may report the call to the phone as missed.
     func noteResponse(_ response: SIPResponse, on flow: Flow) {
         guard response.cseq.method == .invite,
             let index = calls.firstIndex(where: { $0.callID == response.callID.string }),
@@ -129,8 +129,8 @@ extension SimulatedWorld {
         if response.status.code >= 180, response.status != 408, response.status != 503 {
             calls[index].reached.insert(phone)
             if isFromKnownFlow { calls[index].surelyReached.insert(phone) }
-            // If the daemon has already ended the call, the call counts as missed, because the daemon sends no CANCEL
-            // to the ringing phone.
+            // If the daemon has already ended the call, the call counts as missed, because the ringing phone gets no
+            // CANCEL.
             if response.status.isProvisional, calls[index].isOverForDaemon { calls[index].rangAfterEnd.insert(phone) }
         }
     }

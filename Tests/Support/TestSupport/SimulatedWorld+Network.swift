@@ -5,9 +5,8 @@ import SIPGrammar
 import SIPMessage
 import Timekeeping
 
-/// The simulated network between the daemon and all its peers. The simulated network loses and duplicates datagrams.
+/// The simulated network between the daemon and its peers, which loses and duplicates datagrams.
 extension SimulatedWorld {
-    /// Delivers bytes of the simulated network to the daemon.
     func deliver(_ bytes: [UInt8], on flow: Flow) {
         let generation = generation
         for _ in 0..<copies(on: flow) {
@@ -27,7 +26,6 @@ extension SimulatedWorld {
         }
     }
 
-    /// Delivers a keep-alive to the daemon.
     func deliverKeepAlive(on flow: Flow) {
         let generation = generation
         for _ in 0..<copies(on: flow) {
@@ -80,8 +78,8 @@ extension SimulatedWorld {
         }
     }
 
-    /// Interrupts the network of half of the phones, and sometimes of the PBX, for a while. Some simulated phones
-    /// change to a new network during the interruption.
+    /// Interrupts the network of half of the phones, and sometimes of the PBX, for a while. Some phones change to a new
+    /// network during the interruption.
     func networkBreaks() {
         let pause = random.milliseconds(500...15_000)
         for place in phoneAt.keys.sorted(by: { "\($0)" < "\($1)" }) where random.chance(0.5) {
@@ -91,7 +89,7 @@ extension SimulatedWorld {
         tell("the network is interrupted for \(pause)")
     }
 
-    /// How many copies of a message arrive; 0 if the message is lost.
+    /// The number of copies of a message that arrive; 0 for a lost message.
     private func copies(on flow: Flow) -> Int {
         if flow.transport.isReliable || isQuiet { return 1 }
         if let end = cutOff[flow.remote], now.instant < end {

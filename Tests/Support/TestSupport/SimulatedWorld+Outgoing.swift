@@ -5,20 +5,20 @@ package import SIPGrammar
 import SIPMessage
 import Timekeeping
 
-/// One call that a phone makes through the PBX, with the events at the phone and at the PBX.
+/// One call that a phone makes through the PBX, as seen by the phone and by the PBX.
 struct SimulatedOutgoing {
     let callID: String
     let phone: Int
-    /// The phone's flow when it made the call, and the number of REGISTERs that it had sent until then.
+    /// The phone's flow at the time of the call, and the number of REGISTERs sent until then.
     let flow: Flow
     let registrations: Int
     let invite: SIPRequest
-    // The events of the call that the phone saw.
+    // The events that the phone saw.
     var sawProvisional = false
     var cancelAnswered = false
     /// The final responses that the phone got, each once.
     var finals: [Status] = []
-    // The events of the call that the PBX saw.
+    // The events that the PBX saw.
     var branches = Set<ByteString>()
     var answer: Status?
     var isAcknowledged = false
@@ -45,12 +45,12 @@ extension SimulatedWorld {
         sendOutgoing(index, attempt: 0)
         let patience = random.chance(0.4) ? random.milliseconds(500...12_000) : .seconds(60)
         at(patience) { $0.phoneGivesUp(index, attempt: 0) }
-        // The check waits long enough for the daemon to end the call, if the network prevents the caller from
-        // cancelling.
+        // If the network prevents the caller from cancelling, the daemon ends the call within the waiting time of the
+        // check.
         at(plan.partitions > 0 ? .seconds(260) : .seconds(150)) { $0.checkEnd(index) }
     }
 
-    /// Whether the phone still has the flow on which it made the call, and has not registered since.
+    /// Whether the phone still has the flow of the call, and has not registered since.
     private func isThere(_ call: SimulatedOutgoing) -> Bool {
         phones[call.phone].registrations == call.registrations && flow(of: call.phone) == call.flow
     }
@@ -104,7 +104,7 @@ extension SimulatedWorld {
         case .cancel:
             pbxSays(200, to: request)
             guard outgoing[index].answer == nil else { return }
-            // The INVITE is found by the branch of its CANCEL, because both have the same branch.
+            // A CANCEL has the same Via branch as its INVITE.
             pbxDecides(.requestTerminated, request, index, attempt: 0)
         case .ack: outgoing[index].isAcknowledged = true
         default: pbxSays(200, to: request)
@@ -126,7 +126,7 @@ extension SimulatedWorld {
         at(random.milliseconds(600...6_000)) { $0.pbxDecides(decision, invite, index, attempt: 0) }
     }
 
-    /// Sends the PBX's final response. The PBX repeats this response until the ACK arrives.
+    /// Sends the PBX's final response, and repeats it until the ACK arrives.
     private func pbxDecides(_ status: Status, _ request: SIPRequest, _ index: Int, attempt: Int) {
         let call = outgoing[index]
         guard attempt < 12, call.answer ?? status == status, !call.isAcknowledged else { return }
@@ -147,15 +147,15 @@ extension SimulatedWorld {
 
     // MARK: Violations
 
-    /// The final responses to the calls of phones that had not moved until the end of the call.
+    /// The final responses to calls of phones that had not moved before the end of the call.
     package var outgoingEnds: [Status] { outgoing.filter(\.wasHeard).flatMap(\.finals) }
 
     func checkOutgoing() {
         for call in outgoing {
             let label = "\(call.callID) of \(phones[call.phone].name)"
             if call.branches.count > 1 { violate("the PBX got \(label) by \(call.branches.count) branches") }
-            // If the network was interrupted, a call without an answer is no fault, because it can reach the PBX after
-            // the caller has given up.
+            // After an interruption of the network, a call may reach the PBX after the caller has given up, and stay
+            // without an answer.
             if !call.branches.isEmpty, call.answer == nil, plan.partitions == 0 {
                 violate("the PBX rings on with \(label)")
             }
@@ -163,7 +163,7 @@ extension SimulatedWorld {
         }
     }
 
-    /// Checks that the caller has got the end of the call, unless the phone has moved since.
+    /// Checks that the caller has got the end of the call, unless the phone has moved.
     private func checkEnd(_ index: Int) {
         let call = outgoing[index]
         guard call.sawProvisional, isThere(call) else { return }

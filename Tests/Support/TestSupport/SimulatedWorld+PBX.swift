@@ -6,8 +6,8 @@ import Timekeeping
 
 /// Simulates the PBX, which sends all calls to phones.
 extension SimulatedWorld {
-    /// The maximum time for which a call is held: the ring timeout of 30 s, and time for repetitions of the INVITE. If
-    /// the network is interrupted, calls may be held longer.
+    /// The maximum time for which a call is held: the ring timeout of 30 s, and time for repetitions of the INVITE.
+    /// Calls may be held longer while the network is interrupted.
     private var longestHold: Duration { plan.partitions > 0 ? .seconds(80) : .seconds(45) }
 
     func callStarts(_ number: Int) {
@@ -18,7 +18,7 @@ extension SimulatedWorld {
                 target: phoneToCall(of: user)))
         let index = calls.count - 1
         if plan.registersAtPBX {
-            // If the user has no contact at the PBX, the PBX's voicemail answers the call.
+            // If the user has no contact at the PBX, voicemail answers the call.
             guard let contact = registrations.contact(of: user, now: now.instant) else {
                 calls.removeLast()
                 registrations.voicemails += 1
@@ -26,8 +26,7 @@ extension SimulatedWorld {
             }
             calls[index].contact = contact
         }
-        // The phones that get a push are recorded when the INVITE arrives at the daemon, because they are not known
-        // before.
+        // The phones that get a push are known only when the INVITE arrives at the daemon.
         sendInvite(index, attempt: 0)
         let patience = random.chance(0.4) ? random.milliseconds(500...12_000) : longestHold + .seconds(15)
         at(patience) { $0.callerGivesUp(index) }

@@ -6,7 +6,7 @@ import Timekeeping
 
 /// Simulates phones: their own actions, and their reactions to messages and pushes.
 extension SimulatedWorld {
-    /// Starts the app of a phone; the app opens a new connection or port, and registers.
+    /// Starts the app of a phone, which opens a new connection or port, and registers.
     func phoneWakes(_ phone: Int) {
         let hadConnection = phones[phone].connection
         if let hadConnection {
@@ -26,8 +26,8 @@ extension SimulatedWorld {
         sendRegister(of: phone, attempt: 0)
     }
 
-    /// Delivers a push for a call to a phone. If the app is awake, the app sends a message on its flow, which is a sign
-    /// of life. If the app was asleep, it registers again.
+    /// Delivers a push for a call to a phone. An app that is awake sends a message on its flow, which is a sign of
+    /// life. An app that was asleep registers again.
     func phoneIsCalled(_ phone: Int) {
         let isThere = phones[phone].isRegistered && (phones[phone].transport == .udp || phones[phone].connection != nil)
         if isThere, random.chance(plan.awake) {
@@ -37,8 +37,7 @@ extension SimulatedWorld {
         }
     }
 
-    /// Moves a phone to another network address while it is called. The app on the phone continues, or restarts without
-    /// its state.
+    /// Moves a phone to another network address during a call. The app continues, or restarts without its state.
     private func phoneMoves(_ phone: Int) {
         guard !isQuiet else { return }
         if random.chance(plan.restarts) {
@@ -56,8 +55,7 @@ extension SimulatedWorld {
 
     private func sendRegister(of phone: Int, attempt: Int) {
         let current = phones[phone].registrations
-        // The phone's first flow registers last: when the first flow gets its 200, the phone's other flows have left
-        // the old address.
+        // The first flow registers last: when it gets its 200, the phone's other flows have left the old address.
         for number in (0..<phones[phone].flows).reversed() {
             deliver(phones[phone].registerText(flow: number), on: flow(of: phone))
         }
@@ -123,7 +121,7 @@ extension SimulatedWorld {
         func answer(_ status: Status) { self.answer(phone, status, to: request) }
         switch request.method {
         case .invite:
-            // The phone answers a merged request and each of its retransmissions with 482.
+            // A merged request and each of its retransmissions get 482.
             if phones[phone].metTwice.contains(request.via.branch) { return answer(.loopDetected) }
             if let dialog = phones[phone].dialogs[key] {
                 if dialog.invite.via.branch == request.via.branch {
@@ -131,12 +129,12 @@ extension SimulatedWorld {
                     return
                 }
                 switch dialog.final {
-                // The phone answers 482 if the same call arrives on another path while the phone rings or has answered
-                // (RFC 3261 section 8.2.2.2).
+                // A call that arrives on another path while the phone rings or has answered gets 482 (RFC 3261 section
+                // 8.2.2.2).
                 case nil, 200?:
                     phones[phone].metTwice.insert(request.via.branch)
                     return answer(.loopDetected)
-                // An INVITE with a new branch arrives after the call was cancelled, so the phone rings again.
+                // After a cancelled call, an INVITE with a new Via branch lets the phone ring again.
                 case .requestTerminated?: break
                 case let final?: return answer(final)
                 }
@@ -159,8 +157,8 @@ extension SimulatedWorld {
             phones[phone].dialogs[key]?.final = .requestTerminated
             repeatFinal(phone, key, .requestTerminated, dialog.invite, attempt: 0)
         case .ack:
-            // The ACK of a failure response has the branch of the INVITE. The ACK of a 482 to a merged request is
-            // ignored, because a merged request creates no dialog.
+            // The ACK of a failure response has the Via branch of the INVITE. A merged request creates no dialog, so
+            // the ACK of its 482 is ignored.
             let dialog = phones[phone].dialogs[key]
             if phones[phone].metTwice.contains(request.via.branch) { return }
             if dialog?.final == 200 || dialog?.invite.via.branch == request.via.branch {

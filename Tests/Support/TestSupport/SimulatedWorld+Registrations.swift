@@ -5,7 +5,7 @@ import SIPGrammar
 import Timekeeping
 import UpstreamRegistration
 
-/// The contacts that are registered at the simulated PBX, and the state of its registrar.
+/// The contacts at the simulated PBX, and the state of its registrar.
 package struct SimulatedRegistrations {
     struct Contact {
         let uri: String
@@ -15,13 +15,13 @@ package struct SimulatedRegistrations {
     }
 
     var contacts: [String: [Contact]] = [:]
-    /// The number in the only nonce that the PBX accepts, until it restarts.
+    /// The number in the only nonce that the PBX accepts.
     var nonce = 1
     var silentUntil = Instant.distantPast
-    /// The limit of CSeq that the simulated store has, see `CSeqSupply`.
+    /// The limit of CSeq in the simulated store, see `CSeqSupply`.
     var ceiling: UInt32 = 0
     package var accepted = 0
-    /// The number of calls that went to the PBX's voicemail, because the user had no contact at the PBX.
+    /// The number of calls that went to voicemail, because the user had no contact at the PBX.
     package var voicemails = 0
 
     static let granted: Duration = .seconds(300)
@@ -43,7 +43,7 @@ package struct SimulatedRegistrations {
     }
 }
 
-/// The simulated PBX as a registrar at which the engine registers the users.
+/// The PBX as a registrar at which the engine registers the users.
 extension SimulatedWorld {
     func registrarIsAsked(_ request: SIPRequest) {
         guard now.instant >= registrations.silentUntil else { return }
@@ -77,7 +77,7 @@ extension SimulatedWorld {
         deliver(SIPText.response(200, to: request, tag: "pbx", extra: rows), on: pbxFlow)
     }
 
-    /// Restarts the PBX: it loses its registrations and its nonce, and answers no REGISTER and no OPTIONS for up to a
+    /// Restarts the PBX, which loses its registrations and its nonce, and answers no REGISTER and OPTIONS for up to a
     /// minute.
     func pbxRestarts() {
         let pause = random.milliseconds(0...60_000)

@@ -3,8 +3,8 @@ import PushDelivery
 import SIPGrammar
 
 extension SimulatedWorld {
-    /// The numbers of events of a simulated day. The tests check that enough events of each kind happened, because a
-    /// day without events would prove nothing.
+    /// The numbers of events of a simulated day. Tests check that enough events of each kind happened, because a day
+    /// without events would prove nothing.
     package struct Statistics {
         package var answered = 0
         package var refused = 0

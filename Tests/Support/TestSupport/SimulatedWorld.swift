@@ -13,8 +13,8 @@ package import Timekeeping
 /// A simulated day of one daemon, with phones, a PBX, a push provider, a network that loses datagrams, a disk, and
 /// crashes.
 ///
-/// The simulation has its own clock, and takes all random numbers from a seed. A day is simulated within seconds, and
-/// the same seed repeats a failed day. The property ``violations`` lists the invariants that the daemon violated.
+/// The simulation has its own clock, and takes all random numbers from a seed. A day takes seconds, and its seed
+/// repeats it. The property ``violations`` lists the invariants that the daemon violated.
 package final class SimulatedWorld {
     package struct Plan {
         package var users = 6
@@ -31,33 +31,31 @@ package final class SimulatedWorld {
         /// The share of phones that are awake when a push arrives, and therefore answer by a keep-alive instead of a
         /// REGISTER.
         package var awake = 0.3
-        /// The share of phones that move to another address soon after an INVITE arrived, perhaps with a restart of the
-        /// app.
+        /// The share of phones that move to another address soon after an INVITE, perhaps with a restart of the app.
         package var moves = 0.25
         package var restarts = 0.5
-        /// The share of absent phones' connections whose end is not detected for a while.
+        /// The share of absent phones' connections whose end is noticed late.
         package var halfOpen = 0.5
-        /// Whether the daemon sends an INVITE immediately if the phone's flow recently showed a sign of life.
+        /// Whether an INVITE is sent immediately if the phone's flow recently showed a sign of life.
         package var ringsLiveFlows = false
-        /// The number of flows that each phone registers.
+        /// The number of SIP flows that each phone registers.
         package var flows = 1
         /// Whether the daemon gives phones a `pn-purr` value for their Contacts (RFC 8599 section 6). The property
-        /// `callsByPURR` is the share of calls to the one phone that a Contact with `pn-purr` names.
+        /// `callsByPURR` is the share of calls to one phone, named by a Contact with `pn-purr`.
         package var announcesPURR = false
         package var callsByPURR = 0.3
-        /// How many times the UDP network between the daemon and some peers is interrupted. Each interruption is
-        /// shorter than the time-out of a transaction.
+        /// How many times the UDP network between the daemon and some peers is interrupted, for less than a
+        /// transaction's time-out.
         package var partitions = 0
         /// How many times the disk is full for a while.
         package var fullDisks = 0
-        /// The share of CANCELs with a Reason that says that another phone answered.
+        /// The share of CANCELs with the Reason that another phone answered.
         package var answeredElsewhere = 0.2
-        /// The number of calls that phones make through the PBX.
         package var outgoing = 0
-        /// Whether the PBX owns the users, and the daemon keeps the users registered at the PBX. The PBX then sends its INVITEs
-        /// to the tokens in the contacts that the daemon has registered.
+        /// Whether the PBX owns the users, and the daemon registers them at the PBX. The PBX then sends INVITEs to the
+        /// contacts that the daemon has registered.
         package var registersAtPBX = false
-        /// How many times the simulated PBX loses its registrations.
+        /// How many times the PBX loses its registrations.
         package var pbxRestarts = 0
 
         package init() {}
@@ -88,13 +86,12 @@ package final class SimulatedWorld {
     var halfOpen = Set<UInt64>()
     var lastConnection: UInt64 = 0
     private var diskFullUntil = Instant(nanoseconds: 0)
-    /// The endpoints that have no network, each with the time at which its network returns.
+    /// The endpoints without network, each with the time at which its network returns.
     var cutOff: [Endpoint: Instant] = [:]
     /// The number of commits that a full disk refused, and the number of messages that interruptions lost.
     package private(set) var refusedCommits = 0
     package internal(set) var interruptedMessages = 0
-    /// The number of engines that were created so far. Events for an engine that has crashed are not delivered to the
-    /// next one.
+    /// The number of engines so far; events for a crashed engine are not delivered to the next engine.
     var generation = 0
 
     static let proxy = Endpoint(IPAddress(v4: 0x0a00_0001), 5060)
@@ -103,12 +100,12 @@ package final class SimulatedWorld {
     /// Prepares a simulated day.
     ///
     /// - Parameters:
-    ///   - seed: the random seed that determines all events of the simulated day. On every second day the daemon
-    ///     crashes a dozen times. On every fourth day, phones whose flow shows life are called immediately, and get a
-    ///     push in parallel. On every eighth day, phones have two flows, and no datagram is lost. On another eighth of
-    ///     the days, phones have `pn-purr` values in their Contacts, and some calls use these values. On a third of the
-    ///     days, the network is interrupted and the disk is full repeatedly. On three of eight days, phones make calls
-    ///     through the PBX. On a sixteenth of the days, the PBX owns the users.
+    ///   - seed: determines all events of the day. On every second day, the daemon crashes a dozen times. On every
+    ///     fourth day, phones whose flow shows life are called immediately, and get a push in parallel. On every eighth
+    ///     day, phones have two flows, and no datagram is lost. On another eighth of the days, phones have `pn-purr`
+    ///     values in their Contacts, and some calls use them. On a third of the days, the network is interrupted and
+    ///     the disk is full repeatedly. On three of eight days, phones make calls through the PBX. On a sixteenth of
+    ///     the days, the PBX owns the users.
     ///   - story: called with a line for each message that the daemon sends or receives.
     package init(seed: UInt64, story: ((String) -> Void)? = nil) {
         self.seed = seed
@@ -121,7 +118,7 @@ package final class SimulatedWorld {
         if seed % 16 == 12 { (plan.registersAtPBX, plan.pbxRestarts, plan.crashes) = (true, 6, 6) }
         if seed % 8 == 5 {
             plan.flows = 2
-            // If the REGISTER of one flow were lost, that flow would appear to be at the phone's old address.
+            // If one flow's REGISTER were lost, that flow would appear to be at the phone's old address.
             plan.loss = 0
         }
         random = SeededGenerator(seed: seed)
@@ -160,7 +157,7 @@ package final class SimulatedWorld {
 
     // MARK: The day
 
-    /// Simulates the whole day and a quiet evening, in which every phone returns.
+    /// Simulates the day and a quiet evening, in which every phone returns.
     package func run() {
         for phone in phones.indices {
             at(random.milliseconds(0...20_000)) { $0.phoneWakes(phone) }
@@ -236,7 +233,7 @@ package final class SimulatedWorld {
         if let story { story("\(now.instant.nanoseconds / 1_000_000) \(line())") }
     }
 
-    /// Writes a line for the message into the story.
+    /// Passes a line about the message to `story`.
     func tell(_ what: String, _ bytes: [UInt8], on flow: Flow) {
         guard story != nil else { return }
         let phone = flow.transport.isReliable ? phoneOn[flow.connection] : phoneAt[flow.remote]
@@ -302,7 +299,7 @@ package final class SimulatedWorld {
         }
     }
 
-    /// Makes the disk refuse changes for a while. The call journal is not affected, because it is on another disk.
+    /// Makes the disk refuse changes for a while, except changes of the call journal, which is on another disk.
     private func diskFills() {
         let pause = random.milliseconds(1_000...20_000)
         tell("the disk is full for \(pause)")
@@ -317,13 +314,13 @@ package final class SimulatedWorld {
         let kept = Set(disk.calls.values.compactMap(\.userCall?.callID.string))
         for index in calls.indices where !calls[index].isOver {
             calls[index].sawCrash = true
-            // The simulated crash loses a call that was not in the call journal yet.
+            // A crash loses a call that the call journal does not have yet.
             if !kept.contains(calls[index].callID) { calls[index].wasLost = true }
         }
         for index in calls.indices { calls[index].reportsInFlightAtCrash.formUnion(calls[index].reportsUnderWay) }
         disk.dropQueue()
         timeline.crashed()
-        // The next engine gets another seed, because each run of the daemon has its own random numbers.
+        // The next engine gets another seed, as each run of the daemon has its own random numbers.
         engine = Self.engine(
             disk.restored(), seed &+ UInt64(generation) << 32, plan,
             ceiling: registrations.ceiling, startedAt: now.date)

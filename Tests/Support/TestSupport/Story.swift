@@ -28,7 +28,7 @@ package struct Story<Stage, Line: Equatable & Sendable>: Sendable, CustomStringC
         return faults
     }
 
-    /// One event, with the output lines that the event must cause. A line that is not expected is an error.
+    /// One event, with all output lines that it must cause.
     package struct Step: Sendable {
         fileprivate let name: String
         fileprivate let run: @Sendable (inout Stage) -> [Line]

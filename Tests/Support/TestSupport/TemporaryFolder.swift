@@ -1,6 +1,6 @@
 import Foundation
 
-/// A temporary folder for one test. The folder and its contents are removed when the object is released, or earlier.
+/// A temporary folder for one test, removed at the latest when the object is released.
 package final class TemporaryFolder: Sendable {
     package let path = NSTemporaryDirectory() + "sippushd-test-" + UUID().uuidString
 
@@ -8,9 +8,8 @@ package final class TemporaryFolder: Sendable {
 
     deinit { remove() }
 
-    /// Removes the folder. A test must call this function if it keeps only the path, because the path does not keep
-    /// this object alive. A test must also call this function if the test has passed the path to code that outlives the
-    /// test.
+    /// Removes the folder with its contents. A test must call ``remove()`` if it keeps only the path, or has passed the
+    /// path to code that outlives the test.
     package func remove() { try? FileManager.default.removeItem(atPath: path) }
 
     package func file(_ name: String) -> String { path + "/" + name }

@@ -16,7 +16,7 @@ extension RequestPacking {
 }
 
 extension DialogSeal {
-    /// The daemon's own encryption of dialog tokens, with a key that is equal in every run.
+    /// The daemon's own encryption of dialog tokens, with the same key in every run.
     package static var forTests: DialogSeal {
         let sealer = TextSealer()
         do {

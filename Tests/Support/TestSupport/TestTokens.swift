@@ -9,8 +9,8 @@ package enum TestTokens {
     /// The time at which the tests begin; ``claims(_:)`` makes tokens for the next hour.
     package static let start: Int64 = 1_790_000_000
 
-    /// Returns the claims of a token as JSON. A claim in `changes` replaces the usual claim of this name, and an empty
-    /// text removes it.
+    /// Returns the claims of a token as JSON. A claim in `changes` replaces the usual claim of the same name, and an
+    /// empty text removes it.
     package static func claims(_ subject: String = "bob", _ changes: [String: String] = [:]) -> String {
         var claims = [
             "iss": "\"\(issuer)\"", "aud": "\"\(audience)\"", "sub": "\"\(subject)\"", "iat": "\(start)",
@@ -29,7 +29,7 @@ package enum TestTokens {
         return String(decoding: token, as: UTF8.self)
     }
 
-    /// Encodes and joins the three parts of a token with any signature.
+    /// Encodes and joins the three parts of a token, with any signature.
     package static func unsigned(header: String, claims: String, signature: [UInt8]) -> String {
         [Array(header.utf8), Array(claims.utf8), signature]
             .map { String(decoding: Base64.url.encode($0), as: UTF8.self) }.joined(separator: ".")

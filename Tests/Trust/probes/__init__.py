@@ -4,7 +4,7 @@ import importlib
 import pkgutil
 
 STAGES = {
-    # In this daemon's setup, phones show passwords, and call through the PBX.
+    # Phones authenticate by passwords, and call through the PBX.
     "digest": {
         "pbx": "127.2.0.1",
         "settings": {
@@ -13,7 +13,7 @@ STAGES = {
             "api": {"device-registration": {"webhook-receivers": "[127.3.0.0/16]", "webhook-plain-http": True}},
         },
     },
-    # In this daemon's setup, phones show passwords, and call each other.
+    # Phones authenticate by passwords, and call each other.
     "direct": {
         "settings": {"call": {"pushes-per-device": 3, "pushes-per-caller": 4}, "limits": {"output-timeout": "5s"},
                      "messages": {"store": True, "max-count": 4}},
@@ -34,9 +34,9 @@ STAGES = {
     },
     # A daemon that also uses TLS and WebSocket.
     "edge": {"edge": True, "settings": {"limits": {"first-request": "6s"}, "call": {"ring-live-flow-within": "20s"}}},
-    # This daemon asks phones for signs of life, and to refresh registrations that end soon.
+    # A daemon that asks phones for signs of life, and to refresh registrations that end soon.
     "lively": {"settings": {"registrar": {"flow-timer": "3s", "refresh-push": "180s"}}},
-    # A daemon whose shares of callers and sources are so small that a probe can use them up.
+    # A daemon whose limits for one caller and one source are so small that a probe can use them up.
     "shares": {"edge": True, "settings": {
         "call": {"pushes-per-caller": 0, "ring-timeout": "20s"},
         "messages": {"store": True},
@@ -45,7 +45,7 @@ STAGES = {
     "fading": {"pbx": "127.2.0.2", "settings": {"call": {"dialog-lifetime": "4s"}}},
 }
 
-# The first modules are listed in the order in which they run. The remaining probes follow, sorted by name.
+# The imported modules run first, in their order; the remaining probes follow, sorted by name.
 from . import restarts, reading, flood, identity, routing, dialog, wake, standards, streams, flows, edge, web, store  # noqa: E402,F401
 for _, chapter, _ in pkgutil.iter_modules(__path__):
     importlib.import_module(f".{chapter}", __name__)

@@ -10,7 +10,7 @@ from .wake import call, pushed, sleeper
 
 
 def questions(phone, seconds):
-    """The number of OPTIONS that arrive within this time."""
+    """The number of OPTIONS that arrive within the given seconds."""
     count, until = 0, time.monotonic() + patience(seconds)
     while (left := until - time.monotonic()) > 0:
         count += phone.take(lambda m: m.method == "OPTIONS", left) is not None
@@ -19,8 +19,8 @@ def questions(phone, seconds):
 
 @probe("T34.1", "asked-phone-rings-at-once", "direct")
 def asked(t):
-    """When a push is sent, an open connection gets an OPTIONS. If the phone answers the
-    OPTIONS, the call arrives on the connection of the OPTIONS, and only once."""
+    """When a push is sent, an open connection gets an OPTIONS. If the phone answers the OPTIONS, the call arrives on the
+    same connection, and only once."""
     t.needs("call.ask-connections")
     phone, name, password, token = sleeper(t, t.stream())
     caller, request = call(t, name)
@@ -87,7 +87,7 @@ def ten_flows(t):
 
     caller, request = call(t, device.name)
     question = asked(request, agents[9])
-    # Strangers who know the branch answer the OPTIONS, one of them on his own flow.
+    # Strangers who know the OPTIONS's Via branch answer it, one of them on his own flow.
     for agent in (stranger, eve, t.phone(agents[9].host)):
         agent.respond(question, 200, tag="eve")
     check(invited(request, 0.1) == [], "a stranger's answer let the call out")
@@ -108,8 +108,8 @@ def ten_flows(t):
 
 @probe("T34.2", "silent-phone-is-waited-for", "open")
 def silent(t):
-    """If a phone gave a sign of life but does not answer its INVITE, the call waits for the phone. If the silent phone's token is
-    dead, the call ends immediately."""
+    """If a phone gave a sign of life but does not answer its INVITE, the call waits for the phone. If the phone's token
+    is dead, the call ends immediately."""
     t.needs("call.ring-live-flow-within")
     phone, token = t.phone(), fresh("dead")
     name, _ = t.registered(phone, params=pushed(token))
@@ -124,7 +124,7 @@ def silent(t):
 
 @probe("T34.3", "message-is-pushed-beside-its-try", "direct")
 def message(t):
-    """If a phone on UDP has just registered, it gets a MESSAGE directly, and a push at the same moment."""
+    """A phone on UDP that has just registered gets a MESSAGE directly, together with a push."""
     phone, name, password, token = sleeper(t)
     caller = t.phone(trusted=True)
     request = caller.make("MESSAGE", f"sip:{name}@example.net", "700")
@@ -144,7 +144,7 @@ def message(t):
 
 @probe("T34.4", "held-end-is-heard-at-once", "direct")
 def ended(t):
-    """`sippushd held end` ends the call for its caller while a phone rings. If the phone then answers, it gets a BYE."""
+    """`sippushd held end` ends the call for its caller while a phone rings. A phone that answers afterwards gets a BYE."""
     phone, name, password, token = sleeper(t)
     caller, request = call(t, name)
     answer = phone.register(name, password, params=pushed(token))

@@ -24,8 +24,8 @@ def pair(t):
 
 
 def refused(t, agent, request, victim, status, what, user=None):
-    """Sends the request; if the daemon challenges the request, sends it again with the password. The daemon must refuse the
-    request with a Warning, and must not forward it."""
+    """Sends the request, and after a challenge again with the password. The daemon must refuse the request with a
+    Warning, and must not forward it."""
     answer = agent.exchange(request, 3)
     if answer is not None and answer.status == 407 and user:
         request = request.renewed().add(*credentials(answer, *user, request.method, request.uri))
@@ -38,8 +38,7 @@ def refused(t, agent, request, victim, status, what, user=None):
 
 
 def passes(agent, request, victim, what, user=None):
-    """Sends the request; if the daemon challenges the request, sends it again with the password. The request must arrive and get
-    a response."""
+    """Sends the request, and after a challenge again with the password. The request must arrive and get a response."""
     if user:
         answer = agent.exchange(request)
         check(answer and answer.status == 407, f"{what}: {answer and answer.start}")
@@ -138,8 +137,8 @@ def answer_pbx(t):
 
 @probe("T9.13", "pbx-pages", "direct")
 def paging(t):
-    """The header fields that an intercom of the PBX needs arrive unchanged. From the response of a phone, the daemon removes the
-    header fields with commands."""
+    """The header fields that an intercom of the PBX needs arrive unchanged. The daemon removes header fields with
+    commands from a phone's response."""
     callee, pbx = t.phone(), t.phone(trusted=True)
     name, _ = t.registered(callee)
     for line in ANSWERING:
@@ -181,7 +180,8 @@ def private(t):
 
 @probe("T9.15", "no-commands-inside-calls", "direct")
 def inside_calls(t):
-    """The daemon refuses a NOTIFY of `talk` in the dialog of a 180, because the NOTIFY would make the called phone answer."""
+    """The daemon refuses a NOTIFY of `talk` in the dialog of a 180, because the NOTIFY would make the called phone
+    answer."""
     caller, user, callee, (name, _) = pair(t)
     request = caller.make("INVITE", f"sip:{name}@example.net", user[0])
     answer = caller.exchange(request)
@@ -228,7 +228,7 @@ def names(t):
     count = renamed(t, call.of_phone, call.pbx, call.name, others + [f"<sip:{call.name}@elsewhere.invalid>"])
     phone, (name, _), of_phone, of_pbx = outgoing(t)
     count += renamed(t, of_phone, t.daemon.pbx, name, others + [f'"The Boss" <sip:{name}@example.net>'])
-    # The daemon removes a display name that the caller has not used for the called phone, and forwards the request.
+    # A display name that the caller has not used for the called phone is removed, and the request is forwarded.
     for value in (f'"Boss" <sip:{call.name}@example.net>', f"Boss <sip:{call.name}@example.net>"):
         for method in ("UPDATE", "INVITE", "INFO"):
             request = call.of_phone.make(method)
@@ -249,7 +249,7 @@ def names(t):
     got = call.phone.request("UPDATE", moved.call_id, 3)
     check(got and "104@" in got.get("from"), f"the PBX's connected identity does not arrive: {got}")
     call.phone.respond(got, 200)
-    # A BYE ends the call, even if it has other names.
+    # A BYE ends the call, even with other names.
     bye = of_phone.make("BYE")
     bye.set("From", re.sub(r"^[^;]*(?=;tag=)", "<sip:another@example.net>", of_phone.local))
     phone.send(bye)
@@ -293,8 +293,7 @@ def not_coming(t):
 
 @probe("T9.17", "challenge-that-nobody-can-answer", "digest")
 def challenge(t):
-    """If a PBX challenges in the daemon's realm, the phone would answer without end, because the daemon removes the phone's
-    answers."""
+    """The daemon removes answers in its own realm, so a phone would answer a PBX's challenge in that realm without end."""
     caller = t.phone()
     name, password = t.registered(caller)
     for method, status, field in (("MESSAGE", 407, "Proxy-Authenticate"), ("INVITE", 401, "WWW-Authenticate")):

@@ -34,7 +34,8 @@ class Call:
 
 
 def outgoing(t, phone=None, user=None):
-    """Makes a call from a phone through the upstream, which answers. Returns both dialogs, and the phone's name and password."""
+    """Makes a call from a phone through the upstream, which answers. Returns both dialogs, and the phone's name and
+    password."""
     phone = phone or t.phone()
     name, password = user or t.registered(phone)
     request = phone.make("INVITE", "sip:700@example.net", name)
@@ -59,7 +60,7 @@ def works(dialog, other, method="INFO"):
     got = other.request(method, request.call_id, 4)
     if got:
         other.respond(got, 200)
-        # Takes the response out of the queue, because the next probe would otherwise take the response for its own.
+        # The response is taken out of the queue, because the next probe would otherwise take it for its own.
         dialog.agent.response(request.call_id, method, 2)
     return got
 
@@ -132,7 +133,8 @@ def flip(route):
 
 @probe("T20.3", "no-dialog-no-way", "digest")
 def no_dialog(t):
-    """A Record-Route value without a dialog lets nobody call, because anybody could otherwise call any number (toll fraud)."""
+    """A Record-Route value without a dialog lets nobody call, because anybody could otherwise call any number (toll
+    fraud)."""
     phone, user, of_phone, of_pbx = outgoing(t)
     stranger = t.phone()
     count = 0
@@ -165,7 +167,7 @@ def no_dialog(t):
 def sides(t):
     call = Call(t)
     stranger = t.phone()
-    # A client uses the IP address of the phone and the port number of the PBX.
+    # A client has the IP address of the phone and the port number of the PBX.
     neighbour = t.phone(call.phone.host, port=call.pbx.port) if call.pbx.port != call.phone.port else t.phone()
     count = 0
     for agent in (stranger, neighbour):
@@ -185,7 +187,7 @@ def sides(t):
             ack = dialog.make("ACK", agent=agent, cseq=1)
             agent.send(ack)
             check(not victim.request("ACK", call.request.call_id, 0.4), f"a stranger's ACK as the {side} arrived")
-    # The daemon also refuses requests of the phone with the PBX's name in From.
+    # Requests of the phone with the PBX's name in From are also refused.
     request = call.of_pbx.make("BYE", agent=call.phone)
     call.phone.send(request)
     check(not call.phone.request("BYE", request.call_id, 0.7), "the phone's BYE in the name of the PBX came back to it")
@@ -204,7 +206,7 @@ def sides(t):
 def moved(t):
     call = Call(t)
     new = t.phone()
-    # A new address does not prove that the phone is the sender, but the password does.
+    # A new address does not identify the phone, but the password does.
     request = call.of_phone.make("INFO", agent=new)
     new.send(request)
     answer = new.response(request.call_id, "INFO")
@@ -214,7 +216,7 @@ def moved(t):
     got = call.pbx.request("INFO", request.call_id, 3)
     check(got, f"with the right password the INFO does not arrive: {new.response(again.call_id, timeout=0.5)}")
     call.pbx.respond(got, 200)
-    # The password of another user does not prove that the phone is the sender.
+    # The password of another user does not identify the phone.
     thief = t.phone()
     other, other_password = t.daemon.user()
     request = call.of_phone.make("BYE", agent=thief)
@@ -254,7 +256,7 @@ def gone(t):
 
 @probe("T20.4", "spoofed-phone-at-the-pbx", "digest")
 def spoofed_port(t):
-    """The upstream's port number from another address, and a phone that writes the PBX's From."""
+    """Attackers use the upstream's port number at another address, or are a phone that writes the PBX's From."""
     phone, user, of_phone, of_pbx = outgoing(t)
     fake = t.phone(t.address(), port=t.daemon.pbx.port)
     for method in ("BYE", "INVITE", "INFO"):
@@ -293,8 +295,8 @@ def other_port(t):
 
 
 def led_astray(t, *traps):
-    """Sends requests inside the dialog, with the right tags from the right side. The targets of the requests depend on the token,
-    not on URI, Route or Contact."""
+    """Requests inside the dialog have the right tags from the right side. The targets of the requests depend on the
+    token, not on URI, Route or Contact."""
     phone, user, of_phone, of_pbx = outgoing(t)
     arrived = count = 0
     for trap in traps:
@@ -320,7 +322,7 @@ def led_astray(t, *traps):
 
 @probe("T20.4", "contact-in-an-answer-leads-nowhere", "digest")
 def answer_contact(t):
-    """A phone answers a call with the Contact of a foreign host. The PBX's ACK and BYE do not go there."""
+    """A phone answers a call with the Contact of a foreign host, to which the PBX's ACK and BYE do not go."""
     phone = t.phone()
     name, password = t.registered(phone)
     for trap in (t.trap(), t.trap(trusted=True), t.trap(host="127.0.0.1")):

@@ -21,7 +21,8 @@ def key_of(daemon, name, scope, domains=None):
 
 
 def two_domains(t, name, host):
-    """A daemon of two domains with a PBX for example.net. Returns the daemon, and requests with the attacker's key."""
+    """A daemon of two domains with a PBX for example.net. Returns the daemon, and a function for requests with the
+    attacker's key."""
     t.needs("register-upstream", "api.notifications.enabled", "messages.store")
     daemon = Daemon(name, t.suite, {})
     pbx = t.own(Registrar(host, t.suite.free_port(), daemon.address))
@@ -44,7 +45,8 @@ def asking(t, key):
 
 
 def victim(t, boss):
-    """A user of example.net with a phone that sleeps, a held call, a message, and a push. Returns the facts."""
+    """A user of example.net with a phone that sleeps, a held call, a message, and a push. Returns the facts about user,
+    call, message and push."""
     phone, name, password, token = sleeper(t)
     caller, request = call(t, name)
     check(t.suite.provider.wait(token), "control: no push for the call")
@@ -67,7 +69,7 @@ def victim(t, boss):
 
 
 def alike(one, other, words):
-    """Whether two answers are equal without the names that the requests had."""
+    """Whether two answers are equal without the names from the requests."""
     def plain(answer):
         text = answer[1]
         for word in words:
@@ -178,7 +180,7 @@ def key_learns_no_users(t):
 
 @probe("T41.8", "key-and-the-whole-daemon")
 def key_and_the_whole_daemon(t):
-    """Orders for the whole daemon, and every route that /openapi.json says is for the whole daemon."""
+    """Orders for the whole daemon, and every route that /openapi.json calls a route for the whole daemon."""
     daemon, attacker = two_domains(t, "two-domains-orders", "127.2.0.73")
     refused = 0
     for port in (daemon.admin_port, daemon.api_port):
@@ -229,7 +231,7 @@ def key_gives_no_more(t):
     check(wrong.returncode != 0 and "example.com is not one of this daemon's domains" in wrong.stderr, f"the command: {wrong}")
     listed = daemon.command("apikey", "list").stdout
     check("example.net,example.org" in listed and "all" in listed, f"apikey list: {listed}")
-    # The restart keeps the limits of the keys.
+    # The restart keeps the domains of the keys.
     daemon.stop()
     daemon.launch()
     check(attacker("GET", "/metrics")[0] == 403 and attacker("GET", "/v1/users")[0] == 200, "after a restart the key has other rights")

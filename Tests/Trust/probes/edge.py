@@ -67,7 +67,7 @@ def wakes(kind):
         answer = again.register(name, password, params=pushed(token))
         check(answer and answer.status == 200, f"the phone's return got {answer}")
         talk(t, caller, request, again)
-        # The phone is awake, so the INVITE is sent to its connection immediately.
+        # The phone is awake, so the INVITE goes to its connection immediately.
         caller, request = call(t, name)
         invite = again.request("INVITE", request.call_id)
         check(invite, "no second INVITE")
@@ -109,7 +109,7 @@ def moves(kind):
 
 def misses(kind):
     def run(t):
-        """When the phone returns, it gets a push about a call that was cancelled while the phone slept."""
+        """A phone that returns gets a push about a call that was cancelled while it slept."""
         make = KINDS[kind]
         phone, name, password, token = sleeper(t, make(t))
         phone.close()
@@ -292,8 +292,7 @@ def trusted(t):
 
 @probe("T24.14", "tickets-end-with-their-authority", alone=True)
 def tickets_end(t):
-    """A TLS ticket does not make its peer trusted when its authority is no longer in the settings, or its certificate has
-    expired."""
+    """A TLS ticket makes no peer trusted if its authority is no longer in the settings, or its certificate has expired."""
     folder = os.path.join(t.suite.folder, "former-pki")
     former, present = Authority(folder, "former"), Authority(folder, "present")
     believed = os.path.join(folder, "believed.pem")
@@ -372,7 +371,7 @@ def secure_pbx(t, host, port, pair):
 
 @probe("T24.5", "upstream-by-name", alone=True)
 def upstream(t):
-    """A call continues over TLS if the PBX has a certificate for its address. Otherwise it fails."""
+    """A call continues over TLS only if the PBX has a certificate for its address."""
     for what, alternatives, works in (("its own", "IP:127.2.0.9", True), ("another's", "DNS:pbx.example.net", False)):
         port = t.suite.free_port()
         daemon = t.daemon = t.own(EdgeDaemon(
@@ -440,8 +439,8 @@ def sips(t):
 
 @probe("T24.9", "proxy-header", "edge")
 def proxy_header(t):
-    """The PROXY header of a load balancer gives the address of the peer. A load balancer must send a
-    PROXY header, and the daemon accepts none from other peers."""
+    """The PROXY header of a load balancer gives the address of the peer. A load balancer must send a PROXY header, and
+    other peers must not."""
     claimed = t.address(trusted=True)
     line = f"PROXY TCP4 {claimed} {t.daemon.host} 40000 5060\r\n".encode()
     packed = socket.inet_aton(claimed) + socket.inet_aton(t.daemon.host) + struct.pack(">HH", 40000, 5060)
@@ -501,8 +500,8 @@ def stun(t):
 
 @probe("T24.11", "half-a-proxy-header", "edge")
 def half_header(t):
-    """A load balancer sends half a header, and leaves the connection open or closes it. The daemon serves other peers, and closes
-    the connection."""
+    """A load balancer sends half a header, and leaves the connection open or closes it. The daemon serves other peers,
+    and closes the connection."""
     binary = b"\r\n\r\n\0\r\nQUIT\n\x21\x11"
     opened = []
     for port in (t.daemon.port, t.daemon.tls_port, t.daemon.ws_port):
@@ -534,8 +533,7 @@ def half_header(t):
 
 @probe("T24.11", "farewells-keep-nobody-waiting", alone=True)
 def farewells(t):
-    """A client that continues to send after its WebSocket was closed delays no other client, and the daemon closes its
-    connection."""
+    """A client that sends on after its WebSocket was closed delays no other client, and loses its connection."""
     daemon = t.daemon = t.own(EdgeDaemon("farewells", t.suite, {"auth": "off"}))
     daemon.start()
 
@@ -592,7 +590,7 @@ def handshake(t):
 
 @probe("T24.7", "websocket-beside-the-api", "edge")
 def beside_api(t):
-    """websocket.api-path: the API's address accepts WebSockets on this path, and serves the API on all other paths."""
+    """With websocket.api-path, the API's address accepts WebSockets on the given path, and serves the API on all others."""
     target = (t.daemon.host, t.daemon.api_port)
     phone = t.own(WebSocket(t.address(), target, path="/sip"))
     check(phone.status == 101 and phone.accepted, phone.head)
@@ -612,13 +610,13 @@ def beside_api(t):
 
 @probe("T24.7", "websocket-frames", "edge")
 def frames(t):
-    """A frame that breaks RFC 6455 ends the connection, with the close code for this error or without one. The daemon accepts all
-    other frames."""
+    """A frame that breaks RFC 6455 ends the connection, perhaps with the close code for the error. The daemon accepts all
+    frames that follow RFC 6455."""
     def options(phone):
         return phone.make("OPTIONS", "sip:example.net")
 
     def pieces(s):
-        # If the daemon closes a connection with unread bytes, the kernel sends a reset, and the close frame is lost.
+        # A connection that is closed with unread bytes is reset by the kernel, which loses the close frame.
         for number in range(200):
             if s.closed:
                 break
@@ -674,7 +672,7 @@ def small_frames(t):
     many, size = 32, 50_000
 
     def cut(raw, last):
-        # The mask is zero, so that the bytes are sent unchanged.
+        # With a mask of zero, the bytes are sent unchanged.
         frames = b"".join(bytes([1 if index == 0 else 0, 0x81, 0, 0, 0, 0, byte]) for index, byte in enumerate(raw[:-1]))
         return frames, bytes([0x80, 0x81, 0, 0, 0, 0, raw[-1]]) if last else b""
 
@@ -691,7 +689,7 @@ def small_frames(t):
         time.sleep(0.1)
     check(all(phone.pongs for phone in phones), "no pong between the frames")
     grown = (daemon.memory() - before) * 1024
-    # The connections and their socket buffers use a part of the measured memory.
+    # Connections and their socket buffers use a part of the measured memory.
     check(grown < many * (3 * size + 100_000), f"{many} half messages of {size} bytes take {grown >> 10} KiB")
     for phone in phones[:3]:
         phone.socket.sendall(last)
@@ -702,7 +700,8 @@ def small_frames(t):
 
 @probe("T24.13", "websocket-address-is-not-trusted", "edge")
 def address_is_no_proof(t):
-    """Any web page may be behind a reverse proxy with a trusted address. Over WebSocket, only a certificate proves a peer."""
+    """Any web page may be behind a reverse proxy with a trusted address, so over WebSocket only a certificate makes a
+    peer trusted."""
     _, name, _, token = sleeper(t)
     for is_secure in (False, True):
         page = browser(t, is_secure, host=t.address(trusted=True))
@@ -726,7 +725,7 @@ def address_is_no_proof(t):
 
 @probe("T24.7", "websocket-close-is-heard", "edge")
 def close_heard(t):
-    """Much data follows the frame that breaks the rules. The peer still gets the close code, and has two seconds to close
+    """Much data follows a frame that breaks the rules. The peer still gets the close code, and has two seconds to close
     too."""
     for is_secure in (False, True):
         phone = browser(t, is_secure)
@@ -751,8 +750,8 @@ def close_heard(t):
 
 @probe("T24.8", "websocket-peer-that-is-gone", "edge")
 def silent(t):
-    """websocket.ping-interval is 5 s: a client that answers pings stays connected. The daemon closes a client that does not
-    answer, and treats its phone as asleep."""
+    """With websocket.ping-interval 5s, a client that answers pings stays connected. A client that does not answer loses
+    its connection, and its phone counts as asleep."""
     begin = time.monotonic()
     quiet, good = browser(t), browser(t)
     quiet.answers_pings = False
@@ -769,8 +768,8 @@ def silent(t):
 
 @probe("T24.8", "websocket-many-messages", "edge")
 def many(t):
-    """Many small messages arrive from a client that reads answers slowly. The daemon serves other clients in the meantime, and
-    answers all messages."""
+    """Many small messages arrive from a client that reads answers slowly. While a client reads slowly, the daemon serves
+    other clients, and in the end it answers all messages."""
     flood, other = browser(t), browser(t)
     requests = [flood.make("OPTIONS", "sip:example.net") for _ in range(600)]
     for request in requests:
@@ -804,8 +803,8 @@ class EdgeDaemon(Daemon):
 
 @probe("T30.7", "tokens-without-tls")
 def tokens_without_tls(t):
-    """A load balancer reports that phones come from the internet. The log warns once in a run about a push token that comes
-    without TLS."""
+    """A load balancer reports that phones come from the internet. The log warns once in a run about a push token that
+    comes without TLS."""
     daemon = t.daemon = t.own(EdgeDaemon("plain-tokens", t.suite, {"log": {"level": "notice"}}))
     daemon.start()
 

@@ -9,7 +9,7 @@ from .reading import alive
 
 
 def shapes(agent):
-    """Short and malformed requests. For a short request, the answer is large in proportion."""
+    """Short and malformed requests. The answer to a short request is large in proportion."""
     host = agent.local()
 
     def short(method, uri="sip:example.net", more="", via=None, user="a", body=""):
@@ -55,7 +55,7 @@ def shapes(agent):
 
 @probe("T4.5", "many-contacts-are-cheap", "digest", alone=True, timing=True)
 def contacts(t):
-    """A REGISTER of twelve contacts with fifty parameters each, while twelve are stored. registrar.max-contacts is 12."""
+    """A REGISTER of twelve contacts (registrar.max-contacts) with fifty parameters each, while twelve are stored."""
     name, password = t.daemon.user()
     phone = t.stream()
 
@@ -75,7 +75,7 @@ def contacts(t):
     register(0)
 
     def cost(first, contacts):
-        """Returns the cost of the cheapest of several batches. A busy machine makes single batches slower, but never faster."""
+        """The cost of the cheapest of several batches. A busy machine makes single batches slower, but never faster."""
         batch_costs = []
         for batch in range(batches):
             before = t.daemon.work()
@@ -145,7 +145,7 @@ def amplification_open(t):
 
 @probe("T4.1", "replies-go-to-the-source", "digest")
 def reflection(t):
-    """Via, received, rport and maddr name a victim. The daemon must send nothing to the victim."""
+    """Via, received, rport and maddr name a victim, to which the daemon must send nothing."""
     victim, agent = t.trap(), t.phone()
     place = f"{victim.host}:{victim.port}"
     vias = [
@@ -191,7 +191,7 @@ def stateless(t):
     time.sleep(1.5)
     settled(t)
     check(len(agent.history) == count and not agent.repeats, f"{len(agent.history) - count + len(agent.repeats)} challenges were repeated by a timer")
-    # The daemon answers the same INVITE again, because it does not remember the INVITE.
+    # A repeated INVITE is answered again, because the daemon does not remember a challenged INVITE.
     again = t.phone()
     request = again.make("INVITE", f"sip:{name}@example.net")
     for expected in (1, 2):

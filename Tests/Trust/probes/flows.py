@@ -1,4 +1,4 @@
-"""T26 and T27: phones with several flows, requests for one device, and requests that wake a phone inside a call."""
+"""T26 and T27: phones with several SIP flows, requests for one device, and requests that wake a phone inside a call."""
 
 import concurrent.futures
 import copy
@@ -75,7 +75,8 @@ def several(t):
 
 @probe("T26.1", "several-flows-asleep", "direct")
 def asleep(t):
-    """All flows of the phone are dead. The daemon sends one push, and sends the call on the first flow that registers again."""
+    """All flows of the phone are dead. The daemon sends one push, and sends the call on the first flow that registers
+    again."""
     device = Device(t, fresh("flows"))
     agents = [device.registered(number) for number in (1, 2, 3)]
     for agent in agents:
@@ -101,7 +102,8 @@ def asleep(t):
 
 @probe("T26.1", "ten-flows-at-once", "digest")
 def ten(t):
-    """Ten flows register, end and come back at the same moment. The phone is one device and gets one INVITE and one push."""
+    """Ten flows register, end and come back at the same moment. The phone is one device, and gets one INVITE and one
+    push."""
     device = Device(t, fresh("ten"))
 
     def at_once(what, some):
@@ -150,8 +152,8 @@ def register_again(device, number, agent):
 
 @probe("T26.4", "flow-timer", "lively")
 def flow_timer(t):
-    """registrar.flow-timer is 3 s: a silent connection with a flow is closed after ten more seconds, but a connection without a
-    flow stays."""
+    """With registrar.flow-timer 3s, a silent connection with a SIP flow is closed after ten more seconds, but a
+    connection without a flow stays."""
     begin = time.monotonic()
     device = Device(t)
     busy, silent = device.registered(1), device.registered(2)
@@ -172,8 +174,8 @@ def flow_timer(t):
 
 @probe("T26.4", "flow-timer-udp", "lively")
 def flow_timer_udp(t):
-    """Over UDP, no connection can be closed. The daemon uses a phone's silent flow only after the phone's second flow, until a
-    sign of life comes on the silent flow."""
+    """Over UDP, no connection can be closed. A phone's silent flow is used only after its second flow, until a sign of
+    life comes on the silent flow."""
     device = Device(t)
     busy, silent = device.registered(1), device.registered(2, agent=t.phone())
 
@@ -197,8 +199,8 @@ def flow_timer_udp(t):
 
 @probe("T22.7", "refresh-push", "lively")
 def refresh_push(t):
-    """registrar.refresh-push is 180 s: a phone gets one push when its registration is nearly over, and no other phone gets a
-    push."""
+    """With registrar.refresh-push 180s, a phone gets one push when its registration is nearly over, and no other phone
+    gets a push."""
     asleep, in_time, later = fresh("asleep"), fresh("intime"), fresh("later")
     begin = time.monotonic()
     t.registered(t.phone(), params=pushed(asleep), expires=184)
@@ -224,19 +226,19 @@ def refresh_push(t):
 
 @probe("T26.2", "first-hop-without-flows", "direct")
 def first_hop(t):
-    """Between the phone and the daemon is a proxy that does not support flows."""
+    """Between the phone and the daemon is a proxy that does not support flows (RFC 5626)."""
     device = Device(t)
     via = ("Via", "SIP/2.0/UDP 127.9.9.9;branch=z9hG4bKinner")
     device.register(1, t.phone(), fields=(OUTBOUND, via))
     check(device.answer and device.answer.status == 439, f"it got {device.answer}")
-    # A phone that does not ask for flows may come through any proxy, and its reg-id has no meaning.
+    # A phone that asks for no flows may come through any proxy, and its reg-id has no meaning.
     phone = device.register(1, t.phone(), fields=(via,))
     check(device.answer and device.answer.status == 200 and not device.answer.get("require"), f"it got {device.answer}")
     device.register(2, phone, fields=(via,))
     check(len(device.answer.all("contact")) == 1, f"a number that does not count made a flow: {device.answer.all('contact')}")
     caller, request = call(t, device.name)
     invite = rings(phone, request, "at the phone")
-    # Only an edge proxy answers 430 because of a flow. The caller gets the phone's 430 unchanged.
+    # Only an edge proxy answers 430 because of a flow, so the caller gets the phone's 430 unchanged.
     phone.respond(invite, 430, tag="b")
     check(caller.response(request.call_id, "INVITE").status == 430, "a phone's 430 is taken for an edge's")
 
@@ -254,7 +256,7 @@ def gruu(t):
     other = t.phone()
     check(other.register(device.name, device.password).status == 200, "control: the other phone cannot register")
     for kind in ("pub-gruu", "temp-gruu"):
-        # A REGISTER with another Call-ID creates a new temporary GRUU, and makes the earlier ones invalid.
+        # A REGISTER with another Call-ID creates a new temporary GRUU, and makes earlier temporary GRUUs invalid.
         uri = re.search(kind + r'="([^"]*)"', device.answer.get("contact")).group(1)
         caller = t.phone(trusted=True)
         request = caller.make("INVITE", uri, "700")
@@ -267,8 +269,8 @@ def gruu(t):
         check(not other.request("INVITE", request.call_id, 0.7), f"{uri} leads to another device")
         phone.respond(invite, 486, tag="b")
         check(caller.response(request.call_id, "INVITE").status == 486, "the call has another end")
-    # Nobody can forge a temporary GRUU, neither by changing a letter nor with a value that the daemon encrypted for
-    # another purpose.
+    # Nobody can forge a temporary GRUU, neither by changing a letter nor with a value that was encrypted for another
+    # purpose.
     body = temporary.split("tgruu.")[1].split("@")[0]
     changed = body[:-1] + ("A" if body[-1] != "A" else "B")
     for bad in (changed, body[:10], "", "A" * 400, "%00"):
@@ -282,8 +284,8 @@ def gruu(t):
 
 @probe("T26.5", "names-that-change")
 def names(t):
-    """pn-purr values and temporary GRUUs are new in each answer, and do not show which of them belong to one phone. Earlier
-    pn-purr values and temporary GRUUs stay valid."""
+    """pn-purr values and temporary GRUUs are new in each answer, and do not show which of them belong to one phone.
+    Earlier pn-purr values and temporary GRUUs stay valid."""
     t.daemon = t.suite.daemons["names"] = Daemon("names", t.suite, {"registrar": {"announce-purr": True}})
     t.daemon.start()
     device, call_id, numbers = Device(t, fresh("names")), fresh("names"), itertools.count(1, 10)

@@ -147,7 +147,7 @@ def replayed_call(t):
     for uri in ("sip:0900123456@example.net", "sip:0900123456@example.net;x=sip:700@example.net", "sip:700@example.org", "tel:0900123456"):
         check(not dial(thief, uri), f"credentials for sip:700@example.net brought an INVITE for {uri} to the PBX")
     check(not dial(thief, request.uri, "MESSAGE"), "credentials for INVITE brought a MESSAGE to the PBX")
-    # When the owner has used the credentials, they are invalid, even for a call to the same number.
+    # After their owner has used them, the credentials are invalid, even for a call to the same number.
     check(dial(caller, request.uri), "control: its owner's call does not arrive")
     check(not dial(thief, request.uri), "the credentials of a call brought a second call to the PBX")
     check(not dial(caller, request.uri), "the credentials of a call brought a second call of their owner to the PBX")
@@ -171,7 +171,7 @@ def nonces_end(t):
 
 
 def lengths(answer):
-    """The size of the answer without random texts and texts that come from the request."""
+    """The size of the answer without random texts and texts from the request."""
     return len(re.sub(rb"(?i)(nonce=\"[^\"]*\"|tag=[^;>\s]*)", b"", answer.raw))
 
 
@@ -215,10 +215,10 @@ def counted(t, limits):
 
 @probe("T7", "users-are-not-told-by-work", alone=True)
 def work(t):
-    """A wrong password costs as many instructions for an unknown user as for a known one, over SIP, and over HTTP also in a
-    foreign domain."""
+    """A wrong password costs as many instructions for an unknown user as for a known one, also in a foreign domain over
+    HTTP."""
     count = 8
-    # The daemon has no limits for wrong passwords, so it checks each password.
+    # Without limits for wrong passwords, the daemon checks each password.
     daemon = counted(t, {"wrong-logins-per-source": 0, "wrong-logins-per-user": 0})
     existing, _ = daemon.user()
     missing = fresh("u")[:len(existing)]
@@ -250,7 +250,7 @@ def work(t):
                 for _ in range(count):
                     ask(name)
                 counts[name].append(daemon.instructions() / count)
-        # The probe takes the least number of instructions, because the daemon's timers sometimes cause additional work.
+        # The least number of instructions counts, because the daemon's timers sometimes cause additional work.
         least = {name: min(values) for name, values in counts.items()}
         words = ", ".join(f"{least[name]:.0f}" for name in names)
         check(max(least.values()) <= 1.05 * min(least.values()), f"{ask.__name__}: {names} take {words} instructions: {counts}")
@@ -260,7 +260,7 @@ def work(t):
 
 
 def guess(agent, name, password, count):
-    """Sends wrong passwords as fast as the daemon answers them, with as few nonces as it allows. Returns the answers."""
+    """Sends wrong passwords as fast as the daemon answers, with as few nonces as it allows. Returns the answers."""
     answers = []
     for _ in range(count):
         request = agent.make("REGISTER", "sip:example.net", name, contact=f"<sip:{name}@{agent.local()}>", to=f"sip:{name}@example.net")
@@ -343,7 +343,7 @@ def spelled(name):
 
 
 def leaks(message, allowed=()):
-    """The lines of the head that contain an identity field, as the most lenient reader sees them."""
+    """The lines of the head with an identity field, as the most lenient reader sees them."""
     found = []
     for line in message.head_lines():
         name = re.sub(rb"[^a-z-]", b"", line.partition(b":")[0].lower())
@@ -358,8 +358,8 @@ def leaks(message, allowed=()):
 
 
 def calls_with(t, lines, toward):
-    """Sends an INVITE with these lines from a phone that has authenticated by its password. Returns the message that arrives, if
-    any."""
+    """Sends an INVITE with the given lines from a phone that has authenticated by its password. Returns the message that
+    arrives, if any."""
     caller = t.phone()
     name, password = t.registered(caller)
     if toward == "pbx":
@@ -491,7 +491,7 @@ def own_from(t):
     arrived = t.daemon.pbx.request("INVITE", request.call_id)
     check(arrived, "control: with its own From the call does not arrive")
     t.daemon.pbx.respond(arrived, 486, tag="b")
-    # The fields of a phone that wants to stay anonymous (RFC 3323) are neither refused nor a disguise.
+    # The fields of a phone that wants to stay anonymous (RFC 3323) are not refused, and hide no identity from the daemon.
     request = caller.make("INVITE", "sip:700@example.net", name).set(
         "From", '"Anonymous" <sip:anonymous@anonymous.invalid>;tag=' + fresh("f")).add("Privacy", "id")
     answer = challenged(caller, request)
@@ -545,8 +545,7 @@ def own_credentials(t):
 
 @probe("T19", "challenges-are-passed-on", "digest")
 def passed_on(t):
-    """The PBX challenges the phone's request. The phone can answer the challenge, and nobody else can answer it in the phone's
-    name."""
+    """The PBX challenges the phone's request. Nobody except the phone can answer the challenge in the phone's name."""
     caller = t.phone()
     name, password = t.registered(caller)
     request = caller.make("INVITE", "sip:700@example.net", name)
@@ -565,7 +564,7 @@ def passed_on(t):
     caller.send(caller.ack_failure(again, answer))
     check(not t.daemon.pbx.request("INVITE", request.call_id, 0.5), "somebody tried again in the phone's name")
     third = again.renewed()
-    # The phone sends both answers: an answer to the daemon with the next count, and an answer to the PBX.
+    # The phone sends two answers: one to the daemon with the next count, and one to the PBX.
     third.fields = [f for f in third.fields if f[0] != ours[0]]
     challenge = challenged(caller, third)
     fourth = third.renewed().add(*credentials(challenge, name, password, "INVITE", request.uri))

@@ -16,7 +16,7 @@ from .wake import call, pushed, sleeper, talking
 
 
 def restarted(daemon, after=0.1):
-    """Waits for `after` seconds, so that packets on loopback arrive, then kills the daemon and starts its next run."""
+    """Waits for `after` seconds for packets on loopback, then kills the daemon and starts its next run."""
     time.sleep(after)
     daemon.kill()
     daemon.launch()
@@ -51,8 +51,8 @@ class WaitingCall:
 
 
 def killed_with_a_call(t, name):
-    """A daemon of its own that was killed while a call waited. Returns the daemon, the call, and the folder that contains the
-    call."""
+    """A daemon of its own that was killed while a call waited. Returns the daemon, the call, and the folder that contains
+    the call."""
     daemon = own_daemon(t, name).start()
     waiting = WaitingCall(t)
     time.sleep(0.1)
@@ -65,7 +65,7 @@ def folder_of(daemon):
 
 
 def finals(caller, request, seconds=1.0):
-    """The final responses that arrive within this time, each with its To tag."""
+    """The final responses that arrive within the given seconds, each with its To tag."""
     limit, found = time.monotonic() + seconds, []
     while time.monotonic() < limit:
         answer = caller.response(request.call_id, "INVITE", max(0.01, limit - time.monotonic()))
@@ -115,8 +115,8 @@ def held(t):
 
 @probe("T28.1", "held-call-cancelled-after-kill")
 def cancelled(t):
-    """A CANCEL after kill -9 gets 200 and one 487, even if the daemon is killed again before the ACK. A stranger's CANCEL has
-    no effect."""
+    """A CANCEL after kill -9 gets 200 and one 487, even if the daemon is killed again before the ACK. A stranger's CANCEL
+    has no effect."""
     daemon = own_daemon(t, "cancelled-after-kill").start()
     phone, name, password, token = sleeper(t)
     caller, request = call(t, name)
@@ -147,8 +147,7 @@ def cancelled(t):
 
 @probe("T28.1", "hold-ends-over-kill")
 def ends(t):
-    """After a crash, the waiting time of a call does not start again, because the daemon computes it from the date of the
-    call."""
+    """The waiting time of a call does not start again after a crash, because it is computed from the call's date."""
     daemon = own_daemon(t, "hold-ends", call={"ring-timeout": "12s"}).start()
     phone, name, password, token = sleeper(t)
     start = time.monotonic()
@@ -160,7 +159,7 @@ def ends(t):
     answer = caller.response(request.call_id, "INVITE", 40)
     end = time.monotonic()
     check(answer and answer.status == 480, f"the call ended with {answer}")
-    # If the waiting time had started again, the call would end this long after the kill.
+    # If the waiting time had started again after the kill, the call would end later.
     check(start + 11.5 < end < killed + 12, f"it waited {end - start:.1f} s in two runs, call.ring-timeout is 12 s")
     caller.send(caller.ack_failure(request, answer))
     return f"a hold of 12 s over kill -9 took {end - start:.1f} s"
@@ -168,8 +167,8 @@ def ends(t):
 
 @probe("T28.1", "folder-for-calls")
 def folder(t):
-    """The setting `calls` names a different folder. Calls survive in that folder, one daemon locks it, and a folder that cannot
-    be written stops no call."""
+    """The setting `calls` names another folder. Calls survive in that folder, which one daemon locks; a folder that
+    cannot be written stops no call."""
     t.needs("calls")
     place = os.path.join(t.suite.folder, "kept-calls")
     daemon = own_daemon(t, "folder-for-calls", calls=place).start()
@@ -219,8 +218,8 @@ def strange_files(t):
 
 @probe("T28.8", "folder-that-others-write")
 def written_by_others(t):
-    """A user who may write into the folder could forge calls of the PBX. The daemon refuses such a folder, and says how to
-    correct it."""
+    """A user who may write into the folder could forge calls of the PBX. The daemon refuses a folder into which another
+    user may write, and says how to correct it."""
     daemon, waiting, place = killed_with_a_call(t, "folder-of-others")
     for mode in (0o770, 0o707):
         os.chmod(place, mode)
@@ -235,12 +234,12 @@ def written_by_others(t):
 
 @probe("T28.9", "calls-that-nobody-has-made")
 def made_calls(t):
-    """The next run does not accept a call whose bytes were changed on the disk, or that another store has written."""
+    """The next run accepts no call whose bytes were changed on the disk, or which a daemon with another store has
+    written."""
     other = own_daemon(t, "foreign-calls").start()
     daemon, waiting, place = killed_with_a_call(t, "changed-calls")
     other.kill()
-    # The probe puts the journal file of store A into the folder of store B, once as a separate file, and once appended to store
-    # B's file.
+    # The journal file of daemon A goes into the folder of daemon B, once as a separate file, and once appended to B's file.
     elsewhere = folder_of(other)
     os.makedirs(elsewhere, mode=0o700, exist_ok=True)
     names = sorted(os.listdir(place))
@@ -250,7 +249,7 @@ def made_calls(t):
     other.launch()
     check(other.metric("sippushd_calls_resumed_total") == 0, "a call of another store goes on")
     check("another store" in other.log(), "the log says nothing of it")
-    # The probe replaces the caller's number by another number of the same length.
+    # The caller's number is replaced by another number of the same length.
     for file in names:
         with open(os.path.join(place, file), "r+b") as changed:
             raw = changed.read()
@@ -289,7 +288,7 @@ def ringing(t):
     answered(t, caller, request, phone, invite)
     check(other.request("CANCEL", request.call_id), "the other phone rings on after the answer")
     other.respond(elsewhere, 487, tag="o")
-    # The ACK is lost, and the daemon is killed at the time at which it would forget an acknowledged answer.
+    # The ACK is lost, and the daemon is killed when it would forget an acknowledged answer.
     restarted(daemon, after=6)
     caller.repeats.clear()
     phone.respond(invite, 200, tag="p")
@@ -299,8 +298,8 @@ def ringing(t):
 
 @probe("T28.2", "ringing-call-cancelled-after-kill")
 def silenced(t):
-    """After kill -9, a CANCEL reaches a ringing phone. A CANCEL before the kill is not forgotten, and a refusal reaches the
-    caller."""
+    """After kill -9, a CANCEL reaches a ringing phone. A CANCEL before the kill is not forgotten, and a refusal reaches
+    the caller."""
     daemon = own_daemon(t, "silenced-after-kill").start()
     told = []
     for when in ("after", "before", "declined"):
@@ -347,7 +346,7 @@ def called_back(t, daemon, caller, at):
 
 @probe("T28.3", "callers-over-tcp-and-kill")
 def streams(t):
-    """A PBX and a phone use TCP. After kill -9, the final response is sent to their new connections."""
+    """A PBX and a phone use TCP. After kill -9, the final response is sent to the new connections of PBX and phone."""
     daemon = own_daemon(t, "tcp-callers").start()
     phone, name, password, token = sleeper(t)
     caller = t.stream(trusted=True)
@@ -374,7 +373,7 @@ def streams(t):
 
 @probe("T28.3", "caller-over-tls-and-kill", alone=True)
 def secure_caller(t):
-    """A PBX called over TLS and opens no new connection. The daemon connects to the PBX if the PBX's certificate has the host
+    """A PBX called over TLS, and opens no new connection. The daemon connects to the PBX if its certificate has the host
     name in its Via."""
     for whose, name_of, hears in (("its own", "IP:{}", True), ("another's", "DNS:pbx.example.net", False)):
         daemon = t.daemon = t.own(EdgeDaemon("tls-caller-" + fresh("d"), t.suite, {}))
@@ -391,7 +390,7 @@ def secure_caller(t):
 
 @probe("T28.3", "phone-moves-over-kill")
 def moves(t):
-    """A phone that rings over TCP loses its connection by kill -9. The phone registers again, and rings on the new connection."""
+    """A phone that rings over TCP loses its connection by kill -9, registers again, and rings on the new connection."""
     daemon = own_daemon(t, "moves-over-kill").start()
     phone = t.stream()
     phone, name, password, token = sleeper(t, phone)
@@ -475,8 +474,8 @@ def onward(t):
 
 @probe("T28.5", "dialog-request-over-kill")
 def inside(t):
-    """kill -9 while a re-INVITE waits for a sleeping phone. The phone gets the re-INVITE when it registers, and got only one
-    push."""
+    """kill -9 while a re-INVITE waits for a sleeping phone. The phone gets the re-INVITE when it registers, after only
+    one push."""
     daemon = own_daemon(t, "inside-over-kill").start()
     phone = t.stream()
     name, password, token, caller, request, dialog = talking(t, phone)
@@ -509,7 +508,7 @@ def small(t):
     def size():
         return sum(os.path.getsize(os.path.join(folder, name)) for name in os.listdir(folder)) if os.path.isdir(folder) else 0
 
-    # The phone gets many long INVITEs. Without cleaning, the files would have 9 MB.
+    # The phone gets many long INVITEs. Without cleaning, the journal files would have 9 MB.
     phone, name, password, token = sleeper(t)
     filler = [f"X-Filler-{number}: {'x' * 900}" for number in range(9)]
     largest = 0

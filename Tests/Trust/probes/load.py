@@ -15,12 +15,11 @@ from .wake import pushed
 
 
 class Backlog:
-    """The bytes that wait in the kernel's buffer of the daemon's UDP socket. A full socket buffer drops all packets, so the load
-    must leave room in the buffer: otherwise the daemon cannot prefer any request."""
+    """The bytes that wait in the kernel's buffer of the daemon's UDP socket. The buffer must not become full, because the
+    kernel would then drop preferred requests too."""
 
-    # This number of bytes is more than the daemon reads in one turn, and less than the smallest buffer holds. For one REGISTER,
-    # the kernel
-    # counts more than a thousand bytes.
+    # More bytes than the daemon reads in one iteration of its loop, and fewer than the smallest buffer holds. For one
+    # REGISTER, the kernel counts more than a thousand bytes.
     SOME, MOST = 48 << 10, 96 << 10
 
     def __init__(self, port):
@@ -94,8 +93,8 @@ class Flood:
 
 @probe("T30.1", "calls-before-registers", alone=True)
 def calls_first(t):
-    """All packets that the daemon reads have waited for twice limits.queueing (20 ms), because the probe stops the daemon until
-    enough packets wait. The result therefore does not depend on the speed of the machine. The waiting packets are REGISTERs of
+    """The probe stops the daemon until enough packets wait, and until each packet has waited for twice limits.queueing
+    (20 ms). The result therefore does not depend on the speed of the machine. The waiting packets are REGISTERs of
     unknown users."""
     t.needs("limits.queueing")
     daemon = own_daemon(t, "crowded", auth="off", limits={"queueing": "20ms", "registers-per-source": 0}, call={"ring-timeout": "90s"}, log={"level": "info"}).start()
@@ -117,12 +116,13 @@ def calls_first(t):
             daemon.process.send_signal(signal.SIGSTOP)
             for flood in floods:
                 flood.may_send.set()
-            # More packets wait than the daemon reads in one turn, because it checks the waiting time after a full batch.
+            # More packets wait than the daemon reads in one iteration, because it checks the waiting time after a full
+            # batch.
             until(lambda: backlog.waiting() >= backlog.SOME, 5)
             for flood in floods:
                 flood.may_send.clear()
             time.sleep(0.04)
-            # Except for packets of phones and callers, all packets that the daemon reads now have waited longer than limits.queueing.
+            # Except for packets of phones and callers, all packets have now waited longer than limits.queueing.
             daemon.process.send_signal(signal.SIGCONT)
             until(lambda: backlog.waiting() < backlog.SOME // 16, 0.1)
 
@@ -140,8 +140,7 @@ def calls_first(t):
             bystander = t.random.choice(bystanders)
             refresh = bystander[0].register(*bystander[1:3], params=pushed(bystander[3]), timeout=3)
         check(refresh and refresh.status == 503, f"control: a phone that no call waits for got {refresh}")
-        # While the call waits, the phone wakes up. The kernel may drop the phone's packets before the daemon reads them, so the
-        # phone repeats its packets.
+        # The phone wakes up while the call waits. The kernel may drop the phone's packets, so the phone repeats them.
         answer = phone.register(name, password, params=pushed(token), timeout=30)
         check(answer and answer.status == 200, f"the REGISTER of the phone that a call waits for got {answer}")
         invite = phone.request("INVITE", timeout=30)
@@ -200,7 +199,7 @@ def descriptors(t):
         except OSError:
             pass
         crowd.append(one)
-    # An idle daemon has handled all connections, and a daemon in an endless loop never becomes idle.
+    # A daemon becomes idle when it has handled all connections, but never in an endless loop.
     for _ in range(20):
         work = daemon.work()
         time.sleep(2)
@@ -249,8 +248,8 @@ def memory(t):
 
 @probe("T30.4", "provider-away")
 def provider_away(t):
-    """The imitated push provider's server stops for a while. A call waits as long as usual and becomes a missed call, which is
-    reported later."""
+    """The push provider's server stops for a while. A call waits until its ring timeout and becomes a missed call, which
+    is reported later."""
     port = t.suite.free_port()
     daemon = own_daemon(t, "lonely", call={"ring-timeout": "5s"},
                         push={"fcm": {"endpoint": f"http://127.0.0.1:{port}"}}).start()
@@ -322,7 +321,7 @@ class Bridge:
 
 @probe("T30.5", "names-nobody-knows")
 def names(t):
-    """The PBX has a name that no name server answers for. Calls to the PBX fail, and calls from the PBX work."""
+    """No name server knows the PBX's name. Calls to the PBX fail, and calls from the PBX work."""
     daemon = own_daemon(t, "nameless", auth="off", upstream="sip:pbx.sippushd-probe.invalid").start()
     phone = t.phone()
     name, _ = t.registered(phone)
@@ -341,7 +340,7 @@ def names(t):
 
 
 class NameServer:
-    """A name server for one daemon. The name server receives all questions, and answers only after the probe permits it."""
+    """A name server for one daemon. The server gets all queries, and answers only when the probe permits it."""
 
     def __init__(self, host, folder):
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -387,7 +386,7 @@ UNSHARE = ["unshare", "--mount"] + ([] if os.getuid() == 0 else ["--map-root-use
 
 @probe("T30.5", "name-server-hangs")
 def name_server_hangs(t):
-    """The name server answers no question at first, and answers later. Calls to names end in time, and all other calls work."""
+    """The name server answers no query at first, and answers later. Calls to names end in time, and all other calls work."""
     if subprocess.run(UNSHARE + ["mount", "--bind", "/etc/hosts", "/etc/resolv.conf"], capture_output=True).returncode:
         raise Skipped("no file can be put in the place of /etc/resolv.conf here")
     daemon = own_daemon(t, "hanging", auth="off")
@@ -400,7 +399,7 @@ def name_server_hangs(t):
     other, _ = t.registered(awake)
     sleeper, sleeping, password, token = registered_now(t)
     begin = time.monotonic()
-    # Ten calls of a phone to the PBX, whose name must be looked up, and ten calls of a trusted peer, each to a name of its own.
+    # Ten calls of a phone to the PBX, whose name must be looked up, and ten calls of a trusted peer, each to another name.
     waiting = [(phone, phone.make("INVITE", f"sip:7{number}@example.net", name)) for number in range(10)]
     for number in range(10):
         request = caller.make("INVITE", f"sip:8{number}@example.net")

@@ -25,8 +25,7 @@ def given_up(t, name, token, count=1):
 
 @probe("T31.1", "list-beside-a-late-invite", "narrow")
 def list_beside(t):
-    """With push.fcm.after-end invite-cancel and the payload of ECSS-10, the phone also gets the list of missed calls, because
-    rule R22 has no exception for this case."""
+    """With push.fcm.after-end invite-cancel and ECSS-10's payload, the phone also gets the list of missed calls (R22)."""
     t.needs("push.fcm.after-end", "missed-calls.after-late-invite")
     for answers in (False, True):
         old, name, password, token = sleeper(t)
@@ -45,7 +44,7 @@ def list_beside(t):
         check(t.suite.provider.wait(token, 2, 3), f"no list of missed calls beside the late INVITE; the phone {'answers' if answers else 'ignores'} it")
         lists = [push["data"]["calls"] for push in t.suite.provider.of(token) if push.get("data", {}).get("type") == "missed_calls"]
         check(len(lists) == 1 and len(lists[0]) == 1, f"the lists were {lists}")
-        # The provider has accepted the list of missed calls, so the daemon does not report the call again.
+        # The provider has accepted the list, so the daemon does not report the call again.
         again = t.phone()
         answer = again.register(name, password, params=pushed(token))
         check(answer and answer.status == 200, f"control: {answer}")
@@ -55,7 +54,7 @@ def list_beside(t):
 
 @probe("T31.2", "end-while-push-is-under-way", "open")
 def under_way(t):
-    """push.fcm.after-end is push: the caller cancels before the provider has answered."""
+    """With push.fcm.after-end push, the caller cancels before the provider has answered."""
     t.needs("push.fcm.after-end")
     old, name, password, token = sleeper(t, t.stream())
     old.close()
@@ -120,7 +119,7 @@ class Closer:
 
 @probe("T31.3", "webhook-once", "digest")
 def webhook_once(t):
-    """A receiver closes a kept connection without answering the webhook that was sent on it."""
+    """A receiver closes a kept connection without answering the webhook on it."""
     receiver = t.own(Closer("127.3.0.4"))
     identifier, token = app(t)
     for number in range(1, 7):

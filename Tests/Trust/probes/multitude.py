@@ -16,16 +16,16 @@ from .wake import pushed
 
 PHONES = 1100
 CALLS_EACH = 3
-# The maximum number of requests that wait for an answer. A request without an answer is repeated after half a second.
+# The maximum number of unanswered requests, which are repeated after half a second.
 OUTSTANDING = 64
 AGAIN = 0.5
-# The value from <linux/in.h>, because Python has no name for it.
+# The value from <linux/in.h>, for which Python has no name.
 IP_PKTINFO = 8
 
 
 class Crossroads:
-    """One socket for many addresses of the loopback network. Each phone has its own address, so that signs of life are not
-    confused."""
+    """One socket for many addresses of the loopback network. Each phone has its own address, so that signs of life are
+    not confused."""
 
     def __init__(self):
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -65,13 +65,13 @@ class Multitude:
         # By Call-ID: the sent INVITEs, the INVITEs and answers of the phones, and the responses at the PBX.
         self.sent, self.got, self.declines, self.finals = {}, {}, {}, collections.defaultdict(list)
         self.wrong = []
-        # Requests without an answer, by Call-ID and method: the time of the next repetition, and its text.
+        # Unanswered requests, by Call-ID and method: the time of the next repetition, and the text.
         self.under_way = {}
         self.selector = selectors.DefaultSelector()
         for one in (self.pbx, self.phones):
             self.selector.register(one.socket, selectors.EVENT_READ, one)
 
-    # Messages to send
+    # --- making messages
 
     def registration(self, user):
         host, self.numbers[user] = self.host_of[user], self.numbers[user] + 1
@@ -83,8 +83,8 @@ class Multitude:
         return (call_id, "REGISTER"), lambda: self.phones.send(raw, host, self.target)
 
     def invitation(self, user):
-        """Makes INVITEs that all differ. Some INVITEs have lines in common with others and some have none; some are short, and
-        some have several kilobytes."""
+        """Makes INVITEs that all differ. Some INVITEs have lines in common with others, and some have none; some are
+        short, and some have several kilobytes."""
         call_id = fresh("crowd")
         kind = self.random.randrange(4)
         if kind == 0:
@@ -116,10 +116,10 @@ class Multitude:
         number = next(line for line in lines if line.startswith(b"CSeq:")).split()[1]
         return lines[0][6:] + b"\r\n" + b"\r\n".join(kept + [to, b"CSeq: %s %s" % (number, method)]) + b"\r\nContent-Length: 0\r\n\r\n"
 
-    # The network
+    # --- the network
 
     def run(self, requests, until, seconds):
-        """Sends the requests, a few at a time, until the condition is true. Requests without an answer are repeated."""
+        """Sends the requests, a few at a time, until the condition is true. Unanswered requests are repeated."""
         requests, limit = collections.deque(requests), time.monotonic() + patience(seconds)
         while requests or self.under_way or not until():
             now = time.monotonic()
@@ -180,8 +180,8 @@ class Multitude:
 
 @probe("T28.6", "thousands-wait-over-kill", alone=True)
 def thousands(t):
-    """Thousands of calls wait. Some end, some are answered, and the daemon is killed. Then the phones of the remaining calls
-    register."""
+    """Thousands of calls wait. Some of the calls end, some are answered, and the daemon is killed. After the kill, the
+    phones of the remaining calls register."""
     seed = t.random.getrandbits(32)
     daemon = own_daemon(t, "multitude", auth="off", call={"ring-timeout": "90s"}, log={"level": "notice"}).start()
     crowd = Multitude(t, daemon, seed)

@@ -9,12 +9,12 @@ from suite import check, probe
 from .store import own_daemon
 from .wake import call, pushed
 
-# The lifetime of nonces in the daemons of the probes for T39. An older nonce is valid only for its contact.
+# The lifetime of nonces in the daemons for T39; an older nonce is valid only for its contact.
 LIFETIME = 5.0
 
 
 class Waker:
-    """A phone that keeps its nonce, and registers with this nonce from any address."""
+    """A phone that keeps its nonce, and registers with it from any address."""
 
     def __init__(self, t, agent=None, waits=True):
         self.t, self.token = t, fresh("token")
@@ -117,15 +117,15 @@ def two_contacts(t):
 
 @probe("T39.2", "kept-nonce-after-kill")
 def killed(t):
-    """After kill -9 directly after the 200, the daemon accepts no earlier credentials again, and the phone can continue with the
-    next count."""
+    """kill -9 directly after the 200: no earlier credentials are accepted again, and the phone can continue with the next
+    count."""
     daemon = own_daemon(t, "nonces", digest={"nonce-lifetime": "5s"}).start()
     waker = Waker(t)
     seen = []
     agent = t.stream()
     call_id = fresh("same")
     for nc in range(2, 40):
-        # Most refreshes on an open connection are written late.
+        # Most refreshes on an open connection are written to the database late.
         request = waker.text(agent, nc).set("Call-ID", call_id).set("CSeq", f"{nc} REGISTER")
         answer = agent.exchange(request)
         check(answer and answer.status == 200, f"control: nc={nc} got {answer}")
@@ -147,7 +147,7 @@ def killed(t):
 
 @probe("T39.3", "kept-nonce-of-two-phones", "narrow")
 def two_phones(t):
-    """Two phones of one user use one nonce, which stays valid for the phone whose contact keeps the nonce."""
+    """Two phones of one user use one nonce, which stays valid for the phone whose contact keeps it."""
     waker = Waker(t)
     refused(waker.register(t.stream(), 2, token=fresh("second")), "another phone of the user with this nonce")
     other = Waker(t)
@@ -162,8 +162,8 @@ def two_phones(t):
 
 @probe("T39.4", "kept-nonce-over-udp", "narrow")
 def over_udp(t):
-    """The source of a datagram may be forged. Over UDP, the phone may use its nonce again only from an address that the daemon
-    knows."""
+    """The source of a datagram may be forged. Over UDP, a nonce may be used again only from an address that the daemon
+    knows for the phone."""
     waker = Waker(t, t.phone())
     stranger = t.phone()
     sent = len(waker.text(stranger, 2).bytes())
@@ -239,7 +239,7 @@ def in_the_push(t):
 
 @probe("T39.8", "older-store-has-no-nonces")
 def older(t):
-    """The daemon starts with a store of the previous version, and with a store whose nonce column contains garbage."""
+    """The daemon starts with a store of the previous version, and with one whose nonce column contains garbage."""
     daemon = own_daemon(t, "older-nonces", digest={"nonce-lifetime": "5s"}).start()
     waker = Waker(t)
     daemon.stop()

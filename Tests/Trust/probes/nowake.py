@@ -17,14 +17,14 @@ def own_daemon(t, name, action, pbx_host=None, **settings):
 
 
 def line_of(daemon, call_id, text):
-    """Returns the log line of a call."""
+    """The log line of a call, or an empty text."""
     return next((line for line in daemon.log().splitlines() if text in line and call_id in line), "")
 
 
 @probe("T36.2", "forward-goes-to-the-upstream")
 def forward_goes_to_the_upstream(t):
-    """No phone wakes up, so the daemon sends the INVITE for the voicemail box to the PBX. If the PBX sends this INVITE back, the
-    daemon refuses it."""
+    """No phone wakes up, so the INVITE goes to the voicemail box at the PBX. If the PBX sends the INVITE for the
+    voicemail box back, the daemon refuses it."""
     t.needs("call.no-wake.action")
     daemon = own_daemon(t, "forwarding", "forward", "127.2.0.11")
     pbx = daemon.pbx
@@ -51,7 +51,7 @@ def forward_goes_to_the_upstream(t):
 
 @probe("T36.3", "redirect-for-trusted-peers-alone")
 def redirect_for_trusted_peers_alone(t):
-    """Only callers behind trusted peers get 302, because a phone would send its credentials to any server that the URI in the 302
+    """Only callers behind trusted peers get 302, because a phone would send its credentials to any server that a 302
     names."""
     t.needs("call.no-wake.action")
     own_daemon(t, "redirecting", "redirect", auth="off")
@@ -70,7 +70,7 @@ def redirect_for_trusted_peers_alone(t):
 
 @probe("T36.9", "user-without-a-phone")
 def user_without_a_phone(t):
-    """If a known user has no contact, the daemon applies call.no-wake immediately. A call to an unknown user still gets 404."""
+    """If a known user has no contact, call.no-wake applies immediately. A call to an unknown user still gets 404."""
     t.needs("call.no-wake.action")
     daemon = own_daemon(t, "nobodys", "forward", "127.2.0.12")
     pbx = daemon.pbx
@@ -93,8 +93,7 @@ def user_without_a_phone(t):
     answer = caller.response(request.call_id, "INVITE")
     check(answer and answer.status == 404, f"an unknown user got {answer}")
     check(not pbx.request("INVITE", request.call_id, 0.2), "a call to an unknown user is forwarded")
-    # If no phone wakes for a call from a phone, the daemon does not forward the call, and does not send the caller the
-    # forward's URI.
+    # A phone's call for which no phone wakes is not forwarded, and the phone does not get the forward's URI.
     phone, name, password, _ = sleeper(t)
     request = phone.make("INVITE", f"sip:{never}@example.net", name)
     answer = phone.with_credentials(request, name, password)
@@ -105,7 +104,7 @@ def user_without_a_phone(t):
 
 @probe("T36.10", "spoofed-life-is-no-wake")
 def spoofed_life_is_no_wake(t):
-    """Datagrams that anybody can send with a phone's address do not change the phone's record."""
+    """Datagrams that anybody can send with a phone's address do not change what the daemon learned about the phone."""
     t.needs("call.no-wake.learn")
     values = {"call": {"ring-timeout": "9s", "no-wake": {"learn": True}, "pushes-per-device": 100, "pushes-per-caller": 100},
               "limits": {"calls-per-account": 50}}
@@ -138,8 +137,8 @@ def spoofed_life_is_no_wake(t):
     def spoofed(phone, name, password, token, request):
         for raw in spoofs:
             phone.send(raw)
-        # The daemon has sent the INVITE after the phone's sign of life. A sleeping phone does not answer the INVITE
-        # that follows its sign of life.
+        # The daemon has sent the INVITE after the phone's sign of life. A sleeping phone does not answer the INVITE that
+        # follows its sign of life.
         check(phone.request("INVITE", request.call_id), "control: no INVITE after the sign of life")
 
     said = told(registers)

@@ -17,7 +17,7 @@ FILES = ["/", "/page.css", "/page.js", "/page-views.js", "/page-plots.js", "/cha
 
 
 class Browser:
-    """An operator's browser: it keeps the cookie and the token of its session."""
+    """An operator's browser, which keeps the cookie and the token of its session."""
 
     def __init__(self, t, daemon=None, source=None):
         self.daemon, self.source = daemon or t.daemon, source or t.address()
@@ -50,7 +50,7 @@ class Browser:
 
 
 class Watcher:
-    """An open live view, whose bytes are read by a thread."""
+    """An open live view, whose bytes a thread reads."""
 
     def __init__(self, daemon, source, request, reads=True):
         self.connection = socket.create_connection((daemon.host, daemon.admin_port), patience(10), (source, 0))
@@ -84,7 +84,7 @@ class Watcher:
         return int(self.raw.split(b" ", 2)[1]) if self.raw.startswith(b"HTTP/1.1 ") else 0
 
     def events(self):
-        """The complete events, each as name and data. The chunks of HTTP are taken away."""
+        """The complete events, each as name and data. HTTP's chunks are removed."""
         body, text = self.raw.partition(b"\r\n\r\n")[2], b""
         while body:
             size, _, rest = body.partition(b"\r\n")
@@ -123,7 +123,8 @@ def user_body():
 
 @probe("T44.1", "page-no-request-of-other-sites", "digest")
 def other_sites(t):
-    """Other sites make the operator's browser send requests. SameSite would already keep the cookie back; here it comes along."""
+    """Other sites make the operator's browser send requests. With SameSite alone, the browser would keep the cookie back,
+    but here the cookie is sent."""
     browser = Browser(t)
     check(browser.log_in(t.daemon.key)[0] == 200, "control: no login")
     check(browser.ask("PUT", "/v1/users", user_body())[0] in (200, 201, 204), "control: the page cannot change anything")
@@ -138,7 +139,7 @@ def other_sites(t):
     for token in (None, "", "x" * 43, browser.cookie.split("=")[1]):
         status, _, _ = browser.ask("PUT", "/v1/users", user_body(), {"X-Session-Token": token}, token=False)
         check(status == 403, f"a change with the token {token!r} got {status}")
-    # A page of another site can log nobody in, not even with a form.
+    # A page of another site can log nobody in, not even by a form.
     stranger = Browser(t)
     body = json.dumps({"key": t.daemon.key})
     for fields in ({"Content-Type": "text/plain"}, {"Content-Type": "application/x-www-form-urlencoded"}, *evil):
@@ -200,7 +201,7 @@ def rebinding(t):
             own = {"Host": name, "Origin": f"http://{name.lower()}"}
             status, _, _ = browser.ask("GET", "/v1/users", None, own)
             check(status == 200, f"control: under {name} got {status}")
-        # A key in Authorization needs no name, because no browser adds it by itself.
+        # A key in Authorization needs no allowed name, because no browser adds it by itself.
         status, _, _ = daemon.http("GET", "/v1/users", None, {"Host": "evil.example"}, key=daemon.key)
         check(status == 200, f"control: a key under another name got {status}")
         # SIGHUP takes a name away, also from open sessions.
@@ -233,13 +234,13 @@ def stolen(t):
     check(thief.ask("GET", "/v1/users")[0] == 200, "control: the copy does not work")
     check(browser.ask("DELETE", "/session")[0] == 204, "no logout")
     check(thief.ask("GET", "/v1/users")[0] == 401 and thief.ask("GET", "/session")[0] == 401, "the cookie works after the logout")
-    # A new login makes another secret, and ends the session before.
+    # A new login makes another secret, and ends the earlier session.
     check(browser.log_in(key)[0] == 200 and browser.cookie != thief.cookie, "the secret is the same after a new login")
     former = browser.cookie
     check(browser.log_in(key)[0] == 200 and browser.cookie != former, "control: no second login")
     thief.cookie = former
     check(thief.ask("GET", "/v1/users")[0] == 401, "the cookie works after the next login")
-    # Now the key is removed, and added again with the same name.
+    # The key is removed, and added again with the same name.
     thief.cookie, thief.token = browser.cookie, browser.token
     check(thief.ask("GET", "/v1/users")[0] == 200, "control: the copy does not work")
     check(t.daemon.command("apikey", "remove", name).returncode == 0, "control: apikey remove")
@@ -247,7 +248,7 @@ def stolen(t):
     check(t.daemon.command("apikey", "add", name, "--scope", "admin").returncode == 0, "control: apikey add")
     check(thief.ask("GET", "/v1/users")[0] == 401 and thief.ask("PUT", "/v1/users", user_body())[0] == 401,
           "the cookie works with a new key of the same name")
-    # Guesses, and two cookies at once.
+    # An attacker guesses cookies, or sends two cookies at once.
     for cookie in ("sippushd=" + "A" * 43, "sippushd=", f"{thief.cookie}; {thief.cookie}", "sippushd=" + "%00" * 20):
         thief.cookie = cookie
         check(thief.ask("GET", "/v1/users")[0] == 401, f"the cookie {cookie} works")
@@ -278,7 +279,7 @@ def read_only(t):
                     writes += 1
                     check(status == 403, f"{method} {place} with admin.read got {status} {text[:100]}")
     check(writes >= 20 and reads >= 20, f"control: {writes} writes, {reads} reads")
-    # The hashes of users are only on the control socket.
+    # Only the control socket gives out hashes of users.
     for path in ("/v1/user-credentials", "/v1/top", "/v1/traces/1", "/v1/backup"):
         for asked in (key, t.daemon.key):
             status, text, _ = t.daemon.http("GET", path, key=asked)
@@ -294,7 +295,7 @@ def read_only(t):
 
 @probe("T44.6", "page-many-viewers", "lively")
 def viewers(t):
-    """A thousand viewers come, and one of them never reads."""
+    """A thousand viewers come, and one viewer never reads."""
     browser, watchers, statuses = Browser(t), [], {}
     request = f"GET /v1/live HTTP/1.1\r\nHost: {browser.host}\r\nAuthorization: Bearer {t.daemon.key}\r\n\r\n"
     memory = t.daemon.memory()
@@ -322,7 +323,7 @@ def viewers(t):
         check(status == 200, f"meanwhile a request got {status}")
         name, _ = t.registered(t.phone())
         check(t.daemon.memory() - memory < 30000, f"the memory grew by {t.daemon.memory() - memory} KiB")
-        # When a viewer leaves, there is room for another one.
+        # When a viewer leaves, there is room for a new viewer.
         readers[0].close()
         limit, status = time.monotonic() + patience(8), 0
         while status != 200 and time.monotonic() < limit:
@@ -369,7 +370,7 @@ def stream_ends(t):
 
 @probe("T44.8", "page-hostile-names", "digest")
 def hostile(t):
-    """Callers choose names that are markup, ends of lines, or marks that turn the text round."""
+    """Callers choose names that are markup, ends of lines, or marks that change the reading direction."""
     browser = Browser(t)
     check(browser.log_in(t.daemon.key)[0] == 200, "control: no login")
     phone, token = t.phone(), fresh("token-PLANTED-")
@@ -430,7 +431,7 @@ def guesses(t):
 
 @probe("T44.10", "page-keys-of-domains", "digest")
 def domains(t):
-    """A key of one domain sees neither the calls nor the times of others."""
+    """A key of one domain sees neither the calls nor the figures of others."""
     own, _ = t.daemon.user(domain="example.org")
     other, _ = t.daemon.user(domain="example.net")
     _, key = key_of(t.daemon, "admin.read", "--domains", "example.org")

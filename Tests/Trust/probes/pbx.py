@@ -22,8 +22,8 @@ def own_daemon(t, name, settings, pbx_host=None):
 
 
 def called(t, phone, user, body=b"", to="700", method="INVITE"):
-    """Sends a call, or another request, from a phone that authenticates by its password. Returns the request that should reach
-    the PBX."""
+    """Sends a call, or another request, from a phone that authenticates by its password. Returns the request that should
+    reach the PBX."""
     name, password = user
     request = phone.make(method, f"sip:{to}@example.net", name, body=body)
     answer = phone.exchange(request)
@@ -42,7 +42,7 @@ def ended(phone, request, statuses, timeout=6.0):
 
 
 def connected(agent, request):
-    """Expects the answer of the call at the caller, and acknowledges it. Returns its dialog."""
+    """Expects the answer of the call at the caller, and acknowledges it. Returns the caller's dialog."""
     answer = agent.response(request.call_id, "INVITE")
     check(answer and answer.status == 200, f"the caller got {answer}")
     dialog = Dialog.of_caller(agent, request, answer)
@@ -52,7 +52,7 @@ def connected(agent, request):
 
 @probe("T33.1", "calls-leave-from-the-listener")
 def leaves_from_the_listener(t):
-    """The daemon's machine has several addresses, and SIP is configured for an address that the kernel would not choose."""
+    """The daemon's machine has several addresses, and SIP uses one that the kernel would not choose."""
     daemon = own_daemon(t, "addresses", {}, "127.2.0.5")
     daemon.host = HERE
     other = t.suite.free_port()
@@ -278,8 +278,8 @@ def outgoing_calls_are_told(t):
 
 @probe("T33.6", "advertise-is-tried")
 def advertise_is_tried(t):
-    """The daemon warns of a name in `advertise` that has no address or leads elsewhere, and accepts a name that leads to the
-    daemon."""
+    """The daemon warns of a name in `advertise` that has no address or another machine's, and accepts a name of its own
+    address."""
     lost = own_daemon(t, "nowhere", {"advertise": "nowhere.invalid"}, "127.2.0.11").start()
     wait_for(lambda: "the daemon cannot resolve the host name in the setting advertise" in lost.log(), 15, "the log does not say that advertise leads nowhere")
     found = own_daemon(t, "somewhere", {"advertise": "localhost"}, "127.2.0.12").start()

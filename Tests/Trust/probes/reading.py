@@ -1,4 +1,4 @@
-"""Probes of the threats T1 to T3: SIP messages that cannot be parsed."""
+"""T1 to T3: SIP messages that cannot be parsed."""
 
 import os
 import random
@@ -70,7 +70,7 @@ def doubled(t):
 
 @probe("T1", "bare-line-ends", "digest")
 def bare_ends(t):
-    """Line ends that some SIP parsers take for the end of a header field, and some do not."""
+    """Line ends that only some SIP parsers take for the end of a header field."""
     for end in (b"\n", b"\r", b"\0", b"\r\r\n", b"\x0b", b"\xe2\x80\xa8"):
         phone, callee = t.phone(), t.daemon.pbx
         name, password = t.registered(phone)
@@ -95,8 +95,8 @@ def bare_ends(t):
 
 @probe("T1", "quoted-control-bytes", "digest")
 def quoted_control(t):
-    """The grammar allows a control byte after a backslash in a quoted name. The sender of the message gets an answer, and nobody
-    else gets the message."""
+    """The grammar allows a control byte after a backslash in a quoted name. The sender of an escaped control byte gets an
+    answer, and nobody else gets the message."""
     for byte in (b"\x07", b"\x01", b"\x7f", b"\0", b"\x1b"):
         agent = t.phone()
         for field in ("From", "To"):
@@ -142,7 +142,8 @@ def random_bytes(t):
 
 @probe("T2", "stream-lengths", "digest")
 def stream_lengths(t):
-    """Bytes follow a message whose Content-Length is invalid. A message inside these bytes must never be answered."""
+    """Bytes follow a message whose Content-Length is invalid. A message inside the bytes after an invalid Content-Length
+    must never be answered."""
     hidden = "OPTIONS sip:example.net SIP/2.0\r\nVia: SIP/2.0/TCP h;branch=z9hG4bKh\r\nFrom: <sip:h@h>;tag=1\r\n" \
              "To: <sip:example.net>\r\nCall-ID: hidden{}\r\nCSeq: 1 OPTIONS\r\nMax-Forwards: 7\r\nContent-Length: 0\r\n\r\n"
     cases = ["-1", "+10", "0x10", "5 5", "5, 5", "1e2", "", " ", "99999999999999999999", "4294967296", "18446744073709551616", "٣"]
@@ -177,7 +178,7 @@ def stream_lengths(t):
 
 @probe("T2", "datagrams", "digest")
 def datagrams(t):
-    """One datagram is one message, and the daemon ignores the bytes after the message's length."""
+    """One datagram is one message, and bytes after the message's length are ignored."""
     phone = t.phone()
     mark = fresh("second")
     first, second = complete(phone), complete(phone).set("Call-ID", mark)

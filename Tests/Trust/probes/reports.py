@@ -1,4 +1,4 @@
-"""Probes of rule T35.16: the report of wakes is right, also after kill -9."""
+"""T35.16: the report of wakes is right, also after kill -9."""
 
 import json
 import time
@@ -64,7 +64,8 @@ def expect(daemon, wanted, when, seconds=10.0):
 
 @probe("T35.16", "report-counts-each-wake-once")
 def report(t):
-    """Two phones come, one never comes, and one caller gives up. The report has each of them once, also after kill -9."""
+    """Two phones wake up, one phone never wakes up, and one caller gives up. The report has each push once, also after
+    kill -9."""
     daemon = own_daemon(t, "reporting", call={"ring-timeout": "8s"}).start()
     empty = daemon.command("report")
     check(empty.returncode == 0 and "no push" in empty.stdout, f"control: a report without calls: {empty}")
@@ -81,11 +82,11 @@ def report(t):
     # Pushes that are no calls do not count.
     test = daemon.command("push", "test", gone.name)
     check(test.returncode == 0, f"control: push test: {test}")
-    # The records are in the store when explain shows them. The report has no counts yet.
+    # The timeline records are stored when explain shows them, but the report has no counts yet.
     limit = time.monotonic() + patience(6)
     while daemon.command("explain", request.call_id).returncode and time.monotonic() < limit:
         time.sleep(0.1)
-    # One call waits while the daemon is killed, and its phone comes in the next run.
+    # One call waits while the daemon is killed, and its phone wakes in the next run.
     late = Sleeper(t, "baresip v3 (arm64/ios)")
     caller, request = late.called()
     time.sleep(0.3)

@@ -16,18 +16,18 @@ from .store import own_daemon
 
 RATE = 100
 PAUSE = 2.0
-# The time that a phone sleeps after a call wakes it.
+# How long a phone sleeps after a call wakes it.
 SLEEP = 1.0
-# Calls that wait for a phone at the end of the daemon continue in the next run.
+# Whether calls that wait for a phone at the end of the daemon continue in the next run.
 KEPT = True
 
 
 class Crowd:
     """Callers and phones in one thread: a steady rate of calls over UDP, and over TCP on connections of their own.
 
-    Each fourth phone sleeps, and registers a second after each call for it. All phones answer at once, and repeat the answer
-    until their caller has received it (RFC 3261 section 13.3.1.4); the ACK is not sent here. A call ends when its caller has a
-    final response; without a final response within 40 s, the call counts as a call without an end. A caller whose connection ends
+    Each fourth phone sleeps, and registers a second after each call for it. All phones answer at once, and repeat the
+    answer until their caller has received it (RFC 3261 section 13.3.1.4); no ACK is sent. A call ends when its caller has
+    a final response; without one within 40 s, the call counts as a call without an end. A caller whose connection ends
     repeats its request on another connection."""
 
     def __init__(self, target, awake, asleep):
@@ -61,7 +61,7 @@ class Crowd:
         self.selector.register(one, selectors.EVENT_READ, None)
         return one
 
-    # The network
+    # --- the network
 
     @staticmethod
     def request(method, uri, via, call_id, number, user="pbx", to_tag=None, contact=None, extra=""):
@@ -162,9 +162,8 @@ class Crowd:
             self.selector.unregister(stream)
             stream.close()
             if call and not call["final"]:
-                # The connection has ended together with the daemon's process. Like a PBX, the caller connects again, and repeats
-                # the same
-                # transaction.
+                # The connection has ended together with the daemon's process. Like a PBX, the caller connects again, and
+                # repeats the same transaction.
                 self.again(call_id, call)
             return
         for part in raw.split(b"SIP/2.0 ")[1:]:
@@ -200,7 +199,7 @@ class Crowd:
         self.say(message.call_id, ("\r\n".join(lines) + "\r\nContent-Length: 0\r\n\r\n").encode(), source, phone, 0.5)
 
     def say(self, call_id, raw, source, phone, wait):
-        """Sends a 200, and repeats the 200 until the caller has received it."""
+        """Sends a 200, and repeats it until the caller has received it."""
         try:
             phone.sendto(raw, source)
         except OSError:
@@ -226,7 +225,7 @@ class Crowd:
             self.over(message.call_id, call, message.status)
 
     def acknowledge(self, call, message):
-        """Stops the repetitions of an answered call. This test sends no ACK for an answered call."""
+        """Stops the repetitions of an answered call, for which the test sends no ACK."""
         if message.status >= 300 and call["stream"] is None:
             text = call["raw"].decode().split("\r\n")
             lines = [text[0].replace("INVITE", "ACK", 1)]
@@ -251,8 +250,8 @@ class Crowd:
         del self.calls[call_id]
 
     def told(self, restarts):
-        """The histories of the calls without an end, in seconds since their beginnings. `restarts` has the beginnings and ends
-        of the restarts."""
+        """The histories of the calls without an end, in seconds since their beginnings; `restarts` has the times of the
+        restarts."""
         text = ""
         for how, begin, story in self.unfinished[:4]:
             events = story + [(at, line) for pair in restarts for at, line in zip(pair, ("SIGTERM", "started"))
@@ -261,7 +260,7 @@ class Crowd:
         return text
 
     def tick(self):
-        """Timer A: repeats the INVITE until a response comes. A provisional response is enough."""
+        """Timer A: repeats the INVITE until a response comes, at least a provisional one."""
         now = time.monotonic()
         for call_id, call in list(self.calls.items()):
             if now - call["begin"] > 40:

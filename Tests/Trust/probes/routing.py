@@ -142,8 +142,8 @@ def new_connection(t):
 
 @probe("T20.4", "back-to-the-source", "direct")
 def dialog_to_the_source(t):
-    """A request inside a call goes to the target of a new call: for a phone without push, the Contact's port at the source
-    address of the REGISTER."""
+    """A request inside a call goes where a new call goes: to the Contact's port at the REGISTER's source address, for a
+    phone without push."""
     host = t.address()
     listener = t.own(Listener(host, 0))
     stream = t.stream(host)
@@ -170,7 +170,7 @@ def dialog_to_the_source(t):
     got.source.respond(got, 200)
     answer = caller.response(bye.call_id, "BYE")
     check(answer and answer.status == 200, f"the answer to the BYE: {answer}")
-    # The daemon opens no connection to a phone with a push token, but wakes the phone, and the request waits for the phone (T27).
+    # No connection is opened to a phone with a push token; the phone is woken, and the request waits for it (T27).
     sleepy = t.stream(host)
     sleepy_name, _ = t.registered(
         sleepy, contact=f"<sip:USER@{host}:{listener.port};transport=tcp;pn-provider=fcm;pn-param=p;pn-prid={fresh('token')}>")
@@ -230,8 +230,8 @@ def path(t):
 
 @probe("T9.3", "route-of-the-pbx", "direct")
 def further_route(t):
-    """The PBX routes a call through the daemon and an edge proxy. The edge proxy gets it, even if the phone has a connection of
-    its own."""
+    """The PBX routes a call through the daemon and an edge proxy. The edge proxy gets the call, even if the phone has a
+    connection of its own."""
     edge, caller = t.phone(trusted=True), t.phone(trusted=True)
     ours, further = f"<sip:127.0.0.1:{t.daemon.port};lr>", f"<sip:{edge.local()};lr>"
     for gone in (False, True):
@@ -266,7 +266,7 @@ def further_route(t):
 
 @probe("T9.4", "not-to-our-own-listeners", "direct", alone=True)
 def own_listeners(t):
-    """A phone registers from the daemon's own address, with the port of the daemon's own listener in its Contact."""
+    """A phone registers from the daemon's own address, with the daemon's own port in its Contact."""
     name, password = t.daemon.user()
     stream = t.stream("127.0.0.1")
     answer = stream.register(name, password, contact=f"<sip:{name}@127.0.0.1:{t.daemon.port};transport=tcp>")
@@ -392,8 +392,8 @@ def sips(t):
 
 @probe("T9.10", "connection-reuse")
 def reuse(t):
-    """A PBX that sends alias gets its calls on the connection that the PBX opened. An untrusted peer that writes `alias` into its
-    Via gets no calls because of `alias`."""
+    """A PBX that sends `alias` gets its calls on the connection that it opened. An untrusted peer gets no calls by
+    writing `alias` into its Via."""
     pbx = t.own(Listener(t.address(trusted=True), t.suite.free_port()))
     place = f"{pbx.host}:{pbx.port}"
     daemon = t.daemon = Daemon("alias", t.suite, {"upstream": f"sip:{place};transport=tcp"})
@@ -449,7 +449,7 @@ def sips_upstream(t):
 
 @probe("T22.5", "cancel-from-elsewhere", "digest")
 def cancel_from_elsewhere(t):
-    """A CANCEL with the same branch from another address must not end a call."""
+    """A CANCEL with the INVITE's Via branch, but from another address, must not end a call."""
     token = fresh("token")
     phone, caller = t.phone(), t.phone(trusted=True)
     name, password = t.registered(phone, params=f";pn-provider=fcm;pn-param=p;pn-prid={token}")
@@ -472,7 +472,7 @@ def cancel_from_elsewhere(t):
 
 @probe("T9.20", "answer-by-the-next-connection", "digest")
 def next_connection(t):
-    """A phone whose connection has ended may answer on a new connection from the same address, and from no other address."""
+    """A phone whose connection has ended may answer on a new connection from the same address, and from no other."""
     token = fresh("token")
     phone, caller = t.stream(), t.phone(trusted=True)
     name, password = t.registered(phone, params=f";pn-provider=fcm;pn-param=p;pn-prid={token}")
@@ -504,8 +504,8 @@ def next_connection(t):
 
 @probe("T9.20", "responses-from-elsewhere", "digest")
 def responses_from_elsewhere(t):
-    """The right branch is not enough: the daemon accepts a response only from the target of its request."""
-    # The first part of the probe tests a call to a phone.
+    """The right Via branch is not enough: a response is accepted only from the target of its request."""
+    # First, a call to a phone.
     token = fresh("token")
     phone, caller = t.phone(), t.phone(trusted=True)
     name, password = t.registered(phone, params=f";pn-provider=fcm;pn-param=p;pn-prid={token}")
@@ -532,7 +532,7 @@ def responses_from_elsewhere(t):
     check(answer and answer.status == 200 and answer.tag("to") == "b", f"the phone's own answer: {answer}")
     caller.send(Dialog.of_caller(caller, request, answer).make("ACK", cseq=1))
 
-    # This part tests a call to the PBX, which may answer from another port of its address, or on its own connection.
+    # The second part tests a call to the PBX, which may answer from another port of its address, or on its own connection.
     pbx = t.daemon.pbx
     for what, answering in (("its port", pbx), ("another port", t.phone(pbx.host)), ("a connection", t.stream(pbx.host))):
         request = phone.make("INVITE", "sip:900@example.net", name)

@@ -1,4 +1,4 @@
-"""T29: restarts and upgrades, with a stand-in for systemd as the manager of services."""
+"""T29: restarts and upgrades, with a stand-in for systemd as the service manager."""
 
 import ctypes
 import json
@@ -20,7 +20,7 @@ from .wake import pushed
 
 
 def managed(t, name, watchdog=None, **settings):
-    """A daemon that is not started yet, and its manager."""
+    """A daemon that is not started yet, and its service manager."""
     daemon = own_daemon(t, name, **settings)
     daemon.manager = t.own(Manager(daemon.folder, watchdog))
     return daemon, daemon.manager
@@ -31,7 +31,7 @@ def options(agent):
 
 
 def waits_and_is_answered(t, daemon, what):
-    """While no daemon runs, one phone connects and sends, and another phone sends a datagram. The next daemon answers both
+    """While no daemon runs, one phone connects and sends, and another sends a datagram. The next daemon answers both
     phones."""
     stream, phone = t.stream(), t.phone()
     question, other = options(stream), options(phone)
@@ -48,7 +48,7 @@ def waits_and_is_answered(t, daemon, what):
 
 @probe("T29.1", "handed-sockets")
 def handed(t):
-    """A .socket unit opens the sockets for SIP over UDP and TCP, for HTTP and for the control socket."""
+    """A .socket unit opens the sockets for SIP over UDP and TCP, for HTTP, and for control."""
     daemon, manager = managed(t, "handed")
     values = daemon.settings()
     manager.open(socket.SOCK_DGRAM, daemon.address)
@@ -68,7 +68,7 @@ def handed(t):
     check(t.suite.provider.wait(token), "control: a call after the restart")
     caller.send(caller.cancel(request))
     daemon.stop()
-    # The manager passes a socket that the settings do not name, or a socket for both address families.
+    # The service manager passes a socket that the settings do not name, or a socket for both address families.
     extra = manager.open(socket.SOCK_STREAM, ("127.0.0.1", 0), "stray")
     place = "%s:%s" % extra.getsockname()
     try:
@@ -83,7 +83,7 @@ def handed(t):
 
 @probe("T29.1", "kept-sockets")
 def kept(t):
-    """The daemon opens sockets itself, and leaves them to its manager when it ends."""
+    """The daemon opens sockets itself, and leaves them to its service manager when it ends."""
     daemon, manager = managed(t, "kept")
     daemon.start()
     check(manager.wait("READY"), "no READY=1")
@@ -109,8 +109,8 @@ def kept(t):
 
 
 def thread_of_loop(process):
-    """The thread that runs the daemon's loop. Finds the thread by the program's name; the first thread of the process is another
-    thread with this name."""
+    """The thread that runs the daemon's loop. The thread has the program's name, but is not the first thread of the
+    process, which has the same name."""
     for task in os.listdir(f"/proc/{process}/task"):
         with open(f"/proc/{process}/task/{task}/comm") as file:
             if file.read().strip() == "sippushd" and int(task) != process:
@@ -120,8 +120,8 @@ def thread_of_loop(process):
 
 @probe("T29.3", "watchdog")
 def watchdog(t):
-    """With WatchdogSec=2, the event loop notifies systemd while it serves. While the loop's thread hangs, the daemon notifies
-    nobody, even if all other threads run."""
+    """With WatchdogSec=2, the event loop notifies systemd while it serves. While the loop's thread hangs, the daemon
+    sends no notification, even if all other threads run."""
     daemon, manager = managed(t, "watched", watchdog=2.0)
     begin = time.monotonic()
     daemon.start()
@@ -165,7 +165,7 @@ def held_call(t):
 
 @probe("T29.4", "drain")
 def drain(t):
-    """`sippushd drain`: no new call starts, open calls continue, and the daemon ends after the last of them."""
+    """After `sippushd drain`, no new call starts, open calls continue, and the daemon ends after the last of them."""
     daemon = own_daemon(t, "drained", call={"ring-timeout": "20s"}).start()
     phone, name, password, token, caller, request = held_call(t)
     result = daemon.command("drain", "--within", "15")
@@ -194,7 +194,8 @@ def drain(t):
 
 @probe("T29.4", "drain-on-sigterm")
 def drain_on_sigterm(t):
-    """shutdown.drain-time is 15 s: after SIGTERM the daemon waits so long for open calls. A second SIGTERM ends the daemon, and without calls the daemon ends immediately."""
+    """With shutdown.drain-time 15s, the daemon waits that long for open calls after SIGTERM. A second SIGTERM ends the
+    daemon immediately, as the first one does if no call is open."""
     t.needs("shutdown.drain-time")
     daemon = own_daemon(t, "terminated", shutdown={"drain-time": "15s"}, call={"ring-timeout": "20s"}).start()
 

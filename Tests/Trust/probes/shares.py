@@ -1,4 +1,4 @@
-"""T32, and the limits of one source or sender: one caller cannot use up the share of the called user or of all others."""
+"""T32, and the limits of one source or sender: one caller cannot use up the limits of the called user or of all others."""
 
 import re
 import ssl
@@ -31,13 +31,13 @@ def wait_for(condition, seconds=6.0):
 
 @probe("T32.1", "pushes-of-one-caller", "shares")
 def pushes(t):
-    """One account sends an INVITE and its CANCEL 24 times. Other callers can still wake the phone, which may get 20 pushes a
-    minute."""
+    """One account sends an INVITE and its CANCEL 24 times. Other callers can still wake the phone, which may get 20
+    pushes a minute."""
     _, target, _, token = sleeper(t)
     greedy, name, password = account(t)
     for number in range(24):
         request = proved_call(t, greedy, name, password, target)
-        # If a call ends before its push was sent, the push is withdrawn.
+        # The push of a call that ends before it was sent is withdrawn.
         wait_for(lambda: len(invitations(t, token)) > number, 6 if number < 9 else 0.1)
         greedy.send(greedy.cancel(request))
     used = len(invitations(t, token))
@@ -54,7 +54,8 @@ def pushes(t):
 
 @probe("T32.2", "held-calls-of-one-caller", "shares")
 def held(t):
-    """In this daemon, a user may have 32 waiting calls. Two accounts try to use all 32, and the PBX's calls still get through."""
+    """A user may have 32 waiting calls. Two accounts try to use all 32 waiting calls, and the PBX's calls still get
+    through."""
     phone, target, _, token = sleeper(t)
     own = []
     for count in (40, 40):
@@ -100,7 +101,8 @@ def two_dialogs(t, stream):
 
 @probe("T32.3", "bye-finds-room", "shares")
 def bye(t):
-    """A phone sleeps in two calls. Thirty requests of the first call leave room for the second, and a BYE is never refused."""
+    """A phone sleeps in two calls. Thirty requests of the first call leave room for the second, and a BYE is never
+    refused."""
     phone, name, password, token, (greedy, other) = two_dialogs(t, t.stream())
     phone.close()
     time.sleep(0.3)
@@ -118,7 +120,7 @@ def bye(t):
     time.sleep(0.5)
     statuses = [m.start for m in caller.history if m.status and m.status >= 300]
     check(not statuses, f"the other call's requests got {statuses}")
-    # A sender that has used up its share can still end its first call by BYE.
+    # A sender that has used up its limit can still end its first call by BYE.
     own = greedy[2].make("BYE")
     greedy[0].send(own)
     back = t.stream()
@@ -135,8 +137,8 @@ def bye(t):
 
 @probe("T32.4", "missed-calls-of-others", "shares")
 def missed(t):
-    """One account makes and cancels 120 calls, and the list of missed calls has room for 100. Missed calls from others stay in
-    the list."""
+    """One account makes and cancels 120 calls, and the list of missed calls has room for 100. Missed calls from others
+    stay in the list."""
     _, target, _, token = sleeper(t)
     for user in ("701", "702", "703"):
         pbx, request = call(t, target, user=user)
@@ -160,8 +162,8 @@ def missed(t):
 
 @probe("T32.5", "records-of-others")
 def records(t):
-    """One source makes 600 calls to unknown users, and the daemon stores only 400 records of them. The record of a call to a
-    phone must stay."""
+    """One source makes 600 calls to unknown users, and only 400 timeline records are stored. The timeline record of a
+    call to a phone must stay."""
     daemon = own_daemon(t, "recorder", push={"timeline": {"max-records": 400}})
     daemon.start()
     _, target, _, token = sleeper(t)
@@ -173,7 +175,7 @@ def records(t):
         request = pbx.make("INVITE", f"sip:{fresh('nobody')}@example.net", "666")
         answer = pbx.exchange(request, 3)
         check(answer and answer.status == 404, f"control: {answer}")
-    # Old records are deleted in batches, or every ten seconds.
+    # Old timeline records are deleted in batches, or every ten seconds.
     time.sleep(12)
     shown = daemon.command("explain", f"{target}@example.net").stdout
     check(first.call_id in daemon.command("explain", first.call_id).stdout or "caller" in shown, f"the call's record is gone: {shown[:300]}")
@@ -184,8 +186,8 @@ def records(t):
 
 @probe("T17.6", "registers-of-one-source", "shares")
 def registers(t):
-    """limits.registers-per-source is 8: a request without a password counts four times, and a burst of ten seconds' worth is
-    allowed."""
+    """With limits.registers-per-source 8, a request without a password counts four times, and ten seconds' worth may come
+    at once."""
     t.needs("limits.registers-per-source")
     flood, host = t.phone(), None
     host = flood.host
@@ -224,7 +226,7 @@ def registers(t):
 
 @probe("T17.7", "handshakes-of-one-source", "shares")
 def handshakes(t):
-    """limits.handshakes-per-source is 4: a burst of 10 handshakes without a password is allowed."""
+    """With limits.handshakes-per-source 4, ten handshakes without a password may come at once."""
     t.needs("limits.handshakes-per-source")
     authority, place = t.daemon.authority, (t.daemon.host, t.daemon.tls_port)
 
@@ -264,8 +266,7 @@ def handshakes(t):
 
 @probe("T25.7", "message-with-anothers-names", "shares")
 def names(t):
-    """Two accounts send MESSAGEs with the same Call-ID, From tag, CSeq and branch. The daemon delivers the MESSAGEs of both
-    senders."""
+    """Two accounts send MESSAGEs with the same Call-ID, From tag, CSeq and branch, and both are delivered."""
     phone, target, password, token = sleeper(t)
     call_id, tag, branch, sent = fresh("same"), fresh("tag"), fresh("z9hG4bK"), []
     for words in (b"first", b"second"):
@@ -274,7 +275,7 @@ def names(t):
         challenge = agent.exchange(request, 9)
         check(challenge and challenge.status == 407, f"control: {challenge}")
         again = request.renewed()
-        # A client that has seen the first MESSAGE also knows its branch.
+        # A client that has seen the first MESSAGE also knows its Via branch.
         again.set("Via", re.sub(r"branch=[^;]+", f"branch={branch}", again.get("Via")))
         again.set("CSeq", "7 MESSAGE").add(*credentials(challenge, name, own, "MESSAGE", request.uri))
         answer = agent.exchange(again, 9)

@@ -1,4 +1,4 @@
-"""T35: every refusal leaves a line at the default log level, a counter, and a record that explain finds."""
+"""T35: every refusal leaves a line at the default log level, a counter, and a timeline record that explain finds."""
 
 import http.server
 import json
@@ -23,7 +23,7 @@ def quiet(t, name, **settings):
 
 
 def line_with(daemon, *words, timeout=8.0):
-    """Returns the first log line that contains all of the given words."""
+    """The first log line that contains all of the given words."""
     limit = time.monotonic() + patience(timeout)
     while time.monotonic() < limit:
         for line in daemon.log().splitlines():
@@ -41,7 +41,7 @@ def wait_until(truth, timeout=8.0):
 
 
 def explained(daemon, name, *words, timeout=8.0):
-    """Waits until the output of explain for a name contains all the given words or the time is over, and returns the output."""
+    """The output of explain for a name, as soon as it contains all the given words, or after the timeout."""
     limit = time.monotonic() + patience(timeout)
     while True:
         answer = daemon.command("explain", name)
@@ -107,7 +107,7 @@ def each_refusal(t):
     first, request = call(t, name, caller=pbx)
     check(phone.request("INVITE", request.call_id), "control: the first call rings")
     refused(486, "callee-limit", name)
-    # The daemon refuses strangers, each of which has its own address.
+    # The daemon refuses strangers, each with its own address.
     for status, edit in (
             (483, lambda request: request.set("Max-Forwards", "0")), (420, lambda request: request.add("Proxy-Require", "none")),
             (400, lambda request: request.set("CSeq", "1 BYE")), (400, lambda request: request.add("Call-ID", "another")),
@@ -133,16 +133,15 @@ def each_refusal(t):
 
 @probe("T35.1", "strangers-do-not-fill-the-log")
 def flood_of_refusals(t):
-    """A thousand refused calls from strangers cause only a few log lines and records. In the same time, the refusal of a PBX is
-    reported."""
+    """A thousand refused calls from strangers cause only a few log lines and timeline records. During a flood of
+    strangers' calls, the refusal of a PBX is reported."""
     daemon = quiet(t, "scanned").start()
     strangers = [t.phone() for _ in range(20)]
     for round in range(50):
         for stranger in strangers:
             stranger.send(stranger.make("INVITE", f"sip:{9000 + round}@example.net"))
-    # The daemon reports the strangers' refusals after three seconds without a password. After these reports, the strangers' share
-    # of log
-    # lines is used up.
+    # Refusals of strangers are reported after three seconds without a password. The reports about strangers use up the
+    # strangers' part of the log lines.
     check(wait_until(lambda: daemon.log().count("status=407") >= 5), f"control: {daemon.log().count('status=407')} lines")
     pbx = t.phone(trusted=True)
     caller, request = call(t, "nobody", caller=pbx)
@@ -175,8 +174,8 @@ def wrong_password(t):
 
 @probe("T35.3", "store-that-is-gone")
 def store_gone(t):
-    """If the store was used before and is missing, the daemon does not start with an empty store, and its message says what to
-    do."""
+    """If the store was used before and is missing, the daemon does not start with an empty store, and its message
+    says what to do."""
     daemon = quiet(t, "storeless").start()
     path = daemon.settings()["store"]
     check(line_with(daemon, "the store did not exist; the daemon created a new store", path), "the first start does not say that it created a new store")
@@ -190,7 +189,7 @@ def store_gone(t):
     check(not os.path.exists(path), "the refused start made a store")
     added = daemon.command("user", "add", "late@example.net", "--password-stdin", stdin="secret\n")
     check(added.returncode == 1 and not os.path.exists(path), f"user add made a store: {added}")
-    # When the store's file is back in its place, the daemon has all data again.
+    # When the store's files are back, the daemon has all data again.
     for end in ("", "-wal", "-shm"):
         if os.path.exists(path + end + ".away"):
             os.rename(path + end + ".away", path + end)
@@ -223,7 +222,7 @@ def certificate_expires(t):
     check(line_with(daemon, "warning a certificate expires soon", cert), f"no warning at the start: {daemon.log()[-500:]}")
     left = daemon.metric("sippushd_certificate_expiry_timestamp_seconds", file=cert) - time.time()
     check(2 * 86400 < left < 4 * 86400, f"the gauge says {left} s from now")
-    # At each SIGHUP, the daemon reports the problem again, for the current certificate.
+    # At each SIGHUP, the problem is reported again, for the current certificate.
     renew(5)
     daemon.process.send_signal(signal.SIGHUP)
     check(wait_until(lambda: daemon.log().count("warning a certificate expires soon") == 2), f"no warning at SIGHUP: {daemon.log()[-500:]}")
@@ -241,7 +240,7 @@ def device_show(t):
     daemon = quiet(t, "showing").start()
     name, password = daemon.user()
     stream, token = t.stream(), fresh("token")
-    # The phone's User-Agent is long, and changes the reading direction. The daemon would refuse a control byte in the User-Agent
+    # The phone's User-Agent is long, and changes the reading direction. A control byte in the User-Agent would be refused
     # with 400.
     agent = "Probe/1.0 (\u202eder) "
 
@@ -288,7 +287,7 @@ def device_show(t):
     caller.send(caller.cancel(request))
     text = shown("accepted")
     check("accepted" in text and "fcm" in text, f"the app and the last push: {text}")
-    # The app was updated. The app's REGISTER changes only the User-Agent, so the daemon writes the new User-Agent later.
+    # The app was updated. The app's REGISTER changes only the User-Agent, which is written later.
     stream = t.stream()
     register(11, "Probe/2.0")
     register(21, "Probe/2.1")
@@ -324,7 +323,7 @@ def audit(t):
     check(removed.returncode == 0, f"control: {removed}")
     line = line_with(daemon, "an API request made a change", "method=DELETE", f"object={name}@example.net", f"control socket, uid {os.getuid()}")
     check(line, f"a user who was removed: {daemon.log()[-500:]}")
-    # None of these commands changes a user.
+    # The tested commands change no user.
     copy = os.path.join(daemon.folder, "copy.db")
     for command, route, words in (
         (("backup", copy), "/v1/backup", copy), (("message", "remove", "7"), "/v1/messages", "message 7"),
@@ -376,7 +375,7 @@ def check_config(t):
 
 @probe("T35.8", "command-right-after-the-start")
 def right_after_start(t):
-    """If a command is given while the daemon starts, the daemon answers it. The command does not report that another sippushd
+    """A command that is given while the daemon starts gets an answer. The command does not report that another sippushd
     has the store."""
     daemon = quiet(t, "starting").start()
     for number in range(8):
@@ -436,8 +435,8 @@ def provider_away(t):
 
 
 class FaultyProxy:
-    """An HTTP proxy for CONNECT. At first it refuses or does not answer, as the probe chooses, and later it connects to the
-    provider."""
+    """An HTTP proxy for CONNECT. At first it refuses or does not answer, as the probe chooses, and later it connects to
+    the provider."""
 
     def __init__(self):
         self.behaviour = "502"
@@ -492,8 +491,8 @@ class FaultyProxy:
 
 @probe("T35.10", "faulty-proxy-is-blamed")
 def faulty_proxy(t):
-    """If a proxy refuses or does not answer, the circuit breaker of its provider opens. The log names the HTTP proxy as the
-    cause, not the push provider."""
+    """If a proxy refuses or does not answer, the circuit breaker of its provider opens. The log names the HTTP proxy as
+    the cause, not the push provider."""
     for behaviour, words in (("502", "cannot reach this server (502)"), ("hangs", "does not answer in time"),
                              ("407", "refuses our login (407)")):
         proxy = t.own(FaultyProxy())

@@ -215,7 +215,8 @@ def offered(t):
 
 @probe("T23.6", "sha-512-256")
 def longest_hash(t):
-    """digest.algorithms names SHA-512-256 first. The users were added with this setting, so each user has this hash."""
+    """digest.algorithms names SHA-512-256 first. The users were added with SHA-512-256 first, so each of them has a
+    SHA-512-256 hash."""
     daemon = t.daemon = Daemon("sha512", t.suite, {"digest": {"algorithms": "[SHA-512-256, SHA-256, MD5]"}})
     t.suite.daemons["sha512"] = daemon
     daemon.start()

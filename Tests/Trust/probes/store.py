@@ -1,4 +1,4 @@
-"""The store, restarts and secrets: section T18, T20.6, and that acknowledged data is kept."""
+"""T18, T20.6: the store, restarts and secrets, and that acknowledged data is kept."""
 
 import json
 import os
@@ -36,7 +36,7 @@ def registered_now(t):
 
 @probe("T21.1", "foreign-open")
 def foreign(t):
-    """sqlite3, Python or a backup opens and closes the store's file while the daemon runs. After that, the daemon is killed (kill -9)."""
+    """sqlite3, Python or a backup opens and closes the store while the daemon runs, which is then killed (kill -9)."""
     daemon = own_daemon(t, "foreign").start()
     path = daemon.settings()["store"]
     registered_now(t)
@@ -140,7 +140,8 @@ def missed(t):
 
 @probe("T21.1", "flows-over-kill")
 def flows(t):
-    """kill -9 with a phone that has several flows. After the start, the phone is still one device, and one push wakes it."""
+    """kill -9 with a phone that has several SIP flows. After the start, the phone is still one device, and one push wakes
+    it."""
     daemon = own_daemon(t, "flows").start()
     for make in (t.stream, t.phone):
         device = Device(t, fresh("flows"))
@@ -282,7 +283,7 @@ def restart(t):
     got = works(of_phone, daemon.pbx, "INVITE")
     check(got, "after kill -9 and a restart a phone's re-INVITE does not pass")
     check(works(of_phone, daemon.pbx, "BYE"), "after kill -9 and a restart a phone cannot end its call")
-    # A store with another key does not accept the token of the first store.
+    # A store with another key does not accept the first store's token.
     daemon.kill()
     path = daemon.settings()["store"]
     # Without the lock file, a missing store is not reported (T35.3).
@@ -314,13 +315,13 @@ def files(t):
     return text
 
 
-# This text would clear the screen of a terminal, set its title, and change the reading direction.
+# The text would clear the screen of a terminal, set its title, and change the reading direction.
 EVIL = "\x1b[2J\x1b]0;owned\x07\u202e\u2066x\x9b31m"
 
 
 @probe("T18.2", "terminals-are-told-nothing", "direct")
 def terminals(t):
-    """The terminals of operators get texts from callers and phones with escapes, in tables, sentences and JSON."""
+    """Texts from callers and phones reach operators' terminals with escapes, in tables, sentences and JSON."""
     phone = t.phone()
     token = fresh("terminal-")
     name, password = t.registered(phone, params=f";pn-provider=fcm;pn-param=p;pn-prid={token}")
@@ -340,7 +341,7 @@ def terminals(t):
         check(text, f"control: {command[:2]} prints nothing")
         bad = [hex(ord(mark)) for mark in text if mark != "\n" and (ord(mark) < 32 or ord(mark) in (127, 0x9b, 0x202e, 0x2066))]
         check(not bad, f"{command[:2]} prints {bad}: {text!r}")
-        # This command is the first, because commands may be slow on a busy machine and the call must still wait.
+        # `held list` is the first command, because commands may be slow on a busy machine and the call must still wait.
         if command == ("held", "list"):
             check("\\u{202e}" in text, f"control: the call is not listed, or not escaped: {text!r}")
     caller.send(caller.cancel(request))
@@ -348,11 +349,11 @@ def terminals(t):
 
 @probe("T18", "no-secret-in-any-log", alone=True)
 def secrets(t):
-    """All daemons of this run logged at level debug. The daemons of this run got passwords, tokens and keys that must not appear
-    in the log."""
+    """All daemons of this run logged at level debug. The daemons of this run got passwords, tokens and keys that must not
+    appear in the log."""
     planted = {"a password": r"pw-PLANTED-\w+", "a provider's key": PUSHES, "an API key": r"spd_[A-Za-z0-9_-]{20,}",
                "a digest response": r"response=\"?[0-9a-f]{32}", "a push token": None}
-    # The provider repeats this token in its refusal.
+    # The provider repeats the token in its refusal.
     refused = fresh("refused-token-")
     if "digest" in t.suite.daemons:
         t.daemon = t.suite.daemons["digest"]
@@ -391,8 +392,8 @@ class FaultyDisk:
 
 @probe("T21.1", "disk-errors", alone=True)
 def disk_errors(t):
-    """A write or a sync fails, each time at another point. Data that got 200 is there after kill -9, and all other requests got
-    503."""
+    """A write or a sync fails, each time at another point. Data that got 200 is there after kill -9, and all other
+    requests got 503."""
     if not shutil.which("strace") or subprocess.run(["strace", "-qq", "-o", "/dev/null", "true"], capture_output=True).returncode:
         raise Skipped("strace cannot be used here")
     daemon = own_daemon(t, "disk-errors").start()
@@ -433,8 +434,7 @@ def disk_errors(t):
 
 @probe("T18.3", "killed-export-leaves-nothing")
 def killed_export(t):
-    """An export with hashes is killed in the middle. The killed export leaves no file, because the file of an incomplete export
-    has no name."""
+    """An export with hashes is killed in the middle, and leaves no file."""
     folder = os.path.join(t.suite.folder, "killed-export")
     os.makedirs(folder, mode=0o700)
     config, control = os.path.join(folder, "sippushd.yaml"), os.path.join(folder, "control.sock")

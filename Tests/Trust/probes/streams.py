@@ -10,7 +10,7 @@ from suite import Failed, check, probe
 
 @probe("T17.1", "first-request-deadline", "narrow")
 def first_request(t):
-    """limits.first-request is 2 s, even for a client that sends its request byte by byte."""
+    """With limits.first-request 2s, even a client that sends its request byte by byte is closed in time."""
     t.needs("limits.first-request")
     dripping = {
         "nothing": lambda s, n: None,
@@ -21,7 +21,7 @@ def first_request(t):
     times = {}
 
     def one(what, drip):
-        # The probe reads the clock before the daemon accepts the connection, so the measured time is never too short.
+        # The clock is read before the daemon accepts the connection, so the measured time is never too short.
         begin = time.monotonic()
         stream = t.stream()
         number = 0
@@ -44,13 +44,14 @@ def first_request(t):
 
 
 def proves(stream, user):
-    """Registers on the stream as soon as it is open. On a busy machine, a client that first creates a user may be too late."""
+    """Registers on the stream as soon as it is open. On a busy machine, a client that first creates a user may be too
+    late."""
     answer = stream.register(*user)
     check(answer and answer.status == 200, f"control: REGISTER got {answer}")
 
 
 def standing(streams, most, seconds=30):
-    """The number of open streams. The function waits until it is at most `count`, or until the time is over."""
+    """The number of open streams, as soon as it is at most `count`, or after the timeout."""
     limit = time.monotonic() + seconds
     while (count := sum(1 for s in streams if not s.closed)) > most and time.monotonic() < limit:
         time.sleep(0.1)
@@ -103,7 +104,7 @@ def per_source(t):
 
 @probe("T17.3", "oldest-unproved-gives-way", "narrow", alone=True)
 def gives_way(t):
-    """limits.connections is 60: if all are in use, a connection without a password makes room for a new one."""
+    """With limits.connections 60, a connection without a password makes room for a new one."""
     user = t.daemon.user()
     proved = t.stream()
     proves(proved, user)
@@ -120,12 +121,12 @@ def gives_way(t):
 
 @probe("T17.3", "connections-per-account", "narrow", alone=True)
 def per_account(t):
-    """limits.connections is 60, and one account's password may authenticate 32 connections. limits.authentication is 4 s."""
+    """With limits.connections 60 and limits.authentication 4s, one account's password may authenticate 32 connections."""
     name, password = t.daemon.user()
     streams = []
     for _ in range(40):
         stream = t.stream()
-        # A REGISTER without Contact only requests the list of contacts, and changes nothing.
+        # A REGISTER without Contact only requests the list of contacts.
         request = stream.make("REGISTER", "sip:example.net", name, to=f"sip:{name}@example.net")
         answer, _ = stream.with_credentials(request, name, password)
         check(answer and answer.status == 200, f"control: {answer and answer.start}")
@@ -158,8 +159,8 @@ def burst(agent, count):
 
 @probe("T4.5", "a-crowd-costs-nothing", "digest", alone=True, timing=True)
 def crowd(t):
-    """5,000 idle connections, and 200 that send byte by byte, do not delay other requests. The probe measures the daemon's
-    processor time."""
+    """5,000 idle connections, and 200 that send byte by byte, do not delay other requests. The probe measures the
+    daemon's processor time."""
     count, hosts = 400, [t.address() for _ in range(90)]
 
     def measure():
@@ -250,7 +251,7 @@ def busy(t):
         time.sleep(0.05)
     check(len(stream.history) == 2000, f"of 2,000 pipelined requests {len(stream.history)} were answered, "
                                        f"the connection is {'closed' if stream.closed else 'open'}")
-    # This client begins to read only after some seconds.
+    # The slow client begins to read only after some seconds.
     slow = t.stream(trusted=True, read=False)
     raw, calls = pipeline(slow, 2000)
     threading.Thread(target=slow.send, args=(raw,), daemon=True).start()

@@ -20,7 +20,7 @@ class Tenancy:
         self.pbx = {domain: t.own(Phone(host, self.daemon.address)) for domain, host in zip((A, B), hosts)}
         groups = {}
         for domain, pbx in self.pbx.items():
-            # These PBXs answer no OPTIONS: see upstream-check in daemon.py.
+            # The tenants' PBXs answer no OPTIONS: see upstream-check in daemon.py.
             groups[domain] = {"realm": "asterisk", "trusted": f"[{pbx.host}]"}
             if upstreams:
                 groups[domain]["upstream"] = f"sip:{pbx.host}:{pbx.port}"
@@ -88,7 +88,7 @@ def own_accounts(t):
 
 @probe("T41.2", "peers-of-other-tenants")
 def peers_of_other_tenants(t):
-    """The PBX of one company tries to call users of another company, and to cancel and end calls of the other company."""
+    """The PBX of one company tries to call users of another company, and to cancel and end the other company's calls."""
     scene = Tenancy(t, "tenant-peers", ("127.2.0.53", "127.2.0.54"))
     tokens = {domain: fresh("token") for domain in (A, B)}
     phones = {domain: scene.phone(domain, "100", scene.user(domain, "100"), tokens[domain]) for domain in (A, B)}
@@ -117,7 +117,7 @@ def peers_of_other_tenants(t):
 
 @probe("T41.2", "tenants-over-a-kill")
 def tenants_over_a_kill(t):
-    """kill -9 while a call of one company waits, and the PBX of another knows the call."""
+    """kill -9 while a call of one company waits that the PBX of another knows."""
     scene = Tenancy(t, "tenant-kill", ("127.2.0.61", "127.2.0.62"))
     name, password, token = "100", scene.user(B, "100"), fresh("token")
     phone = scene.phone(B, name, password, token)

@@ -50,8 +50,8 @@ class Key:
 
 
 class LoginServer:
-    """Publishes the keys of a login server over HTTP. The function `answer` returns status, body and further header fields, or
-    waits."""
+    """Publishes the keys of a login server over HTTP. The function `answer` returns status, body and further header
+    fields, or waits."""
 
     def __init__(self):
         server = self

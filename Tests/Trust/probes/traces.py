@@ -1,4 +1,4 @@
-"""Probes of the threat T42: traces contain no secrets."""
+"""T42: traces contain no secrets."""
 
 import hashlib
 import json
@@ -22,7 +22,7 @@ SECRET = "S3CR3T"
 
 
 class Collector:
-    """Receives HEP3 packets over UDP, and reads their chunks strictly: types, lengths, values, and the order of sngrep."""
+    """Receives HEP3 packets over UDP, and reads their chunks strictly: types, lengths, values, and sngrep's order."""
 
     # The lengths of the chunks with numbers and addresses.
     SIZES = {0x01: 1, 0x02: 1, 0x03: 4, 0x04: 4, 0x05: 16, 0x06: 16, 0x07: 2, 0x08: 2, 0x09: 4, 0x0a: 4, 0x0b: 1, 0x0c: 4}
@@ -173,7 +173,7 @@ def no_secret(test):
         for packet in collector.raw:
             check(SECRET.encode() not in packet, f"a copy has a secret: {packet[:3000]!r}")
 
-        # The commands of the operator show the same messages, without secrets.
+        # The operator's commands show the same messages, without secrets.
         for wanted in (f"-->  REGISTER sip:example.net SIP/2.0  [{register}]", "<--  SIP/2.0 401", '"push":"sent"',
                        "<--  SIP/2.0 487", "[" + text.call_id + "]", "    Call-ID: " + invite.call_id):
             check(watch.shows(wanted), f"the trace does not show {wanted}: {watch.text()[-3000:]}")
@@ -238,9 +238,9 @@ def read_by_sngrep(test):
 
 
 class SpanCollector:
-    """An OTLP/HTTP collector. It reads the requests strictly, as opentelemetry-proto describes their JSON form.
+    """An OTLP/HTTP collector. The collector reads the requests strictly, as opentelemetry-proto describes their JSON form.
 
-    `reply` gets the handler and the number of requests before this one, and answers the request.
+    `reply` gets the handler and the number of earlier requests, and answers the request.
     """
 
     def __init__(self, port, reply=None):
@@ -466,7 +466,7 @@ def collector_out_of_order(test):
             return daemon.metric("sippushd_otlp_spans_dropped_total")
 
         def turn(mode):
-            """Changes what the collector does. SIGHUP ends the daemon's pause."""
+            """Changes what the collector does, and ends the daemon's pause by SIGHUP."""
             state["mode"] = mode
             daemon.process.send_signal(signal.SIGHUP)
 
@@ -476,10 +476,10 @@ def collector_out_of_order(test):
                 time.sleep(0.1)
             check(holds(), text)
 
-        # Away.
+        # The collector is away.
         refused_call(test, name, phone)
         until(lambda: "spans do not reach the OTLP collector" in daemon.log(), "no line tells that the collector is away")
-        # Silent: calls are served meanwhile, and the queue is bounded.
+        # The collector is silent: calls are served meanwhile, and the queue is bounded.
         collector = SpanCollector(port, reply)
         until(lambda: collector.raw, "the daemon does not come back to the collector")
         before = daemon.memory()
@@ -496,24 +496,24 @@ def collector_out_of_order(test):
         until(lambda: dropped() > 0, "no span was dropped, although the queue is full")
         check(daemon.log().count("so the oldest are dropped") == 1, "the full queue is told more than once a minute")
         check(daemon.memory() - before < 30_000, f"the memory grew by {daemon.memory() - before} KiB")
-        # Floods.
+        # The collector answers with a flood of bytes.
         lost = dropped()
         turn("flood")
         until(lambda: dropped() > lost, "the flooded batch was not dropped", 60)
         check(daemon.memory() - before < 30_000, "a flooding collector costs memory")
-        # Redirects.
+        # The collector redirects the daemon.
         lost = dropped()
         turn("redirect")
         refused_call(test, name, phone)
         until(lambda: dropped() > lost, "the redirected batch was not dropped", 60)
         check(not other.raw, "the daemon followed the redirect")
-        # Refuses, and quotes the key.
+        # The collector refuses the request, and quotes the key.
         lost = dropped()
         turn("refuse")
         refused_call(test, name, phone)
         until(lambda: dropped() > lost, "the refused batch was not dropped", 60)
         check(f"{SECRET}-collector" not in daemon.log(), "the log has the key that the collector quotes")
-        # Works again.
+        # The collector works again.
         turn("good")
         good = refused_call(test, name, phone)
         check(collector.call(good, timeout=60), "the collector gets no spans after all this")
@@ -528,7 +528,7 @@ def collector_out_of_order(test):
 
 @probe("T42.7", "spans-once-over-restarts", alone=True)
 def once(test):
-    """SIGHUP and a stop lose no span and repeat none. After kill -9 the call that waits keeps its trace id."""
+    """SIGHUP and a stop lose no span and repeat none. After kill -9, the call that waits keeps its trace id."""
     test.needs("otlp.url")
     first = test.own(SpanCollector(test.suite.free_port()))
     second = test.own(SpanCollector(test.suite.free_port()))

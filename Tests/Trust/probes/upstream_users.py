@@ -18,14 +18,14 @@ from suite import Skipped, check, probe
 
 
 class Registrar(Phone):
-    """A PBX that registers users with the passwords of the daemon. Tests change how the imitated PBX answers."""
+    """A PBX that registers users with the passwords of the daemon. Probes change how the PBX answers."""
 
     def __init__(self, host, port, target):
         super().__init__(host, target, port)
         self.grant, self.status, self.challenges, self.listed = 60, None, True, []
         # The contact of each user, and all REGISTERs with a contact, in the order in which they came.
         self.contacts, self.registers = {}, []
-        # The passwords that the PBX checks. For users who are not listed, the PBX accepts any credentials.
+        # The passwords that the PBX checks; other users may have any credentials.
         self.passwords, self.wrong = {}, []
         self.answers = True
         usual = self.arrived
@@ -178,8 +178,8 @@ def wrong_passwords_stay_here(t):
 
 @probe("T38.2", "refused-password-is-tried-once")
 def refused_password_is_tried_once(t):
-    """If the PBX has another password, the daemon tries its password only once, because retries would lock the account at the
-    PBX."""
+    """If the PBX has another password, the daemon tries its password only once, because retries would lock the account at
+    the PBX."""
     daemon, pbx = own_daemon(t, "refused", "127.2.0.32")
     pbx.status = 403
     phone, name, password, token = sleeper(t)
@@ -233,7 +233,7 @@ def token_is_for_its_pbx_alone(t):
 
 @probe("T38.4", "stranger-answers-for-the-pbx")
 def stranger_answers_for_the_pbx(t):
-    """An attacker sends responses to the daemon's REGISTERs, from another source address or with another branch."""
+    """An attacker sends responses to the daemon's REGISTERs, from another source address or with another Via branch."""
     daemon, pbx = own_daemon(t, "stranger", "127.2.0.34")
     pbx.answers = False
     _, name, _, _ = sleeper(t)
@@ -329,7 +329,7 @@ def phones_answer_the_pbx(t):
     answer = stranger.exchange(other)
     check(answer and answer.status == 407, f"another address with this From got {answer}")
     check(not pbx.request("INVITE", other.call_id, 0.5), "its call reached the PBX")
-    # The PBX has asked phones for a password once. A call without a challenge must not make the daemon ask all phones.
+    # The PBX has asked phones for a password once, so one call without a challenge must not make the daemon ask all phones.
     call_without_challenge(phone, pbx, name)
     later = phone.make("INVITE", "sip:702@example.net", name)
     phone.send(later)
@@ -387,7 +387,7 @@ def password_changed(t):
 
 @probe("T38.6", "last-device-gone")
 def last_device_gone(t):
-    """Tests three ends of a registration: both of two devices sign out, one after the other; the only push token dies; an
+    """Three ends of a registration: both of two devices sign out, one after the other; the only push token dies; an
     operator removes the user."""
     daemon, pbx = own_daemon(t, "goodbyes", "127.2.0.48")
     one, name, password, token = sleeper(t)
@@ -437,7 +437,7 @@ def notify(pbx, token, daemon, text, event="message-summary", fields=()):
 
 @probe("T38.8", "mwi-waits-for-the-phone")
 def mwi_waits(t):
-    """The PBX tells how many voice messages there are, while the phone sleeps, and the daemon is killed in between."""
+    """The PBX reports the number of voice messages while the phone sleeps, and the daemon is killed in between."""
     daemon, pbx = own_daemon(t, "mwi", "127.2.0.49")
     phone, name, password, token = sleeper(t, t.stream())
     call_token = token_of(pbx.contact(name))
@@ -508,8 +508,8 @@ def mwi_survives(t):
 
 @probe("T38.9", "registers-have-a-rate")
 def registers_have_a_rate(t):
-    """Many users register at the same time, and an operator orders new registrations of all users. The daemon must not flood the
-    PBX, and must register called users first."""
+    """Many users register at the same time, and an operator orders new registrations of all users. The daemon must not
+    flood the PBX, and must register called users first."""
     daemon, pbx = own_daemon(t, "rate", "127.2.0.51")
     daemon.stop()
     daemon.values["register-upstream"]["example.net"]["rate"] = 10
@@ -527,10 +527,10 @@ def registers_have_a_rate(t):
     ordered = time.monotonic()
     check(until(lambda: len({one.get("to") for one in pbx.registers[before:]}) == len(users), 30), "not all users were registered again")
     again = pbx.registers[before:]
-    # A REGISTER that asked the PBX for the contacts of one user may come in between.
+    # A REGISTER that asks the PBX for a user's contacts may come in between.
     order = [re.search(r"sip:([^@]+)@", one.get("to")).group(1) for one in again if one.get("contact")]
     check(called in order[:2], f"the user who was called is at place {order.index(called)}")
-    # On a busy machine, a user may be registered again before the last order comes. The last order is then a new order for the user.
+    # On a busy machine, a user may be registered again before the last order, which is then a new order for the user.
     early = {re.search(r"sip:([^@]+)@", one.get("to")).group(1) for one in again if one.time <= ordered}
     check(all(order.count(name) <= 3 for name in users if name not in early), "three orders made more than one registration of a user")
     times = [one.time for one in pbx.registers]
@@ -554,7 +554,7 @@ def pbx_sends_the_call_back(t):
     phone.send(request)
     got = pbx.request("INVITE", request.call_id)
     check(got, "control: the call does not reach the PBX")
-    # The PBX sends the INVITE back as it came, and then to the user's contact, as a proxy does.
+    # The PBX sends the INVITE back unchanged, and then to the user's contact, as a proxy does.
     for number in range(40):
         copy = got.raw
         if number:

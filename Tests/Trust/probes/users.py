@@ -1,4 +1,4 @@
-"""Probes of the threat T37: users whose passwords are in a database, or behind an HTTP server."""
+"""T37: users whose passwords are in a database, or behind an HTTP server."""
 
 import hashlib
 import hmac
@@ -18,8 +18,8 @@ SECRET = "hook-PLANTED"
 
 
 class Hook:
-    """An HTTP server that is a source of users. The function `answer` gets the question, and returns status, body and further
-    header fields, or waits."""
+    """An HTTP server that is a source of users. The function `answer` gets the request, and returns status, body and
+    further header fields, or waits."""
 
     def __init__(self):
         hook = self

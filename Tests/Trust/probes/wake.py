@@ -1,4 +1,4 @@
-"""Probes of the threats T10 and T11, and of calls to phones that sleep, wake up and change their address."""
+"""T10 and T11, and calls to phones that sleep, wake up and change their address."""
 
 import concurrent.futures
 import json
@@ -32,7 +32,8 @@ def call(t, name, caller=None, user="700"):
 
 
 def talking(t, phone):
-    """Makes a call that wakes the phone and that the phone answers. Returns the call, and the caller's view of the dialog."""
+    """Makes a call that wakes the phone and that the phone answers. Returns the call, and the caller's view of the
+    dialog."""
     phone, name, password, token = sleeper(t, phone)
     caller, request = call(t, name)
     check(t.suite.provider.wait(token), "control: no push for the call")
@@ -69,7 +70,7 @@ def tokens(t):
         got = next(push for push in t.suite.provider.pushes if push[1].get("to") == token)
     check(set(got[1]) <= {"to", "priority", "data", "time_to_live"} and "X-Evil" not in got[2], f"the param became more than a param: {got[1:3]}")
     caller.send(caller.cancel(request))
-    # Other devices of the same user, and the caller, do not get the first device's token.
+    # Other devices of the user, and the caller, do not get the first device's token.
     second, token = t.phone(), fresh("secret-token-")
     name, password, token = sleeper(t, second)[1:]
     other = t.phone()
@@ -84,7 +85,7 @@ def tokens(t):
     ringing = caller.take(lambda m: m.call_id == request.call_id and m.status == 180, 3)
     check(ringing and token.encode() not in ringing.raw, f"the caller: {ringing}")
     caller.send(caller.cancel(request))
-    # A phone that only refreshes its contact gets its own token in the answer, and no other token.
+    # A phone that only refreshes its contact gets its own token in the answer, and no other.
     third, own, call_id = t.phone(), fresh("own-token-"), fresh("refresh")
     for number in (1, 11):
         answer = third.register(name, password, params=pushed(own), call_id=call_id, cseq=number)
@@ -102,13 +103,13 @@ def tokens(t):
     return "quotes, line ends and braces stay one JSON text; no other device and no caller sees a token; one of 5,000 bytes is none"
 
 
-# Firebase's legacy interface accepts these texts instead of a token.
+# Texts that Firebase's legacy interface accepts instead of a token.
 NO_GOOGLE_TOKENS = ("%2Ftopics%2Fall", "/topics/all", "'a'%20in%20topics", "a%26b", "a.b", "a%00")
 
 
 @probe("T10.2", "topics-are-no-tokens")
 def topics(t):
-    """A push to a topic would ring all devices of an app, so the daemon accepts only tokens that the provider can have made."""
+    """A push to a topic would ring all devices of an app, so only tokens that the provider can have made are accepted."""
     t.daemon = t.suite.daemons["forms"] = Daemon("forms", t.suite, {
         "push": {"http": {"enabled": True, "apps": {"gateway": {"url": f"http://127.0.0.1:{t.suite.provider.port}/"}}}},
         "api": {"push-tokens": {"provider": "direct"}}})
@@ -125,7 +126,7 @@ def topics(t):
         named = params.split("pn-provider=")[1].split(";")[0]
         check(not any(f'"{named}"' in row for row in answer.all("feature-caps")), f"{params}: the 555 offers {named} itself")
     check(not t.suite.provider.of("/topics/all"), "a topic was pushed to")
-    # The servers of apps cannot report a topic either: base64 of a topic is not a token.
+    # Base64 of a topic is not accepted as a token of apps' servers either.
     for text in ("L3RvcGljcy9hbGw=",):
         status, body, _ = t.daemon.http("POST", "/v1/push-tokens", json.dumps(
             {"username": user[0], "selector": "s", "token_msgs": text, "appid_msgs": "p"}),
@@ -166,8 +167,8 @@ def foreign(t):
             (";pn-provider=fcm;pn-prid=t;pn-param=mine", 200, "")):
         got = told(params)
         check(got[0] == status and word in got[1], f"{params} got {got}")
-    # If the settings have a second topic, the phone must name its topic. The daemon keeps earlier contacts, and the log reports
-    # them.
+    # With a second topic in the settings, the phone must name its topic. The daemon keeps earlier contacts, and the log
+    # reports them.
     t.daemon.values["push"]["apns"]["topics"] = "[com.example.phone, com.example.second]"
     t.daemon.values["push"]["fcm"]["params"] = "[other]"
     t.daemon.write_settings()
@@ -182,8 +183,7 @@ def foreign(t):
 
 
 def rings(agent, request, seconds):
-    """The different INVITEs of the call that arrive within this time. Even on a busy machine, the function waits only
-    this long."""
+    """The different INVITEs of the call that arrive within the given seconds, even on a busy machine."""
     limit, branches = time.monotonic() + seconds, []
     while time.monotonic() < limit:
         invite = agent.request("INVITE", request.call_id, min(0.9, max(0.01, limit - time.monotonic())))
@@ -200,9 +200,9 @@ def per_device(t):
         return [p for p in t.suite.provider.of(token) if p.get("data", {}).get("type") == "invite"]
 
     for number in range(8):
-        # The calls have several callers, because each caller has a share.
+        # Each caller has a limit, so the calls have several callers.
         caller, request = call(t, name, user=f"70{number}")
-        # If a call ends before its push was sent, the push is withdrawn.
+        # The push of a call that ends before it was sent is withdrawn.
         limit = time.monotonic() + patience(6 if number < 3 else 0.1)
         while len(pushes()) <= number and time.monotonic() < limit:
             time.sleep(0.02)
@@ -273,7 +273,7 @@ def flood_of_calls(t, greedy, count, body=b""):
 
 @probe("T11.3", "a-share-of-the-calls", "narrow")
 def share(t):
-    """limits.calls-per-account is 20: if one account has used its share, the calls of others are still accepted."""
+    """With limits.calls-per-account 20, calls of others are accepted while one account has used up its limit."""
     t.needs("limits.calls-per-account")
     greedy = t.phone()
     requests, statuses = flood_of_calls(t, greedy, 45)
@@ -364,8 +364,7 @@ def life_other(t):
 
 @probe("T22.1", "ring-live-flow-within", "open")
 def live_flow(t):
-    """If a flow has given a sign of life recently, it gets the INVITE immediately, together with the push. The phone rings
-    once."""
+    """A flow with a recent sign of life gets the INVITE immediately, together with the push. The phone rings once."""
     t.needs("call.ring-live-flow-within")
     for phone in (t.phone(), t.stream()):
         phone, name, password, token = sleeper(t, phone)
@@ -387,7 +386,8 @@ def live_flow(t):
 
 @probe("T22.6", "after-the-end", "narrow")
 def after_end(t):
-    """push.fcm.after-end is invite-cancel: a phone that got a push and registers too late gets the INVITE and its CANCEL."""
+    """With push.fcm.after-end invite-cancel, a phone that got a push and registers too late gets the INVITE and its
+    CANCEL."""
     t.needs("push.fcm.after-end")
     for make in (t.phone, t.stream):
         old, name, password, token = sleeper(t, make())
@@ -415,7 +415,7 @@ def after_end(t):
 
 @probe("T22.6", "told-by-push", "open")
 def told_by_push(t):
-    """push.fcm.after-end is push: a phone that got a push and has not registered gets a push about the call's end
+    """With push.fcm.after-end push, a phone that got a push but has not registered gets a push about the call's end
     immediately."""
     t.needs("push.fcm.after-end")
     old, name, password, token = sleeper(t, t.stream())
@@ -423,7 +423,7 @@ def told_by_push(t):
     time.sleep(0.3)
     caller, request = call(t, name)
     check(t.suite.provider.wait(token), "control: no push")
-    # The end of a call is reported only after the provider has accepted its push.
+    # The end of a call is reported only after the provider has accepted the call's push.
     time.sleep(0.3)
     caller.send(caller.cancel(request))
     check(t.suite.provider.wait(token, 2), "the phone was not told that the call is over")
@@ -438,8 +438,7 @@ def told_by_push(t):
 
 @probe("T22.1", "both-flows-meet", "open")
 def two_flows(t):
-    """A phone gets the INVITE on its old flow and on its new one, and answers the second INVITE with 482. The call
-    continues."""
+    """A phone gets the INVITE on its old flow and on its new one, answers the second with 482, and the call continues."""
     t.needs("call.ring-live-flow-within")
     old, name, password, token = sleeper(t, t.stream())
     old.send(b"\r\n\r\n")
@@ -531,7 +530,7 @@ def eleven(t):
     for phone, token in phones:
         answer = phone.register(name, password, params=pushed(token))
         check(answer and answer.status == 200, f"control: REGISTER got {answer and answer.start}")
-    # Each phone registers from a new address, so that all of them cause writes to the store at the same moment.
+    # Each phone registers from a new address, so that all phones cause writes to the store at the same moment.
     phones = [(t.phone(), token) for _, token in phones]
     ready = []
     for phone, token in phones:
@@ -567,8 +566,8 @@ def one_device(t):
 
 @probe("T25.1", "messages-wait", "direct")
 def messages(t):
-    """Messages for a sleeping phone: who may send them, how many may wait, how often they wake the phone, and which phones get
-    them."""
+    """Messages for a sleeping phone: who may send them, how many may wait, how often they wake the phone, and which
+    phones get them."""
     phone, name, password, token = sleeper(t)
 
     def write(agent, words, user):

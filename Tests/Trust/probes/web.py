@@ -162,7 +162,7 @@ def full_table(t):
                 closed = True
     seconds = time.monotonic() - begin
     check(closed, f"a head that drips for {seconds:.1f} s; api.head-timeout is 2 s")
-    # api.connections is 20, and all 20 connections are idle.
+    # With api.connections 20, all 20 connections are idle.
     idle = [socket.create_connection(address, 5, (t.address(), 0)) for _ in range(24)]
     try:
         status, _, _ = t.daemon.http("GET", "/healthz", port=t.daemon.api_port, source=t.address(), timeout=30)
@@ -187,8 +187,8 @@ def deep(t):
 
 @probe("T15.2", "no-member-twice", "digest")
 def member_twice(t):
-    """If a JSON object has a name twice, two parsers could take different values. The daemon refuses it at any depth and with any
-    escapes."""
+    """If a name occurs twice in a JSON object, two parsers could take different values. The daemon refuses JSON with a
+    repeated name, at any depth and with any escapes."""
     twice = {
         "a token report": ("/v1/push-tokens", '{"username":"u","username":"v"}', t.daemon.api_port, None),
         "an escape": ("/v1/push-tokens", '{"username":"u","\\u0075sername":"v"}', t.daemon.api_port, None),

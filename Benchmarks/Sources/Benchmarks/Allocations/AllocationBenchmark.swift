@@ -23,8 +23,7 @@ enum AllocationBenchmark {
         }
     }
 
-    /// Returns the mean number of allocations of each step over many users, including a few allocations for tables that
-    /// grow.
+    /// Returns the mean number of allocations of each step over many users.
     static func counts(
         _ allocationCount: @escaping () -> UInt64
     ) throws(BenchmarkError) -> [(name: String, count: Double)] {

@@ -17,8 +17,7 @@ final class CountedEngine {
     private let engine: ProxyEngine
     private let reader = MessageReader()
     private let count: () -> UInt64
-    /// The actions that the engine returned last. The array is kept between messages, so that its memory is reused as
-    /// in a shard.
+    /// The actions that the engine returned last; the array's memory is reused, as in a shard.
     private var taken: [ProxyAction] = []
     private let now = Moment(instant: Instant(nanoseconds: 1_000_000_000), date: UnixTime(seconds: 1_790_000_000))
 
@@ -45,9 +44,9 @@ final class CountedEngine {
             settings: settings, identity: identity, functions: functions, startedAt: now.date)
     }
 
-    /// Lets the engine handle a message and the results of its commits and pushes, and returns all actions.
+    /// Handles a message, and the results of its commits and pushes, and returns all actions.
     ///
-    /// Only allocations of the reader and the engine are counted, because no shell performs the actions here.
+    /// The actions are not performed, so that only allocations of the reader and the engine are counted.
     func receive(_ bytes: [UInt8], from source: Endpoint) -> [ProxyAction] {
         let flow = Flow(transport: .udp, listener: 0, connection: 0, remote: source)
         let actions = counted {

@@ -16,7 +16,7 @@ package struct Figure: Hashable, Sendable, Encodable {
         median = rounds.median
     }
 
-    /// The median as text, such as `12.3`, or after several rounds with the range, such as `12.3 (11.8–14.0)`.
+    /// The median, such as `12.3`, with the range after several rounds, such as `12.3 (11.8–14.0)`.
     package var text: String {
         guard rounds.count > 1, let least = rounds.min(), let most = rounds.max() else { return Self.text(median) }
         return "\(Self.text(median)) (\(Self.text(least))–\(Self.text(most)))"

@@ -1,6 +1,6 @@
 import Foundation
 
-/// The machine on which the benchmarks ran. Results from different machines cannot be compared.
+/// The machine on which the benchmarks ran; results of different machines cannot be compared.
 package struct Machine: Sendable, Encodable {
     package let cores: Int
     package let processor: String

@@ -12,8 +12,7 @@ package struct Samples: Sendable {
 
     package var count: Int { values.count }
 
-    /// Returns the smallest duration that at least `percent` per cent of the durations do not exceed; zero if there are
-    /// no durations.
+    /// Returns the smallest duration that `percent` per cent of the durations do not exceed; zero without durations.
     package func percentile(_ percent: Double) -> Duration {
         guard !values.isEmpty else { return .zero }
         let rank = Int((percent / 100 * Double(values.count)).rounded(.up))
@@ -27,7 +26,7 @@ extension Duration {
 }
 
 extension [Double] {
-    /// The middle value, or the mean of the two middle values; 0 if there are no values.
+    /// The middle value, or the mean of the two middle values; 0 without values.
     package var median: Double {
         guard !isEmpty else { return 0 }
         let sorted = sorted()

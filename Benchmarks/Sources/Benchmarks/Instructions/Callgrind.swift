@@ -1,14 +1,14 @@
 import Foundation
 
-/// Runs the daemon under valgrind's callgrind, which counts each instruction that the process executes in user space.
-/// Unlike a time, the number of instructions hardly depends on the machine and its load.
+/// Runs the daemon under valgrind's callgrind, which counts the instructions executed in user space. The number of
+/// instructions hardly depends on the machine and its load.
 struct Callgrind {
     static let program = "/usr/bin/valgrind"
     private static let control = "/usr/bin/vgdb"
 
     private let folder: URL
 
-    /// Copies the daemon without its debug information, because valgrind cannot read this information.
+    /// Copies the daemon without its debug information, which valgrind cannot read.
     init(daemon: String, in folder: URL) throws(BenchmarkError) {
         guard FileManager.default.isExecutableFile(atPath: Self.program) else {
             throw BenchmarkError("instructions are counted by valgrind, which is not installed")
@@ -17,7 +17,7 @@ struct Callgrind {
         try Self.run("/usr/bin/objcopy", ["--strip-debug", daemon, self.daemon])
     }
 
-    /// The path of the daemon's copy, which runs under valgrind.
+    /// The path of the copy.
     var daemon: String { folder.appending(path: "sippushd").path }
 
     func arguments(for program: String) -> [String] {
@@ -28,14 +28,13 @@ struct Callgrind {
 
     private var dump: URL { folder.appending(path: "count") }
 
-    /// Starts to count the daemon's instructions. The benchmark warms the daemon up before, because callgrind slows the
+    /// Starts to count the daemon's instructions, after the benchmark has warmed the daemon up. Callgrind slows the
     /// daemon down while it counts.
     func start(_ process: Int32) throws(BenchmarkError) {
         try tell(process, "instrumentation", "on")
     }
 
-    /// Returns the number of instructions that the process has executed since this function last returned a number, or
-    /// since the start.
+    /// Returns the number of instructions executed since the last call, or since the start.
     func instructions(of process: Int32) throws(BenchmarkError) -> Double {
         let before = try dumps()
         try tell(process, "dump")

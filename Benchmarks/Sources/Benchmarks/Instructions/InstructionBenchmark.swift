@@ -1,21 +1,20 @@
 import Foundation
 
-/// Counts the instructions that the daemon executes in user space for each step of a registration and of a call.
+/// Counts the instructions that the daemon executes for each step of a registration and of a call.
 ///
-/// The steps of the benchmark follow each other without pauses. The daemon is many times slower under callgrind, so it
-/// handles several steps in one turn of the loop, as under load.
+/// Under callgrind, the daemon is many times slower, so it handles several steps in one iteration of its loop, as under
+/// load.
 enum InstructionBenchmark {
     private static let users = 400
     private static let calls = 200
-    /// The maximum number of steps that are in progress at the same time.
+    /// The maximum number of concurrent steps.
     private static let window = 16
     /// The number of calls and of wake-ups per second.
     private static let rate = 40.0
-    /// The pause after a step, in which all its transactions and calls end (RFC 3261 section 17, 64 times T1). The
-    /// instructions of this pause are counted for the step before it.
+    /// The pause after a step, in which its transactions and calls end (RFC 3261 section 17, 64 times T1). The
+    /// benchmark counts the instructions of the pause for the step before.
     private static let aftermath: Duration = .seconds(35)
-    /// The pause until refreshed contacts are on the disk. The benchmark counts the instructions of the pause for no
-    /// step.
+    /// The pause until refreshed contacts are on the disk, whose instructions count for no step.
     private static let untilWritten: Duration = .seconds(20)
 
     static func run(_ options: BenchmarkOptions, into report: inout Report) throws(BenchmarkError) {
@@ -46,7 +45,7 @@ enum InstructionBenchmark {
             counts.append((name, try tool.instructions(of: process) / Double(count)))
         }
 
-        // The first round warms up tables, caches, connections and the store.
+        // The first round only warms up tables, caches, connections and the store.
         _ = try bench.registers.run(0..<2 * calls, cseq: 1, window: window)
         _ = try bench.calls.hold(0..<calls, rate: 10 * rate)
         try bench.calls.wake(0..<calls, rate: 10 * rate)

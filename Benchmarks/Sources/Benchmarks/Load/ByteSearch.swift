@@ -1,8 +1,7 @@
-/// Finds the few values of a SIP message that the load generator needs. The load generator does not parse the whole
-/// message, to save processor time.
+/// Finds the few values of a SIP message that the load generator needs, without parsing the message.
 package enum ByteSearch {
-    /// Returns the number in base 10 or 16 that follows the first `mark` in the bytes; `nil` if `mark` is missing or no
-    /// digit follows it.
+    /// Returns the number in base 10 or 16 that follows the first `mark`; `nil` without `mark` or without a digit after
+    /// it.
     package static func number(after mark: [UInt8], base: UInt64 = 10, in bytes: Span<UInt8>) -> UInt64? {
         guard var index = end(of: mark, in: bytes) else { return nil }
         var number: UInt64?
@@ -30,10 +29,10 @@ package enum ByteSearch {
     }
 }
 
-/// The kind of a datagram from the daemon, determined without parsing the datagram.
+/// The kind of a datagram from the daemon, found without parsing.
 package enum Arrival: Hashable, Sendable {
     case request
-    /// A response, with its status and the number in the branch of its topmost Via.
+    /// A response, with its status and the number in its topmost Via's branch.
     case response(status: Int, branch: UInt64)
     case unknown
 
@@ -42,7 +41,7 @@ package enum Arrival: Hashable, Sendable {
             self = bytes.count > 0 ? .request : .unknown
             return
         }
-        // A digit follows the SIP version only in a status line, so a datagram with such a start line is a response.
+        // A digit follows the SIP version only in a status line.
         guard let branch = ByteSearch.number(after: Self.cookie, base: 16, in: bytes) else {
             self = .unknown
             return

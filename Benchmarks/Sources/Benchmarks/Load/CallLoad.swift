@@ -9,8 +9,7 @@ import Timekeeping
 /// Calls to sleeping phones, one call for each user. Each call consists of INVITE, push, REGISTER and ACK, and
 /// optionally of BYE.
 ///
-/// ``hold(_:rate:)`` begins calls and ``wake(_:rate:)`` wakes their phones, so that many calls can wait at the same
-/// time.
+/// ``hold(_:rate:)`` begins calls and ``wake(_:rate:)`` wakes their phones, so that many calls can wait together.
 final class CallLoad {
     private(set) var calls: [CallProgress]
     /// The times from the INVITE to the push at the gateway, and from the REGISTER to the INVITE at the phone.
@@ -22,11 +21,10 @@ final class CallLoad {
     private var overCount = 0
     private(set) var completed = 0
 
-    /// Whether the push provider of the user's app is slow. The load does not wait for the pushes of users with a slow
-    /// provider.
+    /// Whether the push provider of a user's app is slow. The load does not wait for pushes to a slow provider.
     private let isSlow: (Int) -> Bool
     private let loop: EventLoop
-    /// The address to which INVITEs are sent.
+    /// The address for INVITEs.
     var target: Endpoint
     private let phones: PhoneSockets
     private let client: RegisterClient
@@ -35,16 +33,15 @@ final class CallLoad {
     private let reader = MessageReader()
     private let wait: LoopWait
     private var timer: LoopTimer?
-    /// The users with an unanswered message, ordered by the time of the next retransmission. The load looks only at
-    /// users whose time has come, because a look at all users would delay the measured calls.
+    /// The users with an unanswered message, ordered by the time of the next retransmission. The load does not look at
+    /// all users each time, because this would delay the measured calls.
     private var due = DeadlineQueue<Int>()
 
     private static let mark = Array("Call-ID: \(MessageTexts.callIDMark)".utf8)
     private static let retransmission: Duration = .milliseconds(500)
     private static let tries = 7
     private static let cseqOfWaking = 900_000
-    /// The maximum duration of a step, which is longer than all retransmissions take (64 times T1, RFC 3261 section
-    /// 17.1.1.2).
+    /// The maximum duration of a step, longer than all retransmissions (64 times T1, RFC 3261 section 17.1.1.2).
     private static let patience: Duration = .seconds(35)
 
     init(
@@ -74,7 +71,7 @@ final class CallLoad {
 
     // MARK: Steps
 
-    /// Sends INVITEs to the given users at the given rate, and waits until the daemon holds all calls.
+    /// Sends INVITEs to the users, and waits until the daemon holds all calls.
     ///
     /// - Returns: the number of held calls.
     func hold(_ users: Range<Int>, rate: Double) throws(BenchmarkError) -> Int {
@@ -91,8 +88,7 @@ final class CallLoad {
         return users.count { calls[$0].pushed != nil && !calls[$0].isOver }
     }
 
-    /// Lets the phones of these users register at this rate, and waits until all their held calls were answered or have
-    /// failed.
+    /// Lets the users' phones register, and waits until all their held calls were answered or have failed.
     func wake(_ users: Range<Int>, rate: Double) throws(BenchmarkError) {
         beginStep(users)
         client.forgetCounts()
@@ -108,7 +104,7 @@ final class CallLoad {
         }
     }
 
-    /// Lets the callers of these users hang up at this rate, and waits until all their calls have ended.
+    /// Lets the users' callers hang up, and waits until all their calls have ended.
     func hangUp(_ users: Range<Int>, rate: Double) throws(BenchmarkError) {
         let pacer = try Pacer(on: loop, rate: rate, count: users.count) { [unowned self] in
             hangUp(users.lowerBound + $0)
@@ -199,13 +195,13 @@ final class CallLoad {
     }
 
     private func wake(_ user: Int) {
-        // If the call was refused, its phone need not register.
+        // A phone whose call was refused need not register.
         guard !calls[user].isOver else { return }
         calls[user].woken = loop.now
         client.register(user, cseq: Self.cseqOfWaking)
     }
 
-    /// Lets a phone handle a request that arrived at its socket.
+    /// Lets a phone handle a request.
     func phoneReceived(_ bytes: Span<UInt8>, at socket: Int) {
         guard case .request(let request) = reader.read(bytes, isStream: false), let user = user(of: bytes) else {
             return
@@ -263,7 +259,7 @@ final class CallLoad {
         let now = loop.now
         timer?.arm(at: now + Self.retransmission / 4)
         while let user = due.popExpired(now: now) {
-            // Skips a user whose message was answered in the meantime, or whose retransmission is due later.
+            // The user's message was answered in the meantime, or its retransmission is due later.
             guard calls[user].next <= now, !calls[user].isOver else { continue }
             guard calls[user].tries < Self.tries else {
                 calls[user].next = .distantFuture

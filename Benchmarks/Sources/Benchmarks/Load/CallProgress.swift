@@ -2,20 +2,19 @@ import Bytes
 import SIPGrammar
 package import Timekeeping
 
-/// The progress of one call, as the caller, the phone and the push gateway have seen it.
+/// The progress of one call, as seen by the caller, the phone and the push gateway.
 package struct CallProgress: Sendable {
     package var invited: Instant?
     package var hasTrying = false
     package var pushed: Instant?
     package var pushes = 0
     package var woken: Instant?
-    /// The status of the final response to the woken phone's REGISTER; 0 if no response came.
+    /// The status of the response to the woken phone's REGISTER; 0 if no response came.
     package var registerStatus: Int?
     package var delivered: Instant?
-    /// The status of the caller's final response.
     package var finalStatus: Int?
     package var isAcknowledged = false
-    /// The 200 that the caller received, from which the load generator makes the BYE; `nil` after the end of the call.
+    /// The caller's 200, from which the BYE is made; `nil` after the end of the call.
     var accepted: SIPResponse?
     /// Whether the caller's BYE was answered.
     package internal(set) var hasEnded = false
@@ -24,12 +23,12 @@ package struct CallProgress: Sendable {
     /// so far.
     var next = Instant.distantFuture
     var tries = 0
-    /// The phone's 200, which is retransmitted until the ACK arrives.
+    /// The phone's 200, retransmitted until the ACK arrives.
     var answer: [UInt8] = []
 
     package init() {}
 
-    /// Whether the call was answered or has failed, so that no more messages are expected.
+    /// Whether the call was answered or has failed.
     package var isOver: Bool { isAcknowledged || (finalStatus ?? 0) >= 300 }
 
     /// The progress of a lost call, in words.

@@ -4,16 +4,15 @@ import Foundation
 import Reactor
 import Timekeeping
 
-/// Phones that connect to the daemon by TCP or TLS, each with its own connection. The load either opens connections or
-/// sends REGISTERs on them. The load runs on its own thread, so that measured calls do not wait for the load.
+/// Phones that connect to the daemon by TCP or TLS, each with its own connection. The load runs on its own thread, so
+/// that measured calls do not wait for it.
 ///
-/// - The class is `@unchecked Sendable`, because everything except the methods for the measuring thread runs on its
-///   loop.
+/// - The class is `@unchecked Sendable`, because only its loop uses it, except for the methods of the measuring thread.
 final class ConnectionLoad: @unchecked Sendable {
     struct Result: Sendable {
         var count = 0
         var failures = 0
-        /// The reason why one of the connections failed.
+        /// Why a connection failed.
         var reason = ""
         /// The number of connections that resumed an earlier TLS session.
         var resumed = 0
@@ -27,14 +26,14 @@ final class ConnectionLoad: @unchecked Sendable {
     private let context: TLSContext?
     private let registers: MessageTemplate
 
-    /// The phones whose connections remain open. The index of a phone in this array is the number of the phone's user.
+    /// The phones with open connections; the index of a phone is the number of its user.
     private var kept: [Phone] = []
     /// The phones whose connections are being opened.
     private var opening: [ObjectIdentifier: Phone] = [:]
     private var keeps = false
     private var closing: LoopTimer?
     private var resumes = false
-    /// The most recent TLS session with the daemon, whose ticket later connections may use.
+    /// The most recent TLS session, whose ticket later connections may use.
     private var earlier: TLSSession?
 
     private var waiting = 0
@@ -44,7 +43,7 @@ final class ConnectionLoad: @unchecked Sendable {
     private var result = Result()
     private let finished = Locked(Result?.none)
 
-    /// A phone with its connection, and the answer for which the phone waits.
+    /// A phone with its connection, and the answer for which it waits.
     private final class Phone {
         var stream: StreamConnection?
         var since = Instant.distantPast
@@ -81,14 +80,14 @@ final class ConnectionLoad: @unchecked Sendable {
     // MARK: Called by the measuring thread
 
     /// Opens connections, and waits until all are open. A connection counts as open when its first keep-alive is
-    /// answered, because its TLS ticket has then arrived too.
+    /// answered, because its TLS ticket has then arrived.
     ///
     /// - Parameters:
     ///   - count: the number of connections.
     ///   - window: the maximum number of connections that are being opened at the same time.
-    ///   - keeps: whether the connections stay open; otherwise each connection is closed as soon as it is open.
-    ///   - resumes: whether the connections use the TLS ticket of an earlier connection.
-    /// - Returns: the number of connections, their durations, and the time for all of them.
+    ///   - keeps: whether the connections stay open.
+    ///   - resumes: whether connections use the TLS ticket of an earlier connection.
+    /// - Returns: the number of connections, their durations, and the total time.
     /// - Throws: ``BenchmarkError`` if one of the connections failed.
     func open(_ count: Int, window: Int, keeps: Bool = false, resumes: Bool = false) throws(BenchmarkError) -> Result {
         startOpening(count, window: window, keeps: keeps, resumes: resumes)
@@ -104,7 +103,7 @@ final class ConnectionLoad: @unchecked Sendable {
         }
     }
 
-    /// Sends REGISTERs on the open connections in turn. At most `window` REGISTERs are unanswered at the same time.
+    /// Sends REGISTERs on one open connection after the other, with at most `window` unanswered REGISTERs.
     func register(_ count: Int, window: Int) throws(BenchmarkError) -> Result {
         begin(count) { [self] in
             for _ in 0..<min(count, window, kept.count) { sendRegister() }
@@ -126,7 +125,7 @@ final class ConnectionLoad: @unchecked Sendable {
         throw BenchmarkError("the daemon does not answer on connections any more")
     }
 
-    /// Closes the connections that are still open after the benchmark.
+    /// Closes the connections that are still open.
     func closeAll() throws(BenchmarkError) {
         startClosing(after: .zero)
         _ = try finish()
@@ -135,7 +134,7 @@ final class ConnectionLoad: @unchecked Sendable {
     /// Starts to close the connections after a pause; ``finish()`` waits until they are closed.
     func startClosing(after pause: Duration) {
         begin(1) { [self] in
-            // If there is no memory for a timer, the benchmark cannot run anyway, so the error is ignored.
+            // An error means that memory for a timer is lacking, and the benchmark then cannot run anyway.
             closing = try? loop.schedule(at: loop.now + pause) { [unowned self] in
                 for phone in kept { phone.stream?.close() }
                 kept = []
@@ -205,7 +204,7 @@ final class ConnectionLoad: @unchecked Sendable {
             guard phone.answer == Self.pong else { return }
             opened(phone)
         } else {
-            // The end of the head is the end of the answer, because the 200 to a REGISTER has no body.
+            // The answer ends with its head, because the 200 to a REGISTER has no body.
             guard phone.answer.suffix(Self.ping.count) == Self.ping[...] else { return }
             if !phone.answer.starts(with: Self.success) { result.failures += 1 }
         }
@@ -237,7 +236,7 @@ final class ConnectionLoad: @unchecked Sendable {
     }
 
     private func endIfDone() {
-        // A failed connection ends the round early.
+        // A failed connection ends the benchmark's round early.
         guard underWay == 0, waiting == 0 || result.failures > 0 else { return }
         result.time = loop.now - began
         let result = result

@@ -8,8 +8,7 @@ final class LoopWait {
 
     init(on loop: EventLoop) { self.loop = loop }
 
-    /// Runs the loop until the condition is true at a ``check()``, and returns whether the condition became true in
-    /// time.
+    /// Returns whether the condition was true at a ``check()`` in time.
     func wait(atMost bound: Duration, until condition: @escaping () -> Bool) throws(BenchmarkError) -> Bool {
         guard !condition() else { return true }
         self.condition = condition

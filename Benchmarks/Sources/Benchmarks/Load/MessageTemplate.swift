@@ -1,8 +1,7 @@
-/// A message template whose placeholders have a fixed width, so that thousands of messages per second can be made from
-/// it.
+/// A message template with placeholders of fixed width, from which thousands of messages per second can be made.
 ///
-/// In the template's text, `%uuuuuu` stands for the user's number, `%cccc` for the CSeq, both in decimal, and `%bbbb`
-/// for the Via branch in hexadecimal. Each value is as wide as its placeholder.
+/// The placeholder `%uuuuuu` stands for the user's number, `%cccc` for the CSeq (both decimal), and `%bbbb` for the Via
+/// branch in hexadecimal.
 package struct MessageTemplate: Sendable {
     private let text: [UInt8]
     private let marks: [Mark]
@@ -35,7 +34,7 @@ package struct MessageTemplate: Sendable {
     private static let branch = UInt8(ascii: "b")
     private static let letters = [user, cseq, branch]
 
-    /// Makes a message from the template. If a number is too long for its placeholder, its first digits are dropped.
+    /// Makes a message; a number that is too long for its placeholder loses its first digits.
     package func message(user: Int, cseq: Int = 1, branch: UInt64) -> [UInt8] {
         var message = text
         for mark in marks {

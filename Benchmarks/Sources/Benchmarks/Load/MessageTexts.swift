@@ -1,10 +1,10 @@
 package import Addressing
 
-/// The messages that the load sends, which have the length and the number of fields of a real softphone's messages.
+/// The messages of the load, as long and with as many fields as a real softphone's messages.
 package enum MessageTexts {
     package static let domain = "bench.example"
 
-    /// The app of nearly all phones. Phones with `slowApp` have a slow push provider.
+    /// The app of nearly all phones; the app `slowApp` has a slow push provider.
     package static let app = "809731204417"
     package static let slowApp = "slow"
 
@@ -33,10 +33,10 @@ package enum MessageTexts {
             ]))
     }
 
-    /// The text that precedes the user's number in push tokens.
+    /// The text before the user's number in push tokens.
     package static let tokenMark = "_AOR"
 
-    /// Returns the INVITE of a call. Each user has one call, and the user's number is in its Call-ID.
+    /// Returns the INVITE of a user's only call, with the user's number in its Call-ID.
     package static func invite(from caller: Endpoint) -> MessageTemplate {
         MessageTemplate(
             lines([

@@ -1,7 +1,7 @@
 import Reactor
 import Timekeeping
 
-/// Repeats an action at a steady rate that does not depend on the results (an open loop).
+/// Repeats an action at a steady rate, whatever the results (an open loop).
 final class Pacer {
     private let loop: EventLoop
     private let rate: Double
@@ -31,8 +31,8 @@ final class Pacer {
         timer?.arm(at: begin)
     }
 
-    /// The maximum number of actions in one turn of the loop, because more actions would keep the loop from receiving
-    /// messages. A late pacer continues in the next turn.
+    /// The maximum number of actions in one iteration of the loop, so that the loop also receives messages. A late
+    /// pacer continues in the next iteration of the loop.
     private static let burst = 128
 
     private func turn() {

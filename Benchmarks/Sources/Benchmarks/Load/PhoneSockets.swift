@@ -1,8 +1,8 @@
 import Addressing
 import Reactor
 
-/// The sockets of the simulated phones. A phone that is woken needs its own socket, because after a sign of life on a
-/// flow the daemon delivers the calls of all phones that registered on the flow. All other phones share a few sockets.
+/// The sockets of the simulated phones. A phone to be woken needs its own socket, because any REGISTER on a socket
+/// releases the calls of all its phones. All other phones share a few sockets.
 final class PhoneSockets {
     private let sockets: [UDPSocket]
     private let registers: [MessageTemplate]
@@ -10,18 +10,18 @@ final class PhoneSockets {
     private let isSlow: (Int) -> Bool
     private let daemon: Endpoint
 
-    /// The number of users whose phones have their own sockets. The socket of a user below `alone` has the user's
-    /// number, and shared sockets have higher numbers.
+    /// The number of users whose phones have their own sockets. A phone's own socket has the user's number, and shared
+    /// sockets have higher numbers.
     let alone: Int
 
     private static let shared = 4
-    /// The queue limit of a socket with only one phone, which rarely has many datagrams to send.
+    /// The queue limit of a socket with only one phone.
     private static let ownQueue = 16
-    /// The number of file descriptors that are reserved for purposes other than phones.
+    /// The number of file descriptors that are reserved for other purposes.
     private static let reserve = 2000
 
-    /// Opens the sockets. `received` is called with each datagram and the number of its socket. Users for whom `isSlow`
-    /// is true have the push app whose provider is slow. The first `alone` users have their own sockets, if the system
+    /// Opens the sockets; `received` is called with each datagram and the number of its socket. Users for whom `isSlow`
+    /// is true have the app with the slow push provider. The first `alone` users have their own sockets, if the system
     /// allows so many.
     init(
         daemon: Endpoint, alone wished: Int, isSlow: @escaping (Int) -> Bool, on loop: EventLoop,
@@ -57,7 +57,7 @@ final class PhoneSockets {
     }
 
     /// Returns the number of the user's socket. Users with adjacent numbers share a socket, so that one system call
-    /// sends their messages together.
+    /// sends their messages.
     func number(of user: Int) -> Int { user < alone ? user : alone + user / 32 % Self.shared }
 
     func local(_ number: Int) -> Endpoint { sockets[number].local }

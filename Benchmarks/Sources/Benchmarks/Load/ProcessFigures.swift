@@ -1,8 +1,8 @@
 import Foundation
 
-/// The processor time and the resident memory of a process, as the kernel reports them.
+/// The processor time and the resident memory of a process, from the kernel.
 package struct ProcessFigures: Sendable {
-    /// The user and system time of all threads of the process so far, in steps of 10 ms.
+    /// The user and system time of all threads so far, in steps of 10 ms.
     package let cpu: Duration
     package let residentBytes: Int
 
@@ -17,8 +17,8 @@ package struct ProcessFigures: Sendable {
 
     /// Reads the texts of the files `stat` and `status` (proc(5)).
     package init?(stat: String, status: String, ticksPerSecond: Int) {
-        // The program's name is in parentheses and can contain any character, so the fields are counted from the
-        // closing parenthesis, which ends field 2.
+        // The program's name in parentheses can contain any character, so fields are counted from the closing
+        // parenthesis, after field 2.
         guard let parenthesis = stat.lastIndex(of: ")") else { return nil }
         let fields = stat[parenthesis...].split(separator: " ")
         guard fields.count > 13, let user = Int(fields[12]), let system = Int(fields[13]) else { return nil }

@@ -3,7 +3,7 @@ import HTTPServer
 import Reactor
 import Timekeeping
 
-/// A push gateway with FCM's legacy interface; the gateway accepts each push, and reports the user of the push.
+/// A push gateway with FCM's legacy interface, which accepts each push and reports its user.
 final class PushSink {
     let port: UInt16
     private let listener: HTTPListener
@@ -15,13 +15,13 @@ final class PushSink {
             #"{"multicast_id":1,"success":1,"failure":0,"canonical_ids":0,"results":[{"message_id":"0:1"}]}"#.utf8))
     private static let mark = Array(MessageTexts.tokenMark.utf8)
 
-    /// The replies that the gateway delays, in the order of the pushes, because all replies have the same delay.
+    /// The delayed replies, in the order of the pushes, because all replies have the same delay.
     private final class Delays {
         var waiting: [(due: Instant, reply: HTTPReply)] = []
         var timer: LoopTimer?
     }
 
-    /// Creates an imitated push gateway that answers each push after the given delay.
+    /// Creates a push gateway that answers each push after the given delay.
     init(
         on loop: EventLoop, delay: Duration = .zero, pushed: @escaping (_ user: Int) -> Void
     ) throws(BenchmarkError) {

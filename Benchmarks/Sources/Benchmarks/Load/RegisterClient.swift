@@ -3,7 +3,7 @@ import Timekeeping
 
 /// Sends, retransmits and counts the REGISTER transactions of the phones.
 final class RegisterClient {
-    /// Receives the status of the final response to each user's REGISTER; 0 if there was no response.
+    /// Receives the status of the final response to a user's REGISTER; 0 for no response.
     var finished: (_ user: Int, _ status: Int) -> Void = { _, _ in }
 
     private(set) var accepted = 0
@@ -19,8 +19,8 @@ final class RegisterClient {
     private var timer: LoopTimer?
     private var lastGeneration: UInt64 = 0
 
-    /// One REGISTER transaction. The Via branch of a transaction contains the slot's index and generation, so that a
-    /// late response to an earlier transaction is recognised.
+    /// One REGISTER transaction. The Via branch contains the slot's index and generation, so that late responses to
+    /// earlier transactions are recognised.
     private struct Slot {
         var user = 0
         var cseq = 0
@@ -32,8 +32,7 @@ final class RegisterClient {
     }
 
     private static let slotBits: UInt64 = 24
-    /// The first interval of Timer E (RFC 3261 section 17.1.2.2), after which a REGISTER is retransmitted. With each
-    /// retransmission, the interval doubles.
+    /// The first interval of Timer E (RFC 3261 section 17.1.2.2), which doubles with each retransmission.
     private static let retransmission: Duration = .milliseconds(500)
     private static let tries = 6
 
@@ -53,7 +52,7 @@ final class RegisterClient {
         latencies = Samples()
     }
 
-    /// Sends a REGISTER of a user's phone. `cseq` must be greater than in the user's last REGISTER.
+    /// Sends a REGISTER of a user's phone, whose `cseq` must exceed the user's last one.
     func register(_ user: Int, cseq: Int) {
         let now = loop.now
         if free.isEmpty {

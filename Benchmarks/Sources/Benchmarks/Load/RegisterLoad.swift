@@ -2,7 +2,7 @@ import Addressing
 import Reactor
 import Timekeeping
 
-/// Sends the REGISTERs of many users with a fixed number of unanswered REGISTERs, as fast as the daemon answers (a
+/// Sends the REGISTERs of many users as fast as the daemon answers, with a fixed number of unanswered REGISTERs (a
 /// closed loop).
 final class RegisterLoad {
     let client: RegisterClient
@@ -12,7 +12,7 @@ final class RegisterLoad {
     private var cseq = 0
     private var finishedCount = 0
 
-    /// The maximum time without any response, which is longer than all retransmissions of a REGISTER take.
+    /// The maximum time without any response, longer than all retransmissions of a REGISTER.
     private static let patience: Duration = .seconds(40)
 
     init(_ client: RegisterClient, on loop: EventLoop) {
@@ -21,7 +21,7 @@ final class RegisterLoad {
         wait = LoopWait(on: loop)
     }
 
-    /// Sends the daemon one REGISTER for each user, and waits for all responses.
+    /// Sends one REGISTER for each user, and waits for all responses.
     ///
     /// - Returns: the duration of the whole run.
     func run(_ users: Range<Int>, cseq: Int, window: Int) throws(BenchmarkError) -> Duration {

@@ -1,15 +1,13 @@
 package import Addressing
 import Reactor
 
-/// The simplest program that can turn an INVITE into a push. The relay reads only the callee's number, stores nothing,
-/// and sends the push immediately.
+/// The simplest program that turns an INVITE into a push, for comparison with the daemon. The relay reads only the
+/// callee's number, stores nothing, and sends the push immediately.
 ///
-/// The relay runs in a process in place of the daemon. A comparison with the relay shows which part of a measured time
-/// the daemon needs, and which part the machine, the kernel and the load need. The benchmark's relay answers each
-/// INVITE with 100, sends pushes over a few connections that stay open, and runs until it is killed.
+/// The comparison shows which part of a measured time belongs to the daemon, and which to machine, kernel and load. The
+/// relay answers each INVITE with 100, sends pushes over a few open connections, and runs until it is killed.
 package enum Relay {
-    /// The first argument of this program that starts the relay. After the word `relay`, the command line has the port
-    /// of the push gateway.
+    /// The argument of this program that starts the relay, followed by the port of the push gateway.
     package static let command = "relay"
 
     private static let connections = 8

@@ -3,11 +3,10 @@ import Foundation
 import Reactor
 import Timekeeping
 
-/// Sends token reports on connections that stay open. Each connection sends its next report after the answer to its
-/// last report (a closed loop). The load runs on its own thread, so that measured calls do not wait for the load.
+/// Sends token reports on connections that stay open. Each connection sends its next report when the last one was
+/// answered (a closed loop). The load runs on its own thread, so that measured calls do not wait for it.
 ///
-/// - The class is `@unchecked Sendable`, because everything except the methods for the measuring thread runs on its
-///   loop.
+/// - The class is `@unchecked Sendable`, because only its loop uses it, except for the methods of the measuring thread.
 final class ReportLoad: @unchecked Sendable {
     struct Result: Sendable {
         var count = 0
@@ -25,11 +24,11 @@ final class ReportLoad: @unchecked Sendable {
     private var lastUser = 0
     private var result = Result()
 
-    /// A connection, and the time at which its unanswered report was sent.
+    /// A connection, and the time of its unanswered report.
     private final class Connection {
         var stream: StreamConnection?
         var sent = Instant.distantPast
-        /// The received part of the answer, because an answer may arrive in pieces.
+        /// The part of the answer that has arrived.
         var answer: [UInt8] = []
     }
 
@@ -60,7 +59,7 @@ final class ReportLoad: @unchecked Sendable {
 
     /// Stops sending token reports.
     ///
-    /// - Returns: the figures of the reports that were answered so far; unanswered reports are dropped.
+    /// - Returns: the figures of the answered reports; unanswered reports are dropped.
     func stop() throws(BenchmarkError) -> Result {
         let done = Locked(Result?.none)
         loop.post { self.end { result in done.withLock { $0 = result } } }
@@ -113,7 +112,7 @@ final class ReportLoad: @unchecked Sendable {
 
     private func received(_ bytes: Span<UInt8>, on connection: Connection) {
         for index in 0..<bytes.count { connection.answer.append(bytes[index]) }
-        // The end of the head is the end of the answer, because the answer to a successful report has no body.
+        // The answer ends with its head, because the answer to a successful report has no body.
         guard connection.answer.suffix(Self.end.count) == Self.end[...] else { return }
         if connection.answer.starts(with: Self.success) { result.count += 1 } else { result.failures += 1 }
         connection.answer.removeAll(keepingCapacity: true)

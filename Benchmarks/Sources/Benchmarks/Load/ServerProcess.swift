@@ -8,7 +8,7 @@ import Timekeeping
 final class ServerProcess {
     /// The address at which the program accepts SIP over UDP.
     let endpoint: Endpoint
-    /// The addresses at which the daemon accepts SIP over TCP and TLS; `nil` without these listeners.
+    /// The addresses for SIP over TCP and TLS; `nil` if the daemon does not listen there.
     let streams: (tcp: Endpoint, tls: Endpoint)?
     /// The address of the HTTP API, and a key that may report tokens; `nil` without the API.
     let api: (endpoint: Endpoint, key: String)?
@@ -52,8 +52,8 @@ final class ServerProcess {
             program: program, settings: { _ in "" }, arguments: { _ in [Relay.command, String(pushPort)] }, on: loop)
     }
 
-    /// Starts a program under load. `settings` makes the text of the program's settings from the path of its folder.
-    /// `arguments` makes the program's arguments from the path of the settings file.
+    /// Starts a program; `settings` makes the settings' text from the folder's path, and `arguments` the program's
+    /// arguments from the settings file's path.
     private init(
         program: String, under tool: Callgrind? = nil, settings: (String) throws -> String,
         arguments: (String) -> [String], servesAPI: Bool = false, on loop: EventLoop
@@ -76,12 +76,12 @@ final class ServerProcess {
             process.arguments = (tool?.arguments(for: program) ?? []) + arguments(file.path)
             process.standardInput = FileHandle.nullDevice
             process.standardOutput = FileHandle.nullDevice
-            // The program writes its output to a file, so that no thread must read a pipe while the load runs.
+            // The program writes to a file, so that no thread must read a pipe during the load.
             process.standardError = try words.openForWriting()
             let words = words
             process.terminationHandler = { _ in loop.post { words.ended() } }
             words.changed = { wait.check() }
-            // Neither the program nor its folder may outlive the benchmark.
+            // A signal to the benchmark also ends the program and removes its folder.
             let folder = folder
             signals = try [SignalWatch.Signal.interrupt, .terminate].map { signal in
                 try SignalWatch(signal, on: loop) {
@@ -111,7 +111,7 @@ final class ServerProcess {
     }
 
     deinit {
-        // The process may still run, if an error has ended the benchmark.
+        // If the benchmark ends by an error, the program may still run.
         if process.isRunning { kill(process.processIdentifier, SIGKILL) }
         if !keepsFolder { try? FileManager.default.removeItem(at: folder) }
     }
@@ -120,8 +120,8 @@ final class ServerProcess {
 
     func figures() throws(BenchmarkError) -> ProcessFigures { try ProcessFigures(of: process.processIdentifier) }
 
-    /// Keeps the folder with the program's output, in which the cause of a failure may be found, and returns the
-    /// folder's path.
+    /// Keeps the folder with the program's output, which may show the cause of a failure, and returns the folder's
+    /// path.
     func keepFolder() -> String {
         keepsFolder = true
         return folder.path
@@ -135,7 +135,7 @@ final class ServerProcess {
         throw BenchmarkError("the program under load does not end on SIGTERM")
     }
 
-    /// Adds an API key to the store before the daemon opens the store.
+    /// Adds an API key to the store before the daemon opens it.
     private static func makeKey(_ program: String, _ file: URL) throws -> String {
         let process = Process()
         let pipe = Pipe()
@@ -149,7 +149,8 @@ final class ServerProcess {
         return String(decoding: output, as: UTF8.self).trimmingCharacters(in: .whitespacesAndNewlines)
     }
 
-    /// The settings that enable the HTTP API. The text begins with a key of the group `push`, because the preceding settings end inside this group.
+    /// The settings that enable the HTTP API. The text begins inside the group `push`, with which the preceding
+    /// settings end.
     private static func apiSettings(pushPort: UInt16) -> String {
         """
           acrobits:
@@ -163,8 +164,8 @@ final class ServerProcess {
         """
     }
 
-    /// The settings that enable TCP and TLS. All phones have the same address, so the limits per source are off. The
-    /// settings keep idle connections open.
+    /// The settings that enable TCP and TLS. Limits per source are off, because all phones have the same address. The
+    /// settings for TCP and TLS keep idle connections open.
     private static func streamSettings(folder: String) throws -> String {
         let identity = try SelfSignedCertificate(hosts: ["127.0.0.1"])
         try Data(identity.certificate).write(to: URL(filePath: folder + "/tls.pem"))
@@ -180,8 +181,8 @@ final class ServerProcess {
         folder: String, caller: Endpoint, pushPort: UInt16, slowPort: UInt16, servesStreams: Bool
     ) -> String {
         let listeners = ["udp"] + (servesStreams ? ["tcp", "tls"] : [])
-        // All phones have the same address, so the limit of REGISTERs per source is off; for TCP and TLS,
-        // `streamSettings` turns the limit off.
+        // All phones have the same address, so the limit of REGISTERs per source is off, by `streamSettings` for TCP
+        // and TLS.
         let limits = servesStreams ? "" : "limits: {registers-per-source: 0}"
         return """
             domains: [\(MessageTexts.domain)]
@@ -209,7 +210,7 @@ final class ServerProcess {
     }
 }
 
-/// The program's output on standard error, which is written to a file.
+/// The program's standard error, which is written to a file.
 ///
 /// - The class is `@unchecked Sendable`, because only the loop's thread uses it.
 private final class LastWords: @unchecked Sendable {
@@ -232,7 +233,7 @@ private final class LastWords: @unchecked Sendable {
         return try FileHandle(forWritingTo: file)
     }
 
-    /// Searches the program's output for its listening addresses, every 20 ms until the returned timer is disarmed.
+    /// Searches the output for listening addresses, every 20 ms until the returned timer is disarmed.
     func lookOften(on loop: EventLoop) throws(BenchmarkError) -> LoopTimer {
         do {
             let timer = try LoopTimer(on: loop) { [unowned self] in

@@ -5,9 +5,9 @@ import Timekeeping
 
 /// Calls at a steady rate to phones that are awake and answer immediately: INVITE, 200, ACK.
 ///
-/// The caller retransmits an unanswered INVITE every half second, and gives up when its time limit is over.
+/// The caller repeats an unanswered INVITE every half second, until its time limit.
 final class SteadyCalls {
-    /// The number of calls that got a 200 since ``begin()``.
+    /// The number of calls with a 200 since ``begin()``.
     private(set) var taken = 0
     private(set) var refused = 0
     private(set) var givenUp = 0
@@ -91,7 +91,7 @@ final class SteadyCalls {
         }
     }
 
-    /// Lets the called phone answer the call. The answer has the header fields of the request in the same order.
+    /// Lets the phone answer a call, with the header fields of the request in the same order.
     private func called(_ bytes: Span<UInt8>) {
         let text = String(decoding: bytes.indices.map { bytes[$0] }, as: UTF8.self)
         guard text.hasPrefix("INVITE ") else { return }

@@ -1,7 +1,7 @@
 import Addressing
 import Reactor
 
-/// A new daemon with everything that its load needs: phones, a caller and push gateways.
+/// A new daemon with the phones, the caller and the push gateways that its load needs.
 final class Workbench {
     let daemon: ServerProcess
     let loop: EventLoop
@@ -16,9 +16,9 @@ final class Workbench {
     /// The time that the slow app's provider takes to answer a push.
     static let slowness: Duration = .seconds(5)
 
-    /// Starts the daemon. `callCount` is the maximum number of calls. Call number N is for user number N, and both
-    /// numbers begin at 0. Users for whom `isSlow` is true have the app with the slow provider. If `wakesPhones` is
-    /// true, each phone has its own socket, so that only the phone's own REGISTER wakes the phone.
+    /// Starts the daemon for at most `callCount` calls. Call number N is for user number N, counted from 0. Users for
+    /// whom `isSlow` is true have the app with the slow provider. If `wakesPhones` is true, each phone has its own
+    /// socket, so that only its own REGISTER wakes it.
     init(
         _ options: BenchmarkOptions, calls callCount: Int = 0, wakesPhones: Bool = true, servesAPI: Bool = false,
         servesStreams: Bool = false,
@@ -57,11 +57,11 @@ final class Workbench {
         hooks.calls = calls
     }
 
-    /// The users whose phones have their own sockets, so that only their own REGISTER wakes them.
+    /// The users whose phones have their own sockets.
     var alone: Range<Int> { 0..<phones.alone }
 
-    /// Asks the kernel to run this thread as soon as an event arrives, even if other threads keep the processors busy.
-    /// If the thread ran later, it would measure events too late.
+    /// Asks the kernel to run this thread as soon as an event arrives, so that the times of events are measured
+    /// exactly.
     func goesFirst() { loop.goFirst() }
 
     /// Runs the loop for some time without sending anything.
@@ -74,7 +74,7 @@ final class Workbench {
         try ServerProcess(relay: options.program, pushPort: sink.port, on: loop)
     }
 
-    /// Starts a second daemon with the same settings, which receives reports and connections, but no calls.
+    /// Starts a second daemon with the same settings, for reports and connections, but not for calls.
     func startTwin(_ options: BenchmarkOptions) throws(BenchmarkError) -> ServerProcess {
         try ServerProcess(
             daemon: options.daemon, servesAPI: true, servesStreams: true, caller: caller.local, pushPort: sink.port,
@@ -89,8 +89,7 @@ final class Workbench {
         slowSink.close()
     }
 
-    /// The objects that receive messages and pushes. The hooks are set after the sockets are created, because their
-    /// objects need the sockets.
+    /// The objects that receive messages and pushes, set after the sockets that they need.
     private final class Hooks {
         weak var client: RegisterClient?
         weak var calls: CallLoad?

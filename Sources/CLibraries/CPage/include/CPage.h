@@ -14,7 +14,7 @@ typedef struct {
 /* The number of files. */
 size_t cpage_count(void);
 
-/* The file with this number; the numbers begin with 0. The number must be lower than the number of files. */
+/* The file with the given number, from 0, which must be lower than the number of files. */
 cpage_file cpage_file_at(size_t number);
 
 #endif

@@ -3,7 +3,7 @@ import Glibc
 
 /// The write speed and the free space of the disk that contains a folder.
 package struct DiskProbe: Hashable, Sendable {
-    /// The number of small writes per second that the disk can store permanently (`fdatasync`).
+    /// The number of small writes per second that the disk stores permanently (`fdatasync`).
     package let syncsPerSecond: Int
     /// The free space in bytes for users other than root.
     package let freeBytes: UInt64
@@ -20,8 +20,8 @@ package struct DiskProbe: Hashable, Sendable {
     private static let longest: Duration = .milliseconds(500)
     private static let mostWrites = 500
 
-    /// Measures the disk with a temporary file. The temporary file cannot be opened by other processes, and does not
-    /// exist afterwards. On a file system that has no files without names, the file has a name for a moment.
+    /// Measures the disk by writing a temporary file. No other process can open the temporary file, which is removed at
+    /// the end. On a file system without unnamed files, the file has a name for a moment.
     package init(of folder: String) throws(SystemError) {
         let number = try Self.opened(in: folder)
         defer { close(number) }
@@ -47,8 +47,7 @@ package struct DiskProbe: Hashable, Sendable {
     private static func opened(in folder: String) throws(SystemError) -> Int32 {
         let unnamed = unsafe open_unnamed(folder)
         if unnamed >= 0 { return unnamed }
-        // With each of the errors EOPNOTSUPP, EISDIR and EINVAL, the file system reports that it does not support files
-        // without names.
+        // The errors EOPNOTSUPP, EISDIR and EINVAL mean that the file system has no unnamed files.
         guard errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL else {
             throw SystemError(call: "open", code: errno)
         }

@@ -1,12 +1,12 @@
 import CEvent
 import Glibc
 
-/// A user with its groups, to find out which files the user can open.
+/// A user with its groups, for checks of file permissions.
 package struct FileIdentity: Hashable, Sendable {
     package let name: String
     package let user: UInt32
     package let group: UInt32
-    /// The user's groups besides its main group.
+    /// The groups other than the user's main group.
     package let groups: [UInt32]
 
     package init(name: String, user: UInt32, group: UInt32, groups: [UInt32] = []) {
@@ -20,18 +20,18 @@ package struct FileIdentity: Hashable, Sendable {
 }
 
 extension FileIdentity {
-    /// The user id of the daemon's process.
+    /// The user of the daemon's process.
     package static var own: FileIdentity {
         let (user, group) = (geteuid(), getegid())
         return FileIdentity(name: userName(user) ?? "\(user)", user: user, group: group, groups: ownGroups)
     }
 
-    /// Finds a user of this machine by its name or number.
+    /// Finds a user of this machine by name or number.
     ///
     /// - Parameters:
     ///   - name: the name or number of the Unix user.
-    ///   - group: a group that replaces the user's own main group.
-    ///   - more: groups that are added to the user's own groups.
+    ///   - group: replaces the user's main group.
+    ///   - more: groups added to the user's own groups.
     /// - Returns: the user; `nil` if the machine has no such user.
     package static func named(_ name: String, group: String? = nil, more: [String] = []) -> FileIdentity? {
         guard let entry = unsafe getpwnam(name) ?? UInt32(name).flatMap({ unsafe getpwuid($0) }) else { return nil }
@@ -64,13 +64,13 @@ extension FileIdentity {
     }
 }
 
-/// The use of a file or folder for which a user needs rights.
+/// The use of a file or folder that a user needs.
 package enum FileWish: String, Hashable, Sendable {
     case read
     case write
-    /// The user wants to create and remove files in the folder.
+    /// To create and remove files in the folder.
     case fill
-    /// The user wants to reach a file below the folder.
+    /// To reach a file below the folder.
     case enter
 
     fileprivate var mode: Int32 {
@@ -83,15 +83,14 @@ package enum FileWish: String, Hashable, Sendable {
     }
 }
 
-/// The owner and the permissions of a file or folder.
 package struct FileStatus: Hashable, Sendable {
     package let path: String
     package let user: UInt32
     package let group: UInt32
-    /// The nine permission bits of the file, as in `chmod`.
+    /// The nine permission bits, as in `chmod`.
     package let mode: UInt32
     package let isFolder: Bool
-    /// The access control list in the kernel's form; empty if only the nine permission bits apply.
+    /// The access control list in the kernel's form; empty if the file has no list.
     package let accessList: [UInt8]
 
     package init(
@@ -105,8 +104,8 @@ package struct FileStatus: Hashable, Sendable {
         self.accessList = accessList
     }
 
-    /// Reads owner, group, rights and kind of a file. If the file is missing, or this process may not examine it, the
-    /// result is `nil`.
+    /// Reads owner, group, permissions and kind of a file. The result is `nil` if the file is missing, or if this
+    /// process may not examine the file.
     package init?(of path: String) {
         var found = stat()
         guard unsafe stat(path, &found) == 0 else { return nil }
@@ -125,7 +124,7 @@ package struct FileStatus: Hashable, Sendable {
     }
 }
 
-/// Asks the kernel whether a user may use a file or folder in the way that a ``FileWish`` names.
+/// Asks the kernel whether a user may use a file or folder in a given way.
 package enum FileAccess {
     package enum Answer: Hashable, Sendable {
         case allowed

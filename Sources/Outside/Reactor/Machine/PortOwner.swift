@@ -1,10 +1,10 @@
 package import Addressing
 import Glibc
 
-/// The process that has bound a port, according to the kernel's files under `/proc`.
+/// The process that has bound a port, found in `/proc`.
 package struct PortOwner: Hashable, Sendable {
     package let process: Int32
-    /// The name of the program that the process runs.
+    /// The name of the process's program.
     package let name: String
 
     package init(process: Int32, name: String) {
@@ -16,8 +16,8 @@ package struct PortOwner: Hashable, Sendable {
     ///
     /// - Parameters:
     ///   - endpoint: the port, at the given address or at all addresses.
-    ///   - isStream: whether the port is a TCP port; if false, it is a UDP port.
-    /// - Returns: the process; `nil` if no process has the port, or this process may not find it out.
+    ///   - isStream: whether the port is a TCP port and not a UDP port.
+    /// - Returns: the process; `nil` if no process has the port, or this process may not examine the owner.
     package static func of(_ endpoint: Endpoint, isStream: Bool) -> PortOwner? {
         let inodes = Set(
             ["", "6"].flatMap { family in
@@ -31,8 +31,8 @@ package struct PortOwner: Hashable, Sendable {
         return nil
     }
 
-    /// The inode of the socket in a line of `/proc/net/tcp` or `udp`; `nil` if the line is for a different port, or for
-    /// a TCP socket that does not listen.
+    /// The socket's inode in a line of `/proc/net/tcp` or `udp`; `nil` if the line describes another port, or a TCP
+    /// socket that does not listen.
     static func inode(in line: String, port: UInt16, isStream: Bool) -> UInt64? {
         let words = line.split(separator: " ")
         guard words.count > 9, let colon = words[1].lastIndex(of: ":"),
@@ -42,11 +42,11 @@ package struct PortOwner: Hashable, Sendable {
     }
 }
 
-/// Reads the kernel's files about processes and sockets.
+/// Reads files about processes and sockets in `/proc`.
 package enum ProcessFiles {
     private static let limit = 4 << 20
 
-    /// The lines of a file under `/proc`; empty if the file cannot be read.
+    /// The lines of a file in `/proc`; empty if the file cannot be read.
     package static func lines(of path: String) -> [String] {
         let number = unsafe open(path, O_RDONLY | O_CLOEXEC)
         guard number >= 0 else { return [] }
@@ -61,14 +61,14 @@ package enum ProcessFiles {
         return String(decoding: bytes, as: UTF8.self).split(separator: "\n").map(String.init)
     }
 
-    /// The number in a file that contains nothing except a number, such as a file under `/proc/sys`.
+    /// The number that is the whole contents of a file, such as a file in `/proc/sys`.
     package static func number(in path: String) -> Int? { lines(of: path).first.flatMap { Int($0) } }
 
     static var processes: [Int32] { names(in: "/proc").compactMap { Int32($0) } }
 
     static func name(of process: Int32) -> String? { lines(of: "/proc/\(process)/comm").first }
 
-    /// How many files and sockets a process can open; `nil` if the daemon may not examine that process.
+    /// The maximum number of files and sockets that a process may open; `nil` if this process may not examine it.
     package static func descriptorLimit(of process: Int32) -> Int? {
         lines(of: "/proc/\(process)/limits").first { $0.hasPrefix("Max open files") }
             .flatMap { $0.split(separator: " ").dropFirst(3).first }.flatMap { Int($0) }

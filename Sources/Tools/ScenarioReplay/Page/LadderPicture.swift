@@ -1,6 +1,6 @@
 /// Draws the ladder diagram of a scenario as SVG. Each message is a link to its text.
 ///
-/// All horizontal positions are percentages, so the picture fits each screen without a change of the size of letters.
+/// Horizontal positions are percentages, so that the picture fits each screen with letters of the same size.
 struct LadderPicture {
     /// A message of the picture.
     struct Row {
@@ -17,7 +17,7 @@ struct LadderPicture {
         let hasText: Bool
     }
 
-    /// The number of the scenario on the page.
+    /// The scenario's number on the page.
     let number: Int
     let columns: [String]
     let rows: [Row]
@@ -63,10 +63,10 @@ struct LadderPicture {
 
     private func x(_ column: Int) -> String { percent(2 * column + 1) }
 
-    /// A position in halves of a column.
+    /// A horizontal position in halves of a column, as a percentage.
     private func percent(_ halves: Int) -> String { "\(Double(halves * 100) / Double(2 * max(columns.count, 1)))%" }
 
-    /// The largest number of columns for which the style has a width.
+    /// The largest number of columns for which the style sheet has a width.
     static let largest = 12
 
     /// The arrow heads for all pictures of the page.

@@ -4,16 +4,15 @@ import JSON
 import SIPGrammar
 import Telemetry
 
-/// Hides secrets in the texts of the page, as HEP packets hide them.
+/// Hides secrets in the texts of the page, by the same rules as HEP packets.
 ///
-/// In addition, the mask hides the scenario's push tokens and passwords wherever they occur, because SIPp files put
-/// push tokens into Call-IDs, and some pushes have the push token in a member such as `to`. A token or
-/// password of fewer than four bytes is hidden only where it is a whole value.
+/// The mask also hides the scenario's tokens and passwords wherever they occur, such as in Call-IDs or a push's member
+/// `to`. A token or password of fewer than four bytes is hidden only where it is a whole value.
 struct PageMask {
-    /// The tokens in the order of their numbers, each with its owner and its redacted form.
+    /// The push tokens in the order of their numbers, each with its owner and its redacted form.
     private(set) var legend: [(name: String, owner: String?, redacted: String)] = []
     private var names: [String: String] = [:]
-    /// Texts that no part of the page may contain, by their first four bytes in lower case, the longest text first.
+    /// Texts that no part of the page may contain, by their first four bytes in lower case, longest first.
     private var hidden: [UInt32: [Hidden]] = [:]
     private var short: Set<String> = []
 
@@ -46,9 +45,9 @@ struct PageMask {
 
     // MARK: Texts
 
-    /// A SIP message with LF as its line ends. The bytes after 64 KiB are omitted.
+    /// A SIP message with LF as line end, cut after 64 KiB.
     func message(_ text: String) -> String {
-        // SIPp writes the lines of sent messages without CR, and the outline of a message needs CR.
+        // SIPp's trace has no CR in sent messages, but the search for header fields needs CR.
         var bytes: [UInt8] = []
         for byte in text.utf8.prefix(Self.limit) {
             if byte == UInt8(ascii: "\n"), bytes.last != UInt8(ascii: "\r") { bytes.append(UInt8(ascii: "\r")) }
@@ -60,7 +59,7 @@ struct PageMask {
         return String(decoding: bytes, as: UTF8.self).replacing("\r\n", with: "\n")
     }
 
-    /// The text consists of log lines, or of a request that is not JSON.
+    /// Masks log lines, or a request that is not JSON.
     func plain(_ text: String) -> String {
         guard !short.contains(text) else { return "xxx" }
         var bytes = Array(text.utf8.prefix(Self.limit))
@@ -69,7 +68,7 @@ struct PageMask {
         return String(decoding: bytes, as: UTF8.self)
     }
 
-    /// A short text of the scenario, in which only known secrets are hidden.
+    /// Masks a short text of the scenario, in which only known secrets are hidden.
     func label(_ text: String) -> String {
         guard !short.contains(text) else { return "xxx" }
         var bytes = Array(text.utf8.prefix(Self.limit))
@@ -77,17 +76,17 @@ struct PageMask {
         return String(decoding: bytes, as: UTF8.self)
     }
 
-    /// The text is a value with a name; the name decides whether the value is secret.
+    /// Masks a value, whose name decides whether it is secret.
     func value(_ text: String, of name: String) -> String {
         Self.isSecret(name) ? crossed(text) : plain(text)
     }
 
-    /// A JSON value, with each member on its own line.
+    /// Masks a JSON value, and writes each member on its own line.
     func json(_ value: JSONValue) -> String {
         TerminalText.escapedJSON(String(decoding: masked(value).lines, as: UTF8.self))
     }
 
-    /// The text is a body, which may be JSON.
+    /// Masks a body, which may be JSON.
     func body(_ text: String) -> String {
         guard text.utf8.count <= Self.limit, let value = JSONValue(text: text) else { return plain(text) }
         return json(value)
@@ -121,7 +120,7 @@ struct PageMask {
         }
     }
 
-    /// Replaces each byte of the text by `x`. As in HEP packets, the first four characters of a long push token stay.
+    /// Replaces each byte by `x`, except the first four characters of a long push token.
     private func crossed(_ text: String) -> String {
         var bytes = Array(text.utf8.prefix(Self.limit))
         Self.cross(&bytes, bytes.indices, isToken: names[text] != nil)

@@ -1,4 +1,4 @@
-/// The style and the script of the page, which are the same on each page.
+/// The style and the script, which are the same on each page.
 enum PageStyle {
     static let style =
         """
@@ -53,8 +53,8 @@ enum PageStyle {
         """
         + (1...LadderPicture.largest).map { ".c\($0){min-width:\($0 * 120)px}" }.joined(separator: "\n")
 
-    /// The script shows the text of a message in a panel. Without the script, the link of a message opens the text
-    /// below the ladder diagram.
+    /// The script shows the text of a message in a panel. Without the script, a message's link opens the text below the
+    /// ladder diagram.
     static let script = """
         "use strict";
         const panel = document.getElementById("panel");

@@ -2,7 +2,7 @@
 package struct PlayedScenario: Sendable {
     package enum Result: Hashable, Sendable {
         case passed, failed
-        /// The reason why the scenario was not played.
+        /// Why the scenario was not played.
         case skipped(String)
     }
 
@@ -12,11 +12,11 @@ package struct PlayedScenario: Sendable {
     package var columns: [String] = []
     package var events: [PlayedEvent] = []
     package var differences: [Difference] = []
-    /// The push tokens of the scenario, each with the participant that has the token, if it is known.
+    /// The push tokens of the scenario, each with its owner if known.
     package var tokens: [KnownToken] = []
     /// The passwords and API keys of the scenario, which the page must not show.
     package var secrets: [String] = []
-    /// The last output of daemon and sandbox, if the scenario has failed.
+    /// The last output of daemon and sandbox, if the scenario failed.
     package var lastWords: [String] = []
 
     package init(name: String, about: String, result: Result = .passed) {
@@ -31,13 +31,13 @@ package struct KnownToken: Hashable, Sendable {
     package let owner: String?
 }
 
-/// One line of the ladder diagram with its text.
+/// One line of the ladder diagram, with its text.
 package struct PlayedEvent: Hashable, Sendable {
     package enum Content: Hashable, Sendable {
         /// A SIP message.
         case message(String)
         case push(PushRecord)
-        /// A request to the HTTP API, with its body, and the body of the answer.
+        /// A request to the HTTP API, with its body and the answer's body.
         case request(APIRequest, sent: String, answer: String)
         case remark
     }
@@ -48,7 +48,7 @@ package struct PlayedEvent: Hashable, Sendable {
 }
 
 extension Scenario {
-    /// The push tokens that the scenario names, and the tokens of the pushes.
+    /// The push tokens in the scenario and in the pushes.
     func tokens(of pushes: [PushRecord]) -> [KnownToken] {
         var known: [KnownToken] = []
         var seen: Set<String> = []

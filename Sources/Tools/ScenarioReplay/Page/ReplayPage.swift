@@ -2,9 +2,9 @@ import Bytes
 import Crypto
 import Foundation
 
-/// The ladder diagrams of played scenarios as one HTML page, which loads nothing from elsewhere.
+/// The ladder diagrams of played scenarios as one HTML page, which loads no other file.
 struct ReplayPage {
-    /// The limits of the page. The page omits everything above a limit, and names the limit in a sentence.
+    /// The limits of the page's contents; the page omits everything above a limit, and names the limit in a sentence.
     struct Limits {
         /// The number of messages and pushes on the page.
         var events = 4000
@@ -63,7 +63,7 @@ struct ReplayPage {
             """
     }
 
-    /// The list of the scenarios, the failed scenarios first; empty for one scenario.
+    /// The list of scenarios, failed scenarios first; empty for one scenario.
     private var contents: String {
         guard played.count > 1 else { return "" }
         let failed = played.enumerated().filter { $0.element.result == .failed }
@@ -77,7 +77,7 @@ struct ReplayPage {
         return "<ul>\n\(items.joined())</ul>\n"
     }
 
-    /// The policy allows the style and the script of the page, and nothing else.
+    /// The content security policy allows only the page's own style and script.
     private static var policy: String {
         "default-src 'none'; style-src '\(hash(PageStyle.style))'; script-src '\(hash(PageStyle.script))'; "
             + "base-uri 'none'; form-action 'none'"
@@ -90,7 +90,7 @@ struct ReplayPage {
 
     // MARK: The file
 
-    /// Checks before the scenarios are played that the page can be written.
+    /// Checks, before scenarios are played, that the page can be written.
     static func check(_ file: String) throws(ReplayError) {
         let folder = URL(filePath: file).deletingLastPathComponent().path
         let attributes = try? FileManager.default.attributesOfItem(atPath: file)
@@ -110,7 +110,7 @@ struct ReplayPage {
         }
     }
 
-    /// The part of the limits that is not used yet.
+    /// The unused part of the page's limits.
     struct Room {
         let limits: Limits
         var events: Int

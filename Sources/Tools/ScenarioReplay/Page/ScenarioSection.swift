@@ -1,11 +1,10 @@
-/// The part of the page for one scenario: the differences from the expected flow, the ladder diagram, and the texts of
-/// the messages.
+/// One scenario on the page: differences from the expected course, the ladder diagram, and the messages' texts.
 struct ScenarioSection {
     let html: String
 
     /// - Parameters:
     ///   - scenario: the scenario with its result.
-    ///   - number: the number of the scenario on the page.
+    ///   - number: the scenario's number on the page.
     ///   - room: the number of messages and bytes that the page may still show.
     init(_ scenario: PlayedScenario, number: Int, _ room: inout ReplayPage.Room) {
         var writer = SectionWriter(scenario, number)
@@ -27,7 +26,7 @@ private struct SectionWriter {
     let mask: PageMask
     /// The events in the order of the ladder diagram.
     let events: [PlayedEvent]
-    /// The index of the event that shows a part of the scenario; for a step, the index of the step's last event.
+    /// The index of the event that shows a part of the scenario; for a step, of the step's last event.
     var marks: [Difference.Place: Int] = [:]
 
     init(_ scenario: PlayedScenario, _ number: Int) {
