@@ -2,11 +2,11 @@ package import Timekeeping
 
 /// Parses the header field `Retry-After` (RFC 9110 section 10.2.3).
 package enum RetryAfter {
-    /// The maximum waiting time in seconds. A Retry-After of more than 3600 seconds counts as 3600 seconds.
+    /// The maximum waiting time in seconds; a longer Retry-After counts as the maximum.
     private static let longest: Int64 = 3600
 
-    /// Parses the value of `Retry-After`: a number of seconds, or a date such as `Sun, 06 Nov 1994 08:49:37 GMT`. For
-    /// any text that is neither a number nor a date, ``duration(_:now:)`` returns `nil`.
+    /// Parses the value of `Retry-After`: a number of seconds, or a date such as `Sun, 06 Nov 1994 08:49:37 GMT`. Any
+    /// other text gives `nil`.
     package static func duration(_ text: String, now: UnixTime) -> Duration? {
         if let seconds = Int64(text) { return seconds < 0 ? nil : .seconds(min(seconds, longest)) }
         guard let date = date(text) else { return nil }
