@@ -17,8 +17,8 @@ package struct AccessControl {
     package var refusals = Refusals()
     /// Refuses new calls and registrations while the daemon is overloaded.
     package var admission: Admission
-    /// The users from sources outside the store (databases or HTTP servers), and the SIP requests that wait for an
-    /// answer of these sources.
+    /// The users from databases and HTTP servers outside the store, and the SIP requests that wait for an answer of
+    /// such a source.
     package var users: UserDesk
     /// Limits the pushes of tenants.
     package var tenantPushes = TenantPushes()

@@ -9,7 +9,7 @@ package import Timekeeping
 /// (``Kind/mostRefused``).
 ///
 /// A random number decides about a request, and all requests of one sender have the same random number for some
-/// seconds. Therefore a request that was admitted without a password is also admitted with a password.
+/// seconds. The shared random number admits a request that was admitted without a password also with a password.
 ///
 /// ``Admission`` reads no clock: each measurement comes with its time.
 package struct Admission: Sendable {

@@ -8,8 +8,8 @@ import Routing
 package import SIPGrammar
 import Timekeeping
 
-/// Counts the waiting requests of each caller and callee, and the bytes of these requests (T11.3, T32.2). A request
-/// waits until its final response.
+/// Counts the waiting requests of each caller and callee, and the bytes of the waiting requests (T11.3, T32.2). A
+/// request waits until its final response.
 package struct HeldShares: ~Copyable, Sendable {
     package struct Share: Sendable {
         package fileprivate(set) var calls = 0

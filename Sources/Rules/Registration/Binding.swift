@@ -8,7 +8,7 @@ package import Timekeeping
 /// All texts of the binding are in one memory block.
 package struct Binding: Sendable {
     package let id: DeviceID
-    /// The time at which the expiry that the last REGISTER was granted ends. A contact with push token is kept after
+    /// The time at which the expiry ends that the last REGISTER was granted. A contact with push token is kept after
     /// its granted expiry (rule R7, reading A8).
     package let freshUntil: Instant
     /// The time at which the device last registered its push token. A provider's report of a dead token is ignored if
@@ -60,7 +60,7 @@ package struct Binding: Sendable {
         /// The store is writing a change of the binding, so no other operation may remove the binding.
         static let isBusy = Marks(rawValue: 1)
         /// Each REGISTER of the contact is examined completely, even if the contact's text is unchanged. The mark is
-        /// set for push parameters that are a query, name an unknown provider or do not fit the settings, or if another
+        /// set if the push parameters are a query, name an unknown provider or do not fit the settings, or another
         /// proxy sends the pushes.
         static let needsReview = Marks(rawValue: 2)
         /// The contact has `+sip.pnsreg`, so the device wakes up by itself to refresh its registration.

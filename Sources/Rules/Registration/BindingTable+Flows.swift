@@ -14,8 +14,8 @@ extension BindingTable {
         return flowSlots(besides: slot).map { self[$0].id }.min() ?? binding
     }
 
-    /// All valid bindings of a device, best first. Bindings without a failed request are best; among these, bindings
-    /// with an open connection, and then bindings with a later registration.
+    /// All valid bindings of a device, best first. Bindings without a failed request come first, then bindings with an
+    /// open connection, then bindings with a later registration.
     package func flows(of binding: DeviceID, now: Instant) -> [DeviceID] {
         guard let slot = slot(of: binding) else { return [] }
         guard self[slot].marks.contains(.isFlow) else { return isInForce(self[slot], now: now) ? [binding] : [] }

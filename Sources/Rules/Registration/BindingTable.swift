@@ -23,7 +23,7 @@ package struct BindingTable: ~Copyable, Sendable {
     private var byConnection = SlotIndex()
     private var departed = DepartedAddresses()
     /// The expiry times of bindings without push token, by slot. A refresh does not move the expiry time in the queue;
-    /// when this time is reached, a refreshed binding gets a new expiry time.
+    /// a refreshed binding gets a new expiry time when its old one is reached.
     @usableFromInline var expiry = DeadlineQueue<UInt32>()
     /// The entry in ``expiry`` of the binding in each slot. Bindings with push token have no entry, because they do not
     /// expire.

@@ -182,8 +182,8 @@ struct ContactRegistration {
     }
 
     /// Finds the stored contact that each contact of the REGISTER refreshes. A stored contact is found by flow, then
-    /// token (reading A6) or URI, reported token, label (rule R8b), and URI alone. This order prevents that two
-    /// contacts of one device replace each other.
+    /// token (reading A6) or URI, reported token, label (rule R8b), and URI alone. The order of the rules prevents two
+    /// contacts of one device from replacing each other.
     private mutating func match() {
         let callID = request.callID
         take { contact, stored in contact.flow != nil && stored.flow == contact.flow }

@@ -247,8 +247,8 @@ extension ContactText {
         if let start = markStart(in: text.span) { text.removeSubrange(start...) }
     }
 
-    /// The index at which the label from an HTTP report begins; `nil` if the stored contact does not end with such a
-    /// label.
+    /// The index at which the label from an HTTP report begins; `nil` for a stored contact without label from an HTTP
+    /// report.
     static func markStart(in text: Span<UInt8>) -> Int? {
         guard var start = text.indices.last, text[start] != UInt8(ascii: ">") else { return nil }
         while start > 0, text[start] != UInt8(ascii: ";") { start -= 1 }

@@ -112,7 +112,7 @@ extension PushParameters.Triple {
         /// Takes the value of one parameter, if the name of the parameter is known. If `isOfField` is true, the
         /// parameter belongs to the header field and may be quoted; if false, to the URI.
         mutating func take(_ place: ParameterPlace, in bytes: Span<UInt8>, of text: ByteString, isOfField: Bool) {
-            // All known names of at most eight bytes are identified by their first eight bytes as one number.
+            // A known name of at most eight bytes is recognised by its first eight bytes, compared as one number.
             let word = bytes.lowercasedWord(place.name)
             var value: ByteString {
                 let text = place.value.map { text[$0] } ?? .empty

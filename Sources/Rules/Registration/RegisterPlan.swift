@@ -18,8 +18,8 @@ package final class RegisterPlan {
     /// The changes that the store must write before the 200 is sent. The refresh of a contact with push token needs no
     /// write, because the old row works as well after a restart.
     package internal(set) var persist: [BindingChange] = []
-    /// The bindings in which the REGISTER changes only expiry, CSeq and Call-ID. The rows of these bindings can be
-    /// written later: see ``BindingTable/stored(_:userAgent:now:)``.
+    /// The bindings in which the REGISTER changes only expiry, CSeq and Call-ID. Rows with only a new expiry, CSeq and
+    /// Call-ID can be written later: see ``BindingTable/stored(_:userAgent:now:)``.
     package internal(set) var bookkeeping = ShortList<DeviceID>()
     /// The devices whose contacts the REGISTER contains. After the 200, the refreshed devices get their waiting calls
     /// and their lists of missed calls.

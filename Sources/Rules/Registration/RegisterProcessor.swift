@@ -150,7 +150,7 @@ package struct RegisterProcessor: Sendable {
     /// Compares the CSeq of a REGISTER with all bindings that have its Call-ID, even bindings that the REGISTER does
     /// not name. An overtaken REGISTER must not restore a contact that the device has left.
     ///
-    /// Bindings after their granted expiry do not count in the comparison. Otherwise an old binding with push token
+    /// Bindings after their granted expiry do not count in the comparison. If expired bindings counted, an old binding
     /// would exclude a client that starts again with a low CSeq and the old Call-ID.
     private func order(of request: SIPRequest, among stored: [StoredContact], now: Instant) -> Order {
         var order = Order.new

@@ -128,7 +128,7 @@ extension ParameterPlace {
 
     private static func isPush(_ bytes: Span<UInt8>, _ name: Range<Int>) -> Bool {
         guard name.count > 3 else { return false }
-        // All known names of at most eight bytes are identified by their first eight bytes as one number.
+        // A known name of at most eight bytes is recognised by its first eight bytes, compared as one number.
         let word = bytes.lowercasedWord(name)
         if word & 0xff_ffff == ("pn-" as StaticString).word {
             return word != ("pn-purr" as StaticString).word || name.count > 8

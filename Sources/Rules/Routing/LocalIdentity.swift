@@ -30,7 +30,7 @@ package struct LocalIdentity: Sendable {
     ///
     /// The list is short, so a linear search is faster than a hash table.
     private let sentBys: [(host: ByteString, port: UInt16)]
-    /// All addresses at which the daemon listens; a message to such an address would come back to the daemon.
+    /// All addresses at which the daemon listens; a message to a listening address would come back to the daemon.
     private let ownPlaces: [(transport: Transport, port: UInt16, address: IPAddress)]
 
     /// Creates the identity from the SIP listeners, the domains and the addresses of this machine.

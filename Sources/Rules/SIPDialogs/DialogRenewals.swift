@@ -41,8 +41,8 @@ package struct DialogRenewals {
 /// The flows on which phones have authenticated by a password inside a dialog. A flow that the dialog token contains is
 /// not stored.
 ///
-/// On such a flow, later requests of the phone need no password, because an ACK cannot be challenged (RFC 3261 section
-/// 22.1).
+/// A phone needs no password on a flow on which it has authenticated, because an ACK cannot be challenged (RFC 3261
+/// section 22.1).
 package struct ProvedPlaces {
     private struct Key: Hashable {
         let digest: UInt64
@@ -58,7 +58,8 @@ package struct ProvedPlaces {
     private var flows: [Key: Flow] = [:]
     private var order = Queue<Key>()
 
-    /// The flow on which the request's sender has authenticated in the dialog; `nil` without such a flow.
+    /// The flow on which the request's sender has authenticated in the dialog; `nil` if the sender has not
+    /// authenticated.
     package subscript(pass: DialogPass) -> Flow? { flows[Key(pass)] }
 
     /// Notes that the sender of a request has authenticated on a flow.

@@ -2,7 +2,7 @@ package import Addressing
 package import Bytes
 package import Timekeeping
 
-/// One side of a dialog, with the flow to this side.
+/// One side of a dialog, with the flow by which the proxy reaches the side.
 package struct DialogSide: Hashable, Sendable {
     package enum Party: Hashable, Sendable {
         /// The side is a trusted peer, which is known by its address.

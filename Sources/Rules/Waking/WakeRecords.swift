@@ -43,7 +43,7 @@ package struct WakeRecords {
     package static let shortest: Duration = .seconds(5)
     /// The number of accepted pushes without a wake after which calls no longer wait for the phone.
     static let mostMisses: UInt8 = 10
-    /// Calls within this time that do not wake the phone count together as one miss.
+    /// The time within which several calls without a wake of the phone count as one miss.
     static let missPause: Duration = .seconds(60)
     /// The longest time from a call's arrival to a REGISTER that still counts as a wake by the push.
     static let longestWake: Duration = .seconds(180)

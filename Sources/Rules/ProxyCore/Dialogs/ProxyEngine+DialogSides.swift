@@ -229,8 +229,8 @@ extension ProxyEngine {
     /// no connection to a phone's source address, because a phone does not listen on its source port.
     func leadsToPhone(_ flow: Flow) -> Bool { !flow.transport.isReliable || flow.isConnection }
 
-    /// The flow to the address in a peer's Contact or Record-Route, or the dialog's first flow if the address is not
-    /// numeric or not trusted.
+    /// The flow to a numeric, trusted address in a peer's Contact or Record-Route; for any other address, the dialog's
+    /// first flow.
     ///
     /// A peer whose URI names no transport is reached over TCP if the peer's own request came over TCP.
     func place(_ next: RouteSet.Next, insteadOf flow: Flow, _ pass: DialogPass, now: Moment) -> Flow? {
@@ -250,8 +250,8 @@ extension ProxyEngine {
         return Flow(transport: transport, listener: listener.number, connection: 0, remote: endpoint)
     }
 
-    /// Whether a request inside a dialog that is too large for UDP may be sent over TCP: never to a phone; to a peer,
-    /// only if neither the peer's URI nor the settings name a transport.
+    /// Whether a request inside a dialog that is too large for UDP may be sent over TCP: only to a peer whose URI names
+    /// no transport, if the settings do not demand UDP.
     func mayUseTCP(_ pass: DialogPass, _ next: RouteSet.Next) -> Bool {
         switch pass.receiver.party {
         case .phone, .caller: false
@@ -261,8 +261,8 @@ extension ProxyEngine {
         }
     }
 
-    /// The UDP hop to try after a failed TCP connection to a peer (RFC 3261 section 18.1.1), if the dialog began over
-    /// UDP or the peer's URI names no transport.
+    /// The UDP hop after a failed TCP connection to a peer (RFC 3261 section 18.1.1), if the dialog began over UDP or
+    /// the URI names no transport.
     func insteadOfConnection(_ hop: Flow, _ pass: DialogPass, _ next: RouteSet.Next) -> [ResolvedHop] {
         let side = pass.receiver
         guard hop.transport == .tcp, !hop.isConnection, side.party == .peer || side.party == .upstream else {

@@ -61,7 +61,7 @@ extension ProxyEngine {
     }
 
     /// Whether calls from a tenant's phones go to the setting `upstream`. A tenant with its own trusted peers uses the
-    /// setting `upstream` only if the upstream is one of these peers.
+    /// setting `upstream` only if the upstream is one of the tenant's peers.
     func usesGeneralUpstream(_ tenant: TenantNumber?) -> Bool {
         guard let upstream = settings.upstream else { return false }
         guard let tenant, let own = settings.tenants[tenant].settings.trusted else { return true }

@@ -17,8 +17,7 @@ import Timekeeping
 extension ProxyEngine {
     /// Sends a request to a device by the flow or Path of the device's registration (T9.1 to T9.4).
     ///
-    /// A trusted peer's request with further Route values visits these Route values after the device's Path (RFC 3261
-    /// section 16.6 item 6).
+    /// The further Route values of a trusted peer's request follow the device's Path (RFC 3261 section 16.6 item 6).
     func sendToDevice(
         _ incoming: IncomingRequest, for branch: Int, of call: ProxiedRequest, to target: ForkTarget, now: Moment
     ) {

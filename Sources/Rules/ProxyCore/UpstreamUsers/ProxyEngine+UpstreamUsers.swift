@@ -265,8 +265,7 @@ extension ProxyEngine {
 
     func takesOurWord(_ number: Int) {
         // A PBX that has challenged one phone may still accept another phone's request without a password. If a PBX has
-        // challenged one phone, the daemon does not challenge the phones of this PBX, because their calls through the
-        // PBX would fail.
+        // challenged one phone, the daemon challenges no phone of the PBX, because calls through the PBX would fail.
         guard upstreamUsers.pbxs[number].credence == .unknown else { return }
         upstreamUsers.pbxs[number].credence = .takesOurWord
         log.warning(

@@ -45,8 +45,8 @@ extension ProxyEngine {
     ///
     /// A sign of life releases a call without a REGISTER, because an awake phone may not register after a push. A
     /// REGISTER releases calls only after the daemon has accepted the REGISTER, because another program at the address
-    /// may have sent it. A wake is counted only after life on a connection or a response to the daemon (`isProved`),
-    /// because datagrams can be forged.
+    /// may have sent it. A wake is counted only after life on a connection, or after a response to the daemon
+    /// (`isProved`), because datagrams can be forged.
     func noteLife(on flow: Flow, by sign: TimelineRecord.SignOfLife, isProved: Bool = false, now: Moment) {
         network.flows.showedLife(flow, now: now.instant)
         showedLife(on: flow, now: now)

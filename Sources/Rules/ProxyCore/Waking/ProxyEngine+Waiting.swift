@@ -27,8 +27,8 @@ extension ProxyEngine {
             ?? target
     }
 
-    /// Whether a request is in progress on another open flow of the device, so that a REGISTER on a further flow is no
-    /// move to a new address.
+    /// Whether a request is in progress on another open flow of the device; a REGISTER on a further flow is then no
+    /// move.
     ///
     /// A device's second flow counts as open after a response on the flow, and for five seconds after its registration.
     func isOnItsWay(_ branch: ForkBranch, by target: ForkTarget, now: Moment) -> Bool {

@@ -105,8 +105,8 @@ package struct ReportedTokens: Hashable, Sendable {
         let account = selector.isEmpty ? known?.selector ?? .empty : selector
         if !account.isEmpty { param += [UInt8(ascii: ":")] + account.array }
         let token = PushToken(provider: .acrobits, param: ByteString(param), prid: ByteString(prid))
-        // A new token that differs only in spelling leaves the stored spelling, because the device will send the stored
-        // spelling again.
+        // If the new token differs from the stored token only in spelling, the stored spelling is kept, because the
+        // device will send it again.
         if let stored, let known, known == (try? AcrobitsToken(token)) { return stored }
         return token
     }
@@ -147,7 +147,8 @@ package struct ReportedTokens: Hashable, Sendable {
         var (provider, team) = (PushProvider.apns, Self.team)
         if let stored, let known, known.bundle == bundle {
             let (isSameVoIP, isSameRemote) = (voip == known.voip, remote == known.remote)
-            // Two unchanged tokens leave the stored spelling, because the device will send the stored spelling again.
+            // If both reported tokens are unchanged, the stored spelling is kept, because the device will send it
+            // again.
             if isSameVoIP, isSameRemote { return stored }
             // The stored token's environment and team stay, because they can come from a REGISTER, and a report
             // contains neither.

@@ -48,8 +48,7 @@ package struct CredentialCache: Sendable {
 
     package init(renewedBeforeEnd lead: Duration) { self.lead = lead }
 
-    /// The time at which a new credential must be made even without a push, so that no push has to wait; `nil` while a
-    /// credential is being made.
+    /// The time at which a new credential must be made even without a push; `nil` while a credential is being made.
     package var nextRenewal: Instant? {
         switch state {
         case .missing: .distantPast

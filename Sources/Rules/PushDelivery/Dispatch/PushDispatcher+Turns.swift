@@ -73,8 +73,8 @@ extension PushDispatcher {
         entry.isInGate = false
         let server = entry.server
         server.gate.left()
-        // A notification that cannot be sent calls ``leaveGate(_:now:)`` again inside the loop. The inner call returns,
-        // and the loop of the outer call continues with the next notification.
+        // A notification that cannot be sent calls ``leaveGate(_:now:)`` again inside the loop. The nested call of
+        // ``leaveGate(_:now:)`` returns, and the loop of the outer call continues with the next notification.
         guard !server.isOpening else { return }
         server.isOpening = true
         while let id = server.gate.next() {
@@ -89,8 +89,8 @@ extension PushDispatcher {
     }
 
     func drain(_ server: PushServer, now: Moment) {
-        // Events inside the loop call the method again. The inner call returns, and the loop of the outer call
-        // continues with the next push.
+        // Events inside the loop that starts pushes call the loop's method again. The nested call returns, and the loop
+        // of the outer call starts the next push.
         guard !server.isDraining else { return }
         server.isDraining = true
         while let id = server.queue.next(now: now.instant) {

@@ -4,7 +4,7 @@ import JSON
 /// Converts an answer of FCM's HTTP v1 interface into a ``PushOutcome``, by `errorCode` in the body or else by the more
 /// general `status`.
 enum FCMReason {
-    /// How long the daemon waits after a used-up quota if the answer has no waiting time; Google asks for this pause.
+    /// How long the daemon waits after a used-up quota if the answer has no waiting time; Google asks for one minute.
     private static let quotaPause: Duration = .seconds(60)
 
     static func outcome(of answer: ProviderAnswer, _ retryAfter: Duration?, isProven: Bool) -> PushOutcome {

@@ -10,8 +10,8 @@ package enum PhoneSystem: String, Hashable, Sendable, CaseIterable {
     /// be the phone's name.
     ///
     /// `iPhone`, `iPad`, `iPod` and `Android` count inside other words, in upper and lower case, as in
-    /// `LinphoneAndroid`. `iOS` in exactly this spelling counts inside other words, as in `LinphoneiOS`; `ios` counts
-    /// only as a separate word. `IOS` does not count, because it is Cisco's system for routers.
+    /// `LinphoneAndroid`. The spelling `iOS` counts inside other words, as in `LinphoneiOS`; `ios` counts only as a
+    /// separate word. `IOS` does not count, because it is Cisco's system for routers.
     package init(userAgent: Span<UInt8>) {
         self = .other
         for index in userAgent.indices {

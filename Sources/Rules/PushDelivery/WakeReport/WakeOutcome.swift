@@ -10,7 +10,8 @@ package enum WakeOutcome: Hashable, Sendable {
     /// the call.
     case endedOtherwise
 
-    /// A phone without a sign of life for this many milliseconds counts as never come, however the call ended.
+    /// The number of milliseconds without a sign of life after which a phone counts as never come, however the call
+    /// ended.
     package static let patience: Int64 = 30_000
 
     /// The steps of a timeline record that decide the outcome, in milliseconds after the push was requested.

@@ -160,8 +160,8 @@ package struct DigestAuthenticator: Sendable {
     /// Checks the credentials of a request. If a request has several credentials, the first credentials with a nonce of
     /// this daemon are used.
     ///
-    /// A password is checked only if the nonce proves that its holder received the challenge. So a sender with a forged
-    /// address causes no hash computation, and a wrong password counts against its real sender (T8).
+    /// A password is checked only if the nonce proves that its holder received the challenge. The nonce keeps senders
+    /// with forged addresses from causing hash computations, and wrong passwords count against their real senders (T8).
     ///
     /// - Parameters:
     ///   - request: the received request with the credentials.
