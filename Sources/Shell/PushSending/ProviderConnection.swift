@@ -11,8 +11,8 @@ struct ProviderConnections {
     private let means: [AppConnection]
     /// The connection of each app, with the app's index in the list of apps as the index.
     private var own: [ProviderConnection]
-    /// The connections to servers that tokens name, by the numbers of the servers. The number of a server that is no
-    /// longer used is given to another server.
+    /// The connections to servers that tokens name, by the numbers of the servers. The number of an unused server is
+    /// given to another server.
     private var others: [Int: (app: PushApp.ID, connection: ProviderConnection)] = [:]
 
     /// Creates the provider connections of all push apps. The array `means` has the parameters of each app, in the
@@ -46,15 +46,15 @@ struct ProviderConnections {
 
 /// The common parts of all requests to one push server: the route, and the secrets that sign requests.
 struct ProviderConnection {
-    /// The request whose parts all pushes share: it is made once and copied for each push.
+    /// The request whose parts all pushes share, made once and copied for each push.
     private let model: HTTPClientRequest
     /// The secrets that sign requests: the current secret, and during a change of secrets also the old secret.
     private let secrets: [[UInt8]]
-    /// The header fields of the last request, which are kept because the next request often has the same fields.
+    /// The header fields of the last request, which the next request often has too.
     private var last: (own: [ProviderRequest.Header], credential: String?, headers: [HTTPField]) = ([], nil, [])
 
-    /// Prepares requests to an app's provider. Apps share connections only within one group, because Apple requires
-    /// that each connection serves only one team.
+    /// Prepares requests to an app's provider. Apps share connections only within one group, because Apple requires one
+    /// team for each connection.
     init(_ means: AppConnection, group: String) {
         secrets = means.secrets
         var model = HTTPClientRequest(url: "")
