@@ -92,7 +92,7 @@ package struct UserQuery: Hashable, Sendable {
             } else if rest.hasPrefix("/*") {
                 text += take(through: "*/", of: &rest)
             } else if rest.hasPrefix("::") {
-                // In PostgreSQL, two colons are a type cast, so no placeholder begins at the second colon.
+                // Two colons are a type cast in PostgreSQL, so no placeholder begins at the second colon.
                 text += rest.prefix(2)
                 rest = rest.dropFirst(2)
             } else if first == ":", let name = fieldName(rest.dropFirst()) {
