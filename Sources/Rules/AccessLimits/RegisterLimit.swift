@@ -24,8 +24,8 @@ package struct RegisterLimit: Sendable {
 
     /// How long a source must wait before its REGISTER is processed; `nil` if the REGISTER is processed now.
     ///
-    /// A REGISTER without credentials has a stricter limit. ``came(on:isProved:now:)`` counts the REGISTER after the
-    /// check of its password.
+    /// A REGISTER without credentials has a stricter rate limit. ``came(on:isProved:now:)`` counts the REGISTER after
+    /// the check of its password.
     package func wait(on flow: Flow, showsPassword: Bool, now: Instant) -> Duration? {
         rate.isOn ? rate.wait(Self.source(of: flow), isProved: showsPassword, now: now) : nil
     }

@@ -472,7 +472,7 @@ package struct Calls: ~Copyable {
 
     /// The oldest calls with ids above `id`, in the order of their ids.
     ///
-    /// The search sorts the collected calls, and drops the surplus, whenever twice the page size is collected.
+    /// Whenever twice the page size is collected, the collected calls are sorted, and the surplus is dropped.
     package func page(
         after id: UInt64, limit: Int, where isWanted: (ProxiedRequest) -> Bool = { _ in true }
     ) -> [ProxiedRequest] {

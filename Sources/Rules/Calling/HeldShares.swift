@@ -9,7 +9,7 @@ package import SIPGrammar
 import Timekeeping
 
 /// Counts the waiting requests of each caller and callee, and the bytes of the waiting requests (T11.3, T32.2). A
-/// request waits until its final response.
+/// request counts as waiting until its final response.
 package struct HeldShares: ~Copyable, Sendable {
     package struct Share: Sendable {
         package fileprivate(set) var calls = 0

@@ -42,7 +42,8 @@ package struct KeptRequest {
     }
 }
 
-/// An earlier INVITE with which later requests are packed. The packed requests keep their ``RequestSample`` in memory.
+/// An earlier INVITE with which later requests are packed. A ``RequestSample`` stays in memory as long as a request
+/// that is packed with it.
 private final class RequestSample: Sendable {
     let bytes: ByteString
 

@@ -54,7 +54,8 @@ package struct Registrar: ~Copyable {
         bindings = BindingTable(enabled: ProviderSet(enabled), startedAt: date)
     }
 
-    /// Sets the push apps and limits of the tenants (T41.4, T41.5). Stored contacts remain even above a new limit.
+    /// Sets the push apps and limits of the tenants (T41.4, T41.5). Stored contacts of a tenant remain even above a new
+    /// limit of contacts.
     package mutating func tenantsChanged(_ tenants: Tenants, apps: PushDirectory) {
         ownProcessors = [:]
         contactLimits = [:]

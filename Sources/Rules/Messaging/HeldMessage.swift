@@ -47,8 +47,8 @@ package enum MessageChange: Hashable, Sendable {
 
 /// The key by which the daemon recognises a copy of a message that the sender repeats because the response was lost.
 ///
-/// The key contains the authenticated sender, so that a stranger who guesses a Call-ID cannot suppress a message
-/// (T25.7).
+/// The key of a message contains the authenticated sender, so that a stranger who guesses a Call-ID cannot suppress the
+/// message (T25.7).
 package struct MessageKey: Hashable {
     package let sender: ByteString
     package let callID, fromTag: ByteString

@@ -50,7 +50,7 @@ package struct HeldMessages: ~Copyable {
 
     /// The response to a copy of a waiting request; `nil` for a new request.
     ///
-    /// The copy of a stored request gets 202. The copy of an unstored request that arrives by another path gets 482.
+    /// A copy of a stored MESSAGE gets 202. The copy of an unstored request that arrives by another path gets 482.
     package func answer(to request: SIPRequest, from sender: ByteString, for aor: AddressOfRecord) -> Status? {
         guard let queue = queues[aor] else { return nil }
         let key = MessageKey(request, from: sender)

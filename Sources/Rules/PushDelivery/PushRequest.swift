@@ -102,8 +102,8 @@ package enum PushMessage: Sendable {
 /// One push to one device, with all data for its HTTP request.
 package struct PushRequest: Sendable {
     package let id: PushID
-    /// The code by which provider and app identify the push. The code is the same in all tries, so that iOS does not
-    /// show the push twice, and at all devices.
+    /// The code by which provider and app identify the push. The code of a push is the same in all tries, so that iOS
+    /// does not show the push twice, and at all devices.
     package let code: PushCode
     /// The device that gets the push; ``DeviceID/nobody`` if no known device has the token.
     package let device: DeviceID

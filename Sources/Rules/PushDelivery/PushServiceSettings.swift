@@ -53,8 +53,8 @@ package struct PushAppSettings {
     }
 }
 
-/// Decides which push tokens of one service belong to an app in the settings. The rules are applied at each
-/// registration and each push.
+/// Decides which push tokens of one service belong to an app in the settings. The rules of a push service are applied
+/// at each registration and each push.
 package protocol TokenAcceptance: Sendable {
     /// Why no app in the settings can push to the token; `nil` if an app can push to the token.
     func problem(with token: PushToken) -> TokenProblem?

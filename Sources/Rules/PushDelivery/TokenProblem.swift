@@ -1,7 +1,7 @@
 /// Why push parameters in a contact or in an app's report are refused.
 ///
-/// The daemon writes the ``sentence`` into a Warning, into HTTP answers and into the log. The ``sentence`` contains no
-/// text from a phone.
+/// The daemon writes the ``sentence`` into a Warning, into HTTP answers and into the log. The ``sentence`` about a
+/// token's problem contains no text from a phone.
 package enum TokenProblem: Hashable, Sendable, CaseIterable {
     /// The value of `pn-provider` is unknown to the daemon.
     case unknownProvider

@@ -32,7 +32,7 @@ package struct BucketTable: Sendable {
     }
 
     /// The devices that registered after a missed call but have not got their list, because the push provider did not
-    /// accept the list. The devices have the same order in each call.
+    /// accept the list. The devices are returned in the same order each time.
     package func owed(isBack: (DeviceID, UnixTime) -> Bool) -> [(device: DeviceID, aor: AddressOfRecord)] {
         var owed: [(device: DeviceID, aor: AddressOfRecord)] = []
         for (aor, bucket) in buckets.all {

@@ -59,9 +59,9 @@ package struct Binding: Sendable {
         let rawValue: UInt8
         /// The store is writing a change of the binding, so no other operation may remove the binding.
         static let isBusy = Marks(rawValue: 1)
-        /// Each REGISTER of the contact is examined completely, even if the contact's text is unchanged. The mark is
-        /// set if the push parameters are a query, name an unknown provider or do not fit the settings, or another
-        /// proxy sends the pushes.
+        /// Each REGISTER of the contact is examined completely, even if the contact's text is unchanged. The mark
+        /// `needsReview` is set if the push parameters are a query, name an unknown provider or do not fit the
+        /// settings, or another proxy sends the pushes.
         static let needsReview = Marks(rawValue: 2)
         /// The contact has `+sip.pnsreg`, so the device wakes up by itself to refresh its registration.
         static let refreshesItself = Marks(rawValue: 4)

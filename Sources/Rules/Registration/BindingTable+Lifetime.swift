@@ -37,7 +37,8 @@ extension BindingTable {
         package var ordinary = 0
     }
 
-    /// The effects that ``providerDisabled(_:now:)`` would have now. ``switchOff(of:now:)`` examines every binding.
+    /// The effects that ``providerDisabled(_:now:)`` would have now. ``switchOff(of:now:)`` examines every binding of
+    /// the table.
     package func switchOff(of provider: PushProvider, now: Instant) -> SwitchOff {
         var result = SwitchOff()
         guard enabled.contains(provider) else { return result }
@@ -53,9 +54,10 @@ extension BindingTable {
 
     /// Switches a push provider off, and ends the contacts that need the provider (rules R8c, R9).
     ///
-    /// A contact after its granted expiry is removed immediately. A contact before its granted expiry stays without
-    /// pushes, because its device may be online. ``providerDisabled(_:now:)`` examines every binding. In the store,
-    /// only the rows of removed bindings change.
+    /// A contact after its granted expiry is removed immediately when its provider is switched off. A contact before
+    /// its granted expiry stays without pushes, because its device may be online. ``providerDisabled(_:now:)`` examines
+    /// every binding of the table. When a provider is switched off, only the rows of removed bindings change in the
+    /// store.
     package mutating func providerDisabled(_ provider: PushProvider, now: Instant) -> [Ended] {
         guard enabled.contains(provider) else { return [] }
         enabled.set(provider, on: false)

@@ -3,8 +3,8 @@ package import Timekeeping
 
 extension BindingTable {
     /// Finds contacts with push token whose granted expiry is near, so that a refresh push makes their phones register
-    /// again (RFC 8599 section 5.5). A found contact is not found again until its phone registers. Each call examines
-    /// one part of the table.
+    /// again (RFC 8599 section 5.5). A found contact is not found again until its phone registers. Each call of
+    /// ``dueForRefresh`` examines one part of the table.
     ///
     /// - Parameters:
     ///   - cursor: the slot at which the search begins; the search moves the cursor behind the examined slots, and back

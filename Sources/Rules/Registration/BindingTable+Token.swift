@@ -5,7 +5,7 @@ package import Timekeeping
 
 extension BindingTable {
     /// Replaces a device's push token, because the provider returned a new token (FCM's canonical id). The device keeps
-    /// all values except the push token.
+    /// all values of its binding except the push token.
     ///
     /// - Parameters:
     ///   - id: the device with the replaced push token.

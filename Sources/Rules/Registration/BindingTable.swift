@@ -28,8 +28,8 @@ package struct BindingTable: ~Copyable, Sendable {
     /// The entry in ``expiry`` of the binding in each slot. Bindings with push token have no entry, because they do not
     /// expire.
     private var deadlines: [DeadlineID] = []
-    /// The number of bindings for each provider, by the provider's number. Index 0 counts the contacts without push
-    /// token.
+    /// The number of bindings for each provider, by the provider's number. Index 0 of the array counts the contacts
+    /// without push token.
     private var countByProvider = [Int](repeating: 0, count: 256)
     /// The number of bindings of each domain that has a limit, by domain in lower case.
     private var countByDomain: [ByteString: Int] = [:]
@@ -44,8 +44,8 @@ package struct BindingTable: ~Copyable, Sendable {
     /// Creates an empty table of bindings.
     ///
     /// With the date of the start, new ids are higher than all ids of earlier runs, even of deleted rows. The id of a
-    /// removed device must not be reused, because a list of missed calls may still contain the id. Without a date, ids
-    /// count from 1.
+    /// removed device must not be reused, because a list of missed calls may still contain the id. Without the date of
+    /// the start, binding ids count from 1.
     package init(enabled: ProviderSet, startedAt date: UnixTime? = nil) {
         self.enabled = enabled
         // Device ids grow with the time: each millisecond since 1970 has a million ids. A million ids for each
@@ -218,7 +218,7 @@ extension BindingTable {
     }
 
     /// Sets the expiry time of the binding in a slot to its granted expiry. A binding with push token gets no expiry
-    /// time.
+    /// time in the queue.
     mutating func scheduleExpiry(of slot: UInt32) {
         cancelExpiry(of: slot)
         if !enabled.contains(number: self[slot].provider) { scheduleExpiry(of: slot, at: self[slot].freshUntil) }

@@ -1,7 +1,7 @@
 import Timekeeping
 
 /// Computes the requested lifetime of a contact (Expires), the minimum lifetime (Min-Expires) and the granted lifetime.
-/// All lifetimes are whole seconds.
+/// All lifetimes of contacts are whole seconds.
 struct ContactLifetime: Sendable {
     private let standard, least, most: UInt32
     /// The minimum lifetime of a contact with push parameters, which must outlast the wait for the refresh push (RFC

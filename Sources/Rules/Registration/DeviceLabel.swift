@@ -1,8 +1,8 @@
 package import Bytes
 package import SIPGrammar
 
-/// A label that distinguishes a device from the other devices of its AOR. The label stays the same when the device's
-/// token or address changes (rule R8b, reading A5).
+/// A label that distinguishes a device from the other devices of its AOR. The label of a device stays the same when the
+/// device's token or address changes (rule R8b, reading A5).
 package struct DeviceLabel: Hashable, Sendable {
     package let source: RegistrarSettings.LabelSource
     /// The unchanged value of the Contact parameter `label`, or the value of `+sip.instance` in lower case.

@@ -12,8 +12,8 @@ package struct ReportedDevice: Hashable, Sendable {
     }
 
     private let content: Content
-    /// The label of the app's installation, such as Acrobits' selector; empty if the label is unknown. The label stays
-    /// the same when the installation's token changes.
+    /// The label of the app's installation, such as Acrobits' selector; empty if the label is unknown. The label of an
+    /// app's installation stays the same when its token changes.
     package let label: ByteString
 
     package init(token: PushToken, label: ByteString) {
@@ -125,7 +125,7 @@ extension RegisterProcessor {
         return .accepted(plan)
     }
 
-    /// Plans the removal of the selected devices. Without a matching device, the plan has no changes.
+    /// Plans the removal of the selected devices. If no device matches the selection, the returned plan has no changes.
     package func plan(
         removing selection: DeviceSelection, of aor: AddressOfRecord, in table: borrowing BindingTable, now: Moment
     ) -> RegisterPlan {
@@ -193,8 +193,8 @@ extension StoredContact {
     /// Whether the device has registered at least once, so that it is known from more than an HTTP report.
     var hasRegistered: Bool { binding.flow != .nowhere }
 
-    /// The label from a report about the device over HTTP; `nil` for a device that was never reported. The label from a
-    /// report stays even if the device registers without a label.
+    /// The label from a report about the device over HTTP; `nil` for a device that was never reported. The label from
+    /// an HTTP report stays even if the device registers without a label.
     var reportedLabel: ByteString? {
         guard hasRegistered else { return address.decodedParameter("label") ?? .empty }
         // The label from a report is not read from the URI, whose parameters belong to the phone.

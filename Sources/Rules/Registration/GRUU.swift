@@ -58,7 +58,7 @@ package enum GRUU {
         out.append("\"")
     }
 
-    /// Appends the Contact parameter `temp-gruu`. The closure `seal` appends the encrypted user part.
+    /// Appends the Contact parameter `temp-gruu`. The closure `seal` appends the encrypted user part of the GRUU.
     static func appendTemporary(at host: ByteString, to out: inout ByteSink, _ seal: (inout ByteSink) -> Void) {
         out.append(";temp-gruu=\"sip:")
         out.append(prefix)
@@ -97,8 +97,8 @@ extension BindingTable {
     func callIDNumber(at slot: UInt32) -> UInt32 {
         let record = self[slot]
         return blocks.withBytes(record.block) { bytes in
-            // The hash function is Fowler-Noll-Vo. The hash is encrypted in the GRUU, so nobody can profit from a
-            // collision.
+            // The hash function is Fowler-Noll-Vo. The hash of the Call-ID is encrypted in the GRUU, so nobody can
+            // profit from a collision.
             var hash: UInt32 = 0x811c_9dc5
             for index in record.callIDRange { hash = (hash ^ UInt32(bytes[index])) &* 0x0100_0193 }
             return hash
@@ -114,8 +114,8 @@ extension BindingTable {
 }
 
 extension ByteSink {
-    /// Appends bytes as the value of a URI parameter. Nearly all values need no percent-encoding, and are appended
-    /// directly.
+    /// Appends bytes as the value of a URI parameter. Nearly all parameter values need no percent-encoding, and are
+    /// appended directly.
     fileprivate mutating func append(asParameter value: ByteString) {
         if value.withSpan(Self.isPlain) { return append(value) }
         append(escapingParameter: value)

@@ -5,12 +5,13 @@ package import PushDelivery
 package import SIPGrammar
 import Timekeeping
 
-/// The changes of an accepted REGISTER before they are made.
+/// The changes of an accepted REGISTER, before the changes are made.
 ///
 /// ``RegisterProcessor/plan(_:for:on:in:now:)`` makes the plan (the changes of a REGISTER). ``BindingTable/begin(_:)``
 /// locks the bindings of a plan with ``persist`` while the store writes the changes. After the write,
-/// ``BindingTable/apply(_:)`` makes the changes, and the 200 with the ``announcement`` is sent. If the write fails,
-/// ``BindingTable/cancel(_:)`` drops the plan. Each AOR has at most one plan at any time.
+/// ``BindingTable/apply(_:)`` makes the changes, and the 200 with the ``announcement`` is sent. If the store cannot
+/// write the plan's changes, ``BindingTable/cancel(_:)`` drops the plan. Each AOR has at most one ``RegisterPlan`` at
+/// any time.
 ///
 /// ``RegisterPlan`` is a class, because each copy of a structure would retain a dozen arrays.
 package final class RegisterPlan {

@@ -21,7 +21,7 @@ package struct RegisterProcessor: Sendable {
     }
 
     /// Decides about a REGISTER without changing bindings. Later requests to the registered contacts are sent on
-    /// `flow`. The refreshed binding keeps the nonce in `use`.
+    /// `flow`. The refreshed binding keeps the nonce in the parameter `use`.
     package func plan(
         _ request: SIPRequest, for aor: AddressOfRecord, on flow: Flow, using use: NonceUse? = nil,
         in table: borrowing BindingTable, now: Moment
@@ -69,8 +69,8 @@ package struct RegisterProcessor: Sendable {
     /// The decision about a REGISTER that only refreshes one contact with the same text, flow and Call-ID; `nil` for
     /// any other REGISTER.
     ///
-    /// The check for a simple refresh is fast, because nearly all REGISTERs are simple refreshes.
-    /// ``plan(_:for:on:in:now:)`` processes all other REGISTERs.
+    /// The check for a REGISTER that only refreshes is fast, because nearly all REGISTERs only refresh.
+    /// ``plan(_:for:on:in:now:)`` processes REGISTERs that do more than refresh one contact.
     private func refresh(
         _ request: SIPRequest, for aor: AddressOfRecord, on flow: Flow, in table: borrowing BindingTable, now: Moment
     ) -> RegisterDecision? {

@@ -39,8 +39,8 @@ package struct RegistrarSettings: SettingsGroup, Equatable {
     package var refreshPushLead: Duration = .zero
     /// The value of the header field Flow-Timer; zero for no Flow-Timer.
     package var flowTimer: Duration = .zero
-    /// The push tokens that registrations accept, computed from the push settings. The property is no key of the
-    /// settings group `registrar`.
+    /// The push tokens that registrations accept, computed from the push settings. The accepted push tokens are no key
+    /// of the settings group `registrar`.
     package var push = PushAcceptance()
 
     package init() {}

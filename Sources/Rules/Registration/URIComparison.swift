@@ -52,8 +52,8 @@ struct ComparableURI {
         let all = uri.parameters
         all.forEachPlace { bytes, place in
             let isPush = place.isPush(in: bytes)
-            // The values of push parameters are compared as bytes, and all other values without case. A missing value
-            // differs from an empty value.
+            // The values of push parameters are compared as bytes, and all other values without case. A missing
+            // parameter value differs from an empty value.
             let value = place.value.map { all.text[$0].withEscapesNormalized() }
             hashed.append(
                 Hashed(

@@ -28,7 +28,7 @@ package struct LocalIdentity: Sendable {
     private let hosts: Set<ByteString>
     /// The hosts (in lower case) and ports that the listeners write into Via.
     ///
-    /// The list is short, so a linear search is faster than a hash table.
+    /// The list of hosts and ports is short, so a linear search is faster than a hash table.
     private let sentBys: [(host: ByteString, port: UInt16)]
     /// All addresses at which the daemon listens; a message to a listening address would come back to the daemon.
     private let ownPlaces: [(transport: Transport, port: UInt16, address: IPAddress)]

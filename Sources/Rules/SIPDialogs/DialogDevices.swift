@@ -5,8 +5,8 @@ import Registration
 
 /// Remembers the phones in dialogs, so that an INVITE with Replaces finds its phone (RFC 3891, RFC 8599 section 7).
 ///
-/// A full table drops the oldest dialog. The table is lost when the process ends. An INVITE whose Replaces names no
-/// known phone is sent to all devices of the user.
+/// If the table of dialogs is full, the oldest dialog is removed. The table of dialogs is lost when the process ends.
+/// An INVITE whose Replaces names no known phone is sent to all devices of the user.
 package struct DialogDevices {
     private let limit: Int
     private var devices: [Int: DeviceID] = [:]

@@ -5,8 +5,8 @@ package import SIPTransactions
 
 /// The names of a dialog's phones at the start of the dialog (T20.7).
 ///
-/// The names are hashes of the URIs and of the display names that the caller gave to both sides. No peer can search for
-/// two names with the same hash, because the hash key is in the encrypted dialog token.
+/// The names in a dialog are hashes of the URIs and of the display names that the caller gave to both sides. No peer
+/// can search for two names with the same hash, because the hash key is in the encrypted dialog token.
 package struct DialogNames: Hashable, Sendable {
     /// The key of the name hashes, which has 24 bits.
     package let key: UInt32
@@ -31,7 +31,7 @@ package struct DialogNames: Hashable, Sendable {
     package struct Caller: Hashable, Sendable {
         /// A hash of the caller's URI and a hash of its display name, 24 bits each.
         ///
-        /// The hash `name` is zero without a display name.
+        /// The hash `name` is zero if the caller gave no display name.
         package let uri, name: UInt32
 
         package init(uri: UInt32, name: UInt32) {

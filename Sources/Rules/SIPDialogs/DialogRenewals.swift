@@ -4,7 +4,8 @@ package import Timekeeping
 
 /// The expiry time of each dialog: the expiry of its dialog token, or a later time after a renewal (T20.5).
 ///
-/// Only renewed dialogs are stored. A full table drops the renewal that expires first.
+/// ``DialogRenewals`` stores only dialogs that a request has renewed. A full table of renewals drops the renewal that
+/// expires first.
 package struct DialogRenewals {
     package let limit: Int
     private var ends: [UInt64: UnixTime] = [:]
@@ -38,8 +39,8 @@ package struct DialogRenewals {
     }
 }
 
-/// The flows on which phones have authenticated by a password inside a dialog. A flow that the dialog token contains is
-/// not stored.
+/// The flows on which phones have authenticated by a password inside a dialog. A flow is not stored if the dialog token
+/// already contains it.
 ///
 /// A phone needs no password on a flow on which it has authenticated, because an ACK cannot be challenged (RFC 3261
 /// section 22.1).

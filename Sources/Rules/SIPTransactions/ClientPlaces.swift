@@ -86,8 +86,8 @@ package struct ClientPlaces: Sendable {
     private static func leads(_ flow: Flow, to place: Flow, isAnyConnection: Bool = false) -> Bool {
         guard flow.remote == place.remote, flow.transport == place.transport else { return false }
         // If the request was sent without a connection, or its connection was closed, a response is accepted on any
-        // connection to the same endpoint. Over UDP, both connection numbers are 0. Over TLS, the certificate of the
-        // new flow must also prove the server of the old flow.
+        // connection to the same endpoint. Over UDP, both connection numbers are 0 and therefore equal. Over TLS, the
+        // certificate of the new flow must also prove the server of the old flow.
         return flow.connection == place.connection
             || (isAnyConnection || place.connection == 0 || place.isClosed) && flow.server == place.server
     }

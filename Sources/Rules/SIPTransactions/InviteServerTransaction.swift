@@ -34,7 +34,8 @@ package struct InviteServerTransaction: Sendable {
         /// provisional response.
         case sendFirstSuccess(until: Instant)
         /// Send a response from 300 to 699, and store the response for retransmissions. On unreliable transports, send
-        /// the final response again at timer G (`again`). Give up waiting for the ACK at timer H (`until`).
+        /// the final response again at timer G (`again`). Give up waiting for the ACK of the final response at timer H
+        /// (`until`).
         case sendFailure(again: Instant?, until: Instant)
         /// Send the stored response again, if a response is stored.
         case repeatResponse

@@ -3,8 +3,8 @@ import SIPGrammar
 
 /// A 128-bit hash of the parts of a request that identify its transaction (RFC 3261 section 17.2.3).
 ///
-/// The hash has a random seed, so that no peer can make two keys equal. The parts themselves would need more space and
-/// keep the whole message in memory.
+/// The hash of a transaction key has a random seed, so that no peer can make two keys equal. The parts themselves would
+/// need more space and keep the whole message in memory.
 package struct TransactionKey: Hashable, Sendable {
     let low, high: UInt64
 

@@ -12,14 +12,14 @@ package enum TransactionOutput: Sendable {
     /// A response has arrived. The core gets every provisional response, the first final response, and each 2xx to an
     /// INVITE (RFC 6026).
     case responseReceived(ClientTransactionID, SIPResponse)
-    /// No final response arrived in time (timer B or F, or 64*T1 after a CANCEL). The core treats the time-out like a
-    /// 408.
+    /// No final response arrived in time (timer B or F, or 64*T1 after a CANCEL). The core treats the time-out of a
+    /// request like a 408 response.
     case clientTimedOut(ClientTransactionID)
     /// An INVITE has been ringing too long (timer C, RFC 3261 section 16.8). The core cancels the INVITE and answers
     /// the caller with 408.
     case clientRangTooLong(ClientTransactionID)
     /// The request could not be sent, or the request's flow was closed before a final response came. The core treats
-    /// the failure like a 503.
+    /// the failed transport of a request like a 503 response.
     case clientTransportFailed(ClientTransactionID)
     /// The client transaction has ended, so no further 2xx in it will follow.
     case clientEnded(ClientTransactionID)
@@ -46,7 +46,8 @@ package enum RequestMatch: Hashable, Sendable {
     /// The request is a retransmission of an INVITE whose last response was a 100. The core must write the 100 again,
     /// because the table has not stored the 100.
     case unanswered(ServerTransactionID)
-    /// The request is the ACK for a final response other than 2xx. The core does not forward the ACK.
+    /// The request is the ACK for a final response other than 2xx. The core does not forward the ACK for a final
+    /// response other than 2xx.
     case acknowledged(ServerTransactionID)
     /// The request is an ACK for a 2xx, or for an unknown transaction, which the core forwards.
     case endToEndACK

@@ -192,7 +192,8 @@ extension TransactionTable {
         perform(action, slot, nil, now: now, into: &out)
     }
 
-    /// Stops the retransmissions of an INVITE without a response. A late response makes the table cancel the INVITE.
+    /// Stops the retransmissions of an INVITE without a response. If a response to a given-up INVITE still arrives, the
+    /// INVITE is cancelled.
     package mutating func giveUp(_ id: ClientTransactionID, now: Instant, into out: inout [TransactionOutput]) {
         cancel(id, reasons: [], now: now, into: &out)
         if let slot = clients.slot(of: id.rawValue) { deadlines.cancel(clients.records[slot].resend) }
@@ -225,7 +226,8 @@ extension TransactionTable {
         if machine.state == .cancelling { sendCancel(slot, now: now, into: &out) }
     }
 
-    /// Handles the return of an unreachable peer. A request without a response is sent again immediately.
+    /// Handles the return of an unreachable peer. A request to the returned peer without a response is sent again
+    /// immediately.
     package mutating func peerReturned(
         _ id: ClientTransactionID, now: Instant, into out: inout [TransactionOutput]
     ) {

@@ -7,7 +7,7 @@ extension TransactionTable {
     /// Finds the transaction to which a received request belongs (RFC 3261 section 17.2.3), without creating a
     /// transaction.
     ///
-    /// A retransmission puts the stored response into `out`.
+    /// If the request is a retransmission, the stored response is appended to `out`.
     package mutating func requestReceived(
         _ request: SIPRequest, now: Instant, into out: inout [TransactionOutput]
     ) -> RequestMatch {
@@ -19,7 +19,7 @@ extension TransactionTable {
         return .cancel(key, of: invite.map { ServerTransactionID(rawValue: servers.records[$0].id) })
     }
 
-    /// Creates the transaction of a new request. The request itself is not stored.
+    /// Creates the transaction of a new request. The transaction table does not store the request itself.
     ///
     /// - Parameters:
     ///   - key: the key that ``requestReceived(_:now:into:)`` returned for the request.

@@ -22,8 +22,8 @@ package struct TransactionLimits: Sendable {
 
 /// All transactions of one shard, with their timers (RFC 3261 section 17 with RFC 4320 and RFC 6026).
 ///
-/// The table does no input or output: the engine passes requests, responses, orders and the time to the table. The
-/// table appends orders to the outputs.
+/// The transaction table does no input or output: the engine passes requests, responses, orders and the time to the
+/// table. The transaction table appends its orders to the outputs.
 package struct TransactionTable: ~Copyable, Sendable {
     package var timers: TransactionTimers
     let limits: TransactionLimits
@@ -38,8 +38,8 @@ package struct TransactionTable: ~Copyable, Sendable {
     var clients = Slab<ClientRecord>()
     var inherited = InheritedBranches()
     var flows = ClientsByFlow()
-    /// The transactions of the daemon's CANCELs. The key is the cancelled INVITE, because INVITE and CANCEL have the
-    /// same branch.
+    /// The transactions of the daemon's CANCELs. The key of an entry is the cancelled INVITE, because INVITE and CANCEL
+    /// have the same branch.
     var cancellations: [ClientTransactionID: ClientTransactionID] = [:]
 
     var deadlines = DeadlineQueue<TransactionDeadline>()

@@ -44,7 +44,7 @@ package struct TransactionTimers: Sendable {
     func quiet(from now: Instant) -> Instant { now.later(by: linger) }
 
     /// Rounds the end of a transaction that only waits for retransmissions (timers D, I, J, K, L and M) up to a tenth
-    /// of a second. The rounding lets many transactions end together.
+    /// of a second. The rounding lets many transactions end at the same time.
     static func shared(_ end: Instant) -> Instant {
         let tenth: Int64 = 100_000_000
         let late = end.nanoseconds % tenth

@@ -40,8 +40,8 @@ extension UpstreamAgent {
     }
 
     /// Whether a phone's REGISTER starts another try for a user whom the PBX did not know, at most once an hour.
-    /// Another try is harmless, because a PBX cannot lock out an unknown user. A user whose password was refused is not
-    /// tried again.
+    /// Another try is harmless, because a PBX cannot lock out an unknown user. A user whose password the PBX has
+    /// refused is not tried again.
     private func isWorthAnotherTry(_ slot: UInt32, now: Moment) -> Bool {
         let record = records[Int(slot)]
         return record.state == .absent && Self.seconds(now.date) >= record.since &+ 3600

@@ -46,7 +46,7 @@ package struct UpstreamAgent {
     }
 
     /// The user whose agent token is the user part of a PBX's Request-URI; `nil` if no user has the token. The search
-    /// takes equally long for texts that are no tokens.
+    /// for an agent token takes equally long for texts that are no tokens.
     package func user(called text: ByteString) -> UpstreamUser? {
         let token = UpstreamToken(text)
         let sought = token ?? Self.nobody

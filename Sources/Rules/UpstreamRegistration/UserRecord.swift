@@ -18,7 +18,7 @@ package enum RegistrationState: UInt8, Hashable, Sendable, CaseIterable {
     package var name: String { "\(self)" }
 }
 
-/// The agent's record of one user, in a compact form because there can be a million users. The name and the kept
+/// The agent's record of one user, in a compact form because there can be a million users. The user's name and the kept
 /// challenge are byte blocks in `UpstreamAgent.slabs`.
 struct UserRecord: Sendable {
     var name: ByteSlabs.Place

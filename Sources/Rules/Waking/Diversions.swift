@@ -11,7 +11,7 @@ package struct Diversions {
 
     /// The maximum number of diversions; a call with more diversions is not forwarded.
     package static let most = 5
-    /// The reason in the Diversion field of a call that this daemon forwards.
+    /// The reason that this daemon writes into the Diversion field of a forwarded call.
     package static let reason = ByteString("unavailable")
 
     package init(_ frame: MessageFrame) {

@@ -212,7 +212,7 @@ package struct UserRequest: Codable, Sendable, DescribedBody {
 package struct UserCredentials: Codable, Sendable {
     package var name: String
     package var ha1MD5: String
-    /// The user's HA1 hash for SHA-256. An algorithm whose hash any user lacks is offered to no user, because a
+    /// The user's HA1 hash for SHA-256. An algorithm is offered to no user if any user lacks its hash, because a
     /// challenge must not reveal which users exist.
     package var ha1SHA256: String?
     package var ha1SHA512_256: String?

@@ -80,8 +80,8 @@ package struct ExplainReport: Codable, Sendable, DescribedBody {
         /// device that is known only by a report over HTTP can get pushes, but no calls.
         package var isReported: Bool
         package var registeredAt: Seconds
-        /// The time at which the contact expires, in Unix seconds. The time can be in the past, because a contact with
-        /// push parameters stays after its expiry.
+        /// The time at which the contact expires, in Unix seconds. The expiry of a contact can be in the past, because
+        /// a contact with push parameters stays after its expiry.
         package var expiresAt: Seconds
     }
 

@@ -78,7 +78,7 @@ package struct OperatorServices {
 
     /// Returns the HTTP routes of the control socket. The control socket has all routes of the admin API, and routes
     /// for backups, traces, and the transfer of users with their hashes. Remote clients may not use the additional
-    /// routes.
+    /// routes of the control socket.
     package func controlRouter() -> ServiceRouter {
         var router = ServiceRouter()
         register(in: &router)

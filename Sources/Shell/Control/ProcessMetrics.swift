@@ -2,8 +2,8 @@ import FoundationEssentials
 import Glibc
 import Telemetry
 
-/// The kernel's figures about this process: CPU time, memory, threads and open files. The metrics have the names that
-/// all Prometheus clients use.
+/// The kernel's figures about this process: CPU time, memory, threads and open files. The metrics of the process have
+/// the names that all Prometheus clients use.
 extension MetricFamily {
     static func process() -> [MetricFamily] {
         var families: [MetricFamily] = []
@@ -74,8 +74,8 @@ struct ProcessState {
 
     static var openDescriptors: Int? {
         var status = stat()
-        // Since Linux 6.2, the size of `/proc/self/fd` is the number of open descriptors. On older kernels, the entries
-        // of the folder are counted.
+        // Since Linux 6.2, the size of `/proc/self/fd` is the number of open descriptors. On kernels before Linux 6.2,
+        // the entries of the folder are counted.
         if unsafe stat("/proc/self/fd", &status) == 0, status.st_size > 0 { return Int(status.st_size) }
         guard let folder = unsafe opendir("/proc/self/fd") else { return nil }
         defer { unsafe closedir(folder) }

@@ -131,8 +131,8 @@ package final class APIService: @unchecked Sendable {
 
     private func serve(_ request: HTTPRequest, _ reply: HTTPReply) async {
         let match = router.match(request.method, request.path)
-        // A path that another program could read differently is refused (T16). Only the part for `{*}` can contain
-        // encoded slashes.
+        // A path that another program could read differently is refused (T16). In a path, only the part for `{*}` can
+        // contain encoded slashes.
         let isPlain =
             if case .found(let route, _) = match { route.isPlain(request.path) } else { request.hasPlainPathAndEnd }
         guard isPlain else { return reply.send(ServiceProblem(400, "the path is not plain").response()) }

@@ -51,8 +51,8 @@ package actor ServiceCall {
     private let answered: @Sendable (Int, AuditedChange) -> Void
     /// The header fields of each answer, unless the handler has set them.
     private nonisolated let fields: [HTTPField]
-    /// Why the caller may no longer read an answer that is sent in pieces; `nil` while the caller may. The closure is
-    /// called on the event loop's thread.
+    /// Why the caller may no longer read an answer that is sent in pieces; `nil` while the caller may. The closure
+    /// `ending` is called on the event loop's thread.
     package nonisolated let ending: @Sendable () -> CallerEnd?
     private nonisolated let change = Locked(AuditedChange())
     private let loop: EventLoop
@@ -117,8 +117,8 @@ package actor ServiceCall {
         return reply.stream(completed(response))
     }
 
-    /// Names the object that the request changes, such as a user, a device or a key. The names must not be secrets,
-    /// because the audit log shows them.
+    /// Names the object that the request changes, such as a user, a device or a key. The names of changed objects must
+    /// not be secrets, because the audit log shows them.
     ///
     /// - Parameters:
     ///   - names: the names of the objects that the request changed.
@@ -132,7 +132,7 @@ package actor ServiceCall {
     package nonisolated func answer(_ problem: ServiceProblem) { answer(problem.response()) }
 
     /// Runs a closure on another thread than the loop's; the closure reads the store and answers the request. If the
-    /// closure throws, the client gets 503.
+    /// closure that reads the store throws, the client gets 503.
     package nonisolated func askStore(_ body: @escaping @Sendable () async throws -> Void) {
         Task {
             do { try await body() } catch { answer(.notRead) }

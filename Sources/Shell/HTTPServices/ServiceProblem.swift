@@ -15,8 +15,8 @@ package struct ServiceProblem: Error, Codable, Sendable, DescribedBody {
     package var status: Int
     /// Details for the author of the client, without secrets.
     package var detail: String?
-    /// The number of seconds after which the client can try again. The number is in the header field `Retry-After`, and
-    /// not in the body.
+    /// The number of seconds after which the client can try again. The number of seconds is in the header field
+    /// `Retry-After`, and not in the body.
     package var retryAfter: Int?
 
     private enum CodingKeys: String, CodingKey { case title, status, detail }

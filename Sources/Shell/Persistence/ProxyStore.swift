@@ -12,8 +12,8 @@ package import Timekeeping
 /// The store of all data that outlives the process. The rest of the program uses only the protocol ``ProxyStore``; only
 /// the implementation knows the tables.
 ///
-/// Reading functions return values, and delay neither calls nor commits. Each kind of write has its own function and
-/// promise:
+/// Reading functions of the store return values, and delay neither calls nor commits. Each kind of write to the store
+/// has its own function and promise:
 ///
 /// - `commit`: the answer comes after all changes are persisted, or reports that nothing was written.
 /// - `journal`: the next `flushJournal` writes the change. A journaled change survives the end of the process, but not
@@ -23,8 +23,8 @@ package import Timekeeping
 /// - `refresh`: the row is written within seconds. A crash may lose a row that was only refreshed.
 /// - `trace`: the change is written soon, but is dropped if too many other changes wait.
 ///
-/// Changes take effect in the order of the calls, except for refreshed rows. Writing functions must be called on the
-/// store's loop. Reading functions can be called on any thread.
+/// Changes take effect in the order of the calls, except for refreshed rows. The store's writing functions must be
+/// called on its loop. The store's reading functions can be called on any thread.
 package protocol ProxyStore: AnyObject, Sendable {
     // MARK: Writes of the engine
 
@@ -32,7 +32,7 @@ package protocol ProxyStore: AnyObject, Sendable {
     var finished: ([CommitResult]) -> Void { get set }
     func commit(_ changes: [EngineChange], _ ticket: CommitTicket)
     func journal(_ change: CallChange)
-    /// Writes the waiting entries of the journal. A failed write ends no call, and is retried.
+    /// Writes the waiting entries of the journal. A failed write of the journal ends no call, and is retried.
     func flushJournal()
     func record(_ changes: [EngineChange])
     /// Writes new values of bindings that are in the store.
@@ -49,8 +49,8 @@ package protocol ProxyStore: AnyObject, Sendable {
 
     /// Returns the users after the given user, sorted by realm and name, with their digest hashes (HA1).
     func users(after name: ByteString, in realm: ByteString, limit: Int) async throws(StoreError) -> [DigestUser]
-    /// Returns the names of the users after the given user as `name@realm`, sorted by realm and name. With `realms`,
-    /// only users of the given realms are returned.
+    /// Returns the names of the users after the given user as `name@realm`, sorted by realm and name. If `realms` is
+    /// set, only users of the given realms are returned.
     func userNames(
         after name: ByteString, in realm: ByteString, limit: Int, of realms: [ByteString]?
     ) async throws(StoreError) -> [String]
@@ -73,7 +73,7 @@ package protocol ProxyStore: AnyObject, Sendable {
     func mobileDevices(of user: String, app: String, token: String?) async throws(StoreError) -> [String]
     /// Returns the apps that registered a token, each with the user for whom the app registered it.
     func mobileOwners(of token: String) async throws(StoreError) -> [MobileOwner]
-    /// Returns the outcome of each device request. An unknown or unfinished request counts as pending.
+    /// Returns the outcome of each device request. A device request that is unknown or unfinished counts as pending.
     func deviceOutcomes(of requests: [RequestID], app: String) async throws(StoreError) -> [DeviceOutcome]
 
     // MARK: The start, before anything is written

@@ -9,7 +9,8 @@ package import Timekeeping
 package enum TimelineSubject: Hashable, Sendable {
     case user(AddressOfRecord)
     case callID(ByteString)
-    /// Selects all timeline records of a call. The search is slow, because the timeline has no index of calls.
+    /// Selects all timeline records of a call. The search for a call is slow, because the timeline has no index of
+    /// calls.
     case call(CallRef)
     /// Selects the records of one push: one record for each device to which the push was sent.
     case push(PushCode)

@@ -4,7 +4,7 @@ import Telemetry
 import Timekeeping
 
 /// Refuses new connections of untrusted peers while the process uses four fifths of its memory limit (F11). Existing
-/// connections and UDP are still served.
+/// connections and UDP are still served while memory is short.
 ///
 /// - The class is `@unchecked Sendable`, because only the daemon's loop uses it.
 final class MemoryGuard: @unchecked Sendable {

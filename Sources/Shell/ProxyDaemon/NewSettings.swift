@@ -1,7 +1,8 @@
 import Addressing
 package import Settings
 
-/// Makes a configuration file from the answers to `sippushd init`. A setting without an answer has its default.
+/// Makes a configuration file from the answers to `sippushd init`. A setting that the operator did not answer has its
+/// default.
 package struct NewSettings: Sendable {
     /// Apple's signing key, and the topic of the app that its pushes wake.
     package struct Apple: Sendable {

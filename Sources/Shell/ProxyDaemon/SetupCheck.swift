@@ -108,8 +108,8 @@ package enum SetupCheck {
         }
     }
 
-    /// Returns one line for each address in the settings that another program uses. The check makes sense only while no
-    /// daemon runs with the settings.
+    /// Returns one line for each address in the settings that another program uses. The check of ports makes sense only
+    /// while no daemon runs with the settings.
     package static func takenPorts(of settings: DaemonSettings) -> [String] {
         var places = settings.listen.map {
             ("\($0.transport.parameterName):\($0.endpoint)", $0.endpoint, $0.transport != .udp)

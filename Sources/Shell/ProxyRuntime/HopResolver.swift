@@ -26,14 +26,14 @@ package final class HopResolver {
         }
     }
 
-    /// Looks up the addresses of a next hop, in the order in which the engine tries them. The list is empty if the name
-    /// has no address, or no name server answers.
+    /// Looks up the addresses of a next hop, in the order in which the engine tries them. The list of addresses is
+    /// empty if the name has no address, or no name server answers.
     ///
     /// The loop calls `done` once. For addresses that need no name server, `done` is called before ``resolve(_:_:)``
     /// returns.
     package func resolve(_ hop: NextHop, _ done: @escaping ([ResolvedHop]) -> Void) {
-        // For a hop without transport, DNS chooses among all transports. Addresses for other transports than the
-        // daemon's are removed later.
+        // For a hop without transport, DNS chooses among all transports. Addresses for transports that the daemon does
+        // not use are removed later.
         let transport = hop.transport ?? (hop.isSecure ? .tls : nil)
         let query = ServerQuery(
             host: hop.host.string, port: hop.port, transport: transport, isSecure: hop.isSecure)

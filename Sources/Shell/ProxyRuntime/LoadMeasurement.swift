@@ -6,8 +6,8 @@ import Timekeeping
 /// Measures how long messages and commits wait, and reports the times to the engine, which refuses requests under
 /// overload.
 ///
-/// Without load, the measurement costs almost no time. Datagrams are measured only after a full batch, and other events
-/// only at intervals. Only one commit at a time is measured.
+/// Without load, the measurement of waiting times costs almost no time. Datagrams are measured only after a full batch,
+/// and other events only at intervals. Only one commit at a time is measured.
 struct LoadMeasurement {
     private var canary: LoopCanary?
     /// The measured commit, and the time of its submission.

@@ -305,8 +305,8 @@ package actor ProxyShard: LoopActor {
     /// limit the number of reports.
     private var queuedReports = Queue<(reporter: Reporter, report: Report)>()
 
-    /// The maximum number of reports that the engine commits at a time. The limit makes a REGISTER wait for at most two
-    /// reports, and calls are served while the disk works.
+    /// The maximum number of reports that the engine commits at a time. The limit of two reports lets a REGISTER wait
+    /// for at most two reports, and calls are served while the disk works.
     private static let reportLimit = 2
 
     /// Reports a new or removed device to the engine, and returns when the report is persisted or refused. Only the
@@ -413,8 +413,8 @@ package actor ProxyShard: LoopActor {
 
     /// Runs the engine's actions. Only ``runActions()`` turns the engine's decisions into I/O.
     ///
-    /// Some actions have an immediate result, such as a look-up of a known address. An immediate result enters the
-    /// engine after all other actions.
+    /// Some actions have an immediate result, such as a look-up of a known address. An immediate result of an action
+    /// enters the engine after all other actions.
     private func runActions() {
         // The run in progress also performs the actions of a nested ``runActions()``.
         guard !isRunningActions else { return }

@@ -9,8 +9,8 @@ package import Timekeeping
 
 /// The only interface through which services, operators and the daemon ask the engine.
 ///
-/// A query enters the engine after the engine's current work. The answer comes after the query's actions have run. The
-/// queries of one service or operator are processed in order.
+/// A query enters the engine after the engine's current work. The answer to a query comes after the query's actions
+/// have run. The queries of one service or operator are processed in order.
 package struct ShardDoor: Sendable {
     /// The user or device of a query; the subject selects the shard that can answer.
     package enum Subject: Sendable {
@@ -53,7 +53,8 @@ package struct ShardDoor: Sendable {
     /// Whether ``drain()`` was called; any thread can read ``isDraining``.
     package var isDraining: Bool { shard.isDraining.withLock { $0 } }
 
-    /// Whether the provider accepts a push to the given token. The user does not see the push.
+    /// Whether the provider accepts a push to the given token. The user does not see the silent push that tests the
+    /// token.
     package func canBePushed(_ token: PushToken) async -> Bool { await shard(of: .everything).canBePushed(token) }
 
     /// Sends test pushes, and waits until all test pushes have ended.

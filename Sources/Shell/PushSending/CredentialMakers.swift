@@ -35,7 +35,7 @@ protocol CredentialedApp: PushAppRules {
 struct CredentialMakers {
     /// The source of each app's credential, with the app's index in the list of apps as the index.
     private(set) var sources: [PushCredentials.Source] = []
-    /// The makers of credentials by their numbers. The number of a removed maker is never reused.
+    /// The makers of credentials by their numbers. The number of a removed credential maker is never reused.
     private(set) var all: [Int: CredentialMaker] = [:]
     /// The public key with which apps create web push subscriptions, in base64url.
     var vapidKey: String?

@@ -17,7 +17,8 @@ package struct TrialResult: Hashable, Sendable {
     }
 }
 
-/// The requests that try the credentials of one push app, one after the other. The worst verdict is the result.
+/// The requests that try the credentials of one push app, one after the other. The worst verdict of the trial requests
+/// is the app's result.
 ///
 /// Only the event loop uses the trial requests of an app.
 private final class AppTrials {

@@ -17,7 +17,8 @@ package struct CredentialStanding: Hashable, Sendable {
 ///
 /// - The class is `@unchecked Sendable`, because only the loop uses it.
 package final class CredentialWatch: @unchecked Sendable {
-    /// The state of each app's credentials, by the app's name. An app without a trial has no entry.
+    /// The state of each app's credentials, by the app's name. An app whose credentials were not tried yet has no
+    /// entry.
     package private(set) var standings: [String: CredentialStanding] = [:]
     private let push: PushService
     private let loop: EventLoop
@@ -31,8 +32,8 @@ package final class CredentialWatch: @unchecked Sendable {
     /// Chooses a random length of a pause, in seconds.
     private let random: (ClosedRange<Double>) -> Double
 
-    /// The range of the pause before a round of trials, in seconds. The pause is random, so that daemons that start
-    /// together do not ask a provider at the same moment.
+    /// The range of the pause before a round of trials, in seconds. The pause before a round of trials is random, so
+    /// that daemons that start together do not ask a provider at the same moment.
     private static let startPause = 1.0...5.0
     private static let firstPause: Duration = .seconds(60)
     private static let longestPause: Duration = .seconds(3600)

@@ -11,8 +11,8 @@ struct ProviderConnections {
     private let means: [AppConnection]
     /// The connection of each app, with the app's index in the list of apps as the index.
     private var own: [ProviderConnection]
-    /// The connections to servers that tokens name, by the numbers of the servers. The number of an unused server is
-    /// given to another server.
+    /// The connections to servers that tokens name, by the numbers of the servers. The number of a server that is no
+    /// longer used is given to another server.
     private var others: [Int: (app: PushApp.ID, connection: ProviderConnection)] = [:]
 
     /// Creates the provider connections of all push apps. The array `means` has the parameters of each app, in the

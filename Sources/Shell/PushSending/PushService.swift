@@ -14,8 +14,8 @@ import Timekeeping
 /// - The class is `@unchecked Sendable`, because only the loop's thread uses it. Other threads that work for the push
 ///   service post their results to the loop.
 package final class PushService: @unchecked Sendable {
-    /// Receives the outcome of each push and of each order for a credential, on the loop. The closure can be called
-    /// before the ordering function has returned.
+    /// Receives the outcome of each push and of each order for a credential, on the loop. The closure ``happened`` can
+    /// be called before the ordering function has returned.
     package var happened: (PushDispatcher.Event) -> Void = { _ in }
     /// The settings of pushes, completed with the projects of the service accounts.
     package private(set) var settings: PushSettings

@@ -149,7 +149,7 @@ package struct BearerIssuerSettings: SettingsGroup, Equatable {
     }
 
     /// The type of the setting `jwks-url`: an https URL, because an attacker on the network could replace keys over
-    /// plain HTTP. Plain HTTP is permitted to this machine only.
+    /// plain HTTP. The setting `jwks-url` may be a plain http URL only for this machine.
     private static let keysURLType = SettingType<String>.parsed("URL") { text throws(SettingComplaint) in
         let isLocal = ["http://127.0.0.1", "http://localhost", "http://[::1]"].contains { place in
             text.hasPrefix(place) && [":", "/", nil].contains(text.dropFirst(place.count).first)

@@ -42,7 +42,7 @@ package enum DatabaseURL: Hashable, Sendable {
     }
 
     /// Refuses a URL with a password, because many users of the machine may be able to read the settings file. The
-    /// complaint does not quote the password.
+    /// complaint about a URL with a password does not quote the password.
     private static func refusePassword(in text: String) throws(SettingComplaint) {
         let login = authority(of: text).split(separator: "@", maxSplits: 1, omittingEmptySubsequences: false)
         let options = text.split(separator: "?", maxSplits: 1).dropFirst().joined()

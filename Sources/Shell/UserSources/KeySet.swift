@@ -18,8 +18,8 @@ enum KeySet {
         return limits
     }()
 
-    /// Reads the public keys that can check signatures of bearer tokens. Keys for other purposes or algorithms are
-    /// omitted.
+    /// Reads the public keys that can check signatures of bearer tokens. Keys for other purposes or other algorithms
+    /// are omitted.
     ///
     /// - Throws: an error with the reason, if no key of the set can be used.
     static func keys(in bytes: [UInt8]) throws(UserFault) -> [BearerKey] {

@@ -14,7 +14,7 @@ package final class KeySources: @unchecked Sendable {
     private let issuers: [BearerIssuerSettings]
     private let http: HTTPSession
 
-    /// The time limit for reading an issuer's keys over HTTP. No SIP request waits for the reading.
+    /// The time limit for reading an issuer's keys over HTTP. No SIP request waits while keys are read over HTTP.
     private static let timeout: Duration = .seconds(8)
 
     package init(_ settings: BearerSettings, on loop: EventLoop) {

@@ -39,7 +39,8 @@ struct UserDatabaseError: Error {
     static let queryCure = "Correct the setting query, or grant SELECT on its tables to the database user."
 }
 
-/// The time limits of a database. A SIP request waits only two seconds, but a later answer is remembered.
+/// The time limits of a database. A SIP request waits only two seconds for a database, but a later answer is
+/// remembered.
 struct DatabaseTimes: Hashable, Sendable {
     var connect: Duration = .seconds(3)
     var query: Duration = .seconds(4)

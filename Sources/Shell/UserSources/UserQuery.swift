@@ -79,7 +79,8 @@ package struct UserQuery: Hashable, Sendable {
 
     // MARK: Reading
 
-    /// Divides an SQL query at its placeholders, such as `:user`. Quoted texts and SQL comments are copied unchanged.
+    /// Divides an SQL query at its placeholders, such as `:user`. Quoted texts and SQL comments in the query are copied
+    /// unchanged.
     private static func parts(of source: String) throws(SettingComplaint) -> [Part] {
         var parts: [Part] = []
         var text = ""

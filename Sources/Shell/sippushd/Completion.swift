@@ -195,8 +195,8 @@ extension Command {
 
     fileprivate var secondWord: String? { name.split(separator: " ").dropFirst().first.map(String.init) }
 
-    /// The words that an argument can be, if the argument is a choice of lower-case words. Other arguments, such as
-    /// names, have no choices.
+    /// The words that an argument can be, if the argument is a choice of lower-case words. Arguments with other values,
+    /// such as names, have no choices.
     fileprivate var choices: [String] {
         let words = arguments.split(separator: "|").map(String.init)
         return words.count > 1 && words.allSatisfy { $0 == $0.lowercased() } ? words : []

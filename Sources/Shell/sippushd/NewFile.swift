@@ -1,8 +1,8 @@
 import Glibc
 import Reactor
 
-/// A file that the program creates and that only its owner can read. The file gets its name only after it is complete
-/// and on the disk.
+/// A file that the program creates and that only its owner can read. The new file gets its name only after it is
+/// complete and on the disk.
 ///
 /// An incomplete file has no name, so a killed program leaves no file behind. On file systems without unnamed files,
 /// the incomplete file is called `.NAME.PID.partial`.

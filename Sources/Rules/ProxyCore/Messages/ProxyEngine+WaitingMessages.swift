@@ -92,8 +92,8 @@ extension ProxyEngine {
         act(.commit([.message(.insert(message.row))], ticket))
     }
 
-    /// Adds a Date to a MESSAGE, so that a phone can show when a MESSAGE was sent that is delivered days later (RFC
-    /// 3428 section 9).
+    /// Adds a Date to a MESSAGE, so that a phone that gets the MESSAGE days later can show its sending time (RFC 3428
+    /// section 9).
     private static func dated(_ request: ByteString, _ date: UnixTime) -> ByteString {
         guard let end = request.firstIndex(of: UInt8(ascii: "\n")) else { return request }
         var out: [UInt8] = []

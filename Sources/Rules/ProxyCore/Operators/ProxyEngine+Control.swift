@@ -25,8 +25,7 @@ extension ProxyEngine {
 
     /// One page of the calls that wait for a phone or ring, oldest first.
     ///
-    /// The parameter `cursor` is the property `next` of the previous page of calls; the list of calls may have hundreds
-    /// of thousands.
+    /// The parameter `cursor` is the property `next` of the previous page of calls.
     package func heldCalls(
         after cursor: PageCursor, limit: Int, of isWanted: ((AddressOfRecord) -> Bool)? = nil
     ) -> Page<StoredCall> {

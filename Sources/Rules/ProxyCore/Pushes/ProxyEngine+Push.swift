@@ -112,11 +112,11 @@ extension ProxyEngine {
 
     /// Where the daemon stores an app's report about a push.
     package enum MarkPlace: Hashable, Sendable {
-        /// Nowhere, because the device is unknown.
+        /// The app's report about a push is stored nowhere, because the device is unknown.
         case unknownDevice
-        /// In the open timeline record of the push.
+        /// The app's report is stored in the open timeline record of the push.
         case record
-        /// In the stored timeline record of the push, because the push has ended.
+        /// The app's report is added to the stored timeline record, because the push has ended.
         case row
     }
 

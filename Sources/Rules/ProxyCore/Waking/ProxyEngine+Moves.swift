@@ -132,8 +132,8 @@ extension ProxyEngine {
 /// Sends waiting calls to the devices that they wait for, and ends waits that took too long.
 extension ProxyEngine {
 
-    /// Sends a contact that has registered the calls that wait for the same user's HTTP-reported device. A contact does
-    /// not get a call twice.
+    /// Sends a contact that has registered the calls that wait for the same user's HTTP-reported device. A contact that
+    /// already has a call does not get the call again.
     private func release(_ device: DeviceID, through contact: DeviceID, now: Moment) {
         for call in wakes.calls(of: device) {
             guard call.fork.acceptsBranches, let branch = call.fork.waitingBranch(of: device),

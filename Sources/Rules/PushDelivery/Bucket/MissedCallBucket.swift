@@ -273,12 +273,12 @@ package struct MissedCallBucket: Sendable {
         rows[index].devices.remove(at: place)
         if hasLearnt { rows[index].told.append(device) }
         // A call without a row that the device knows of gets no row, because the journal has noted the device's
-        // knowledge. The call of a removed device needs a row.
+        // knowledge. If the device was removed, the call needs a row in the store.
         return hasLearnt && !rows[index].isStored ? nil : row(index)
     }
 
     /// Drops a device's missed calls above the limit: each time the oldest call of the most frequent caller, so that
-    /// one caller cannot displace the others (T32.4). Active calls are never dropped.
+    /// one caller cannot displace the others (T32.4). Active calls are never dropped from the list of missed calls.
     private mutating func dropSurplus(of device: DeviceID, _ settings: BucketSettings) -> [BucketChange] {
         var surplus = unread(of: device) - settings.maximumEntries
         guard surplus > 0 else { return [] }

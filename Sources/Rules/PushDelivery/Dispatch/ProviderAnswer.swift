@@ -36,8 +36,8 @@ package struct ProviderAnswer: Sendable {
     /// The minimum difference between the clocks, in seconds, that the daemon reports.
     private static let clockTolerance: UInt64 = 60
 
-    /// The maximum size in bytes of an answer's body that the daemon parses. A longer body is ignored, because
-    /// providers' answers are short.
+    /// The maximum size in bytes of an answer's body that the daemon parses. A body above the maximum size is ignored,
+    /// because providers' answers are short.
     static let bodyLimit = 16 << 10
 }
 

@@ -38,7 +38,7 @@ package struct PushCredentials: Sendable {
         /// before.
         case later(Order, isNew: Bool)
         /// End the push with the given outcome, because its credential could not be made. The text `problem` tells the
-        /// operator the reason; `nil` if an answer to a push was the reason.
+        /// operator why no credential was made; `nil` if an answer to a push was the reason.
         case none(PushOutcome, problem: String?)
     }
 

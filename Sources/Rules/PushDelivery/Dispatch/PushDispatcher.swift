@@ -24,7 +24,8 @@ package final class PushDispatcher {
         /// The push provider has answered the push request. The duration `after` is the time between the request and
         /// the answer.
         case answered(Transmission, ProviderAnswer, after: Duration)
-        /// The push provider could not be reached, or did not answer. The text tells the operator why no answer came.
+        /// The push provider could not be reached, or did not answer. The text tells the operator why the push provider
+        /// did not answer.
         case unanswered(Transmission, PushOutcome, String)
         /// The push request was not sent, because the daemon could not build the request.
         case notSent(Transmission, PushOutcome)

@@ -1,7 +1,7 @@
 package import Bytes
 package import Timekeeping
 
-/// The result of a push, according to the provider's answer. The outcome decides what the daemon does next.
+/// The result of a push, according to the provider's answer. The outcome of a push decides the daemon's next step.
 package enum PushOutcome: Hashable, Sendable {
     /// The provider has accepted the push, with the given id if the provider assigns ids.
     case accepted(ByteString?)

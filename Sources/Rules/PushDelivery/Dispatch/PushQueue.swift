@@ -10,8 +10,8 @@ package import Timekeeping
 package struct PushQueue: Sendable {
     /// The state of the circuit breaker.
     package enum Breaker: Hashable, Sendable {
-        /// The circuit breaker is closed, so pushes are sent. The time `since` is the time of the last counted failure.
-        /// The state `closed` is followed by `open`.
+        /// The circuit breaker is closed, so pushes are sent. The value `since` is the time of the last counted
+        /// failure. The state `closed` is followed by `open`.
         case closed(failuresInARow: Int, since: Instant = .distantPast)
         /// The circuit breaker is open, so no push is sent before the given instant. The state `open` is followed by
         /// `probing`.

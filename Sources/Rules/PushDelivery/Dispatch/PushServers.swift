@@ -8,10 +8,11 @@ final class PushServer {
     /// The limit on the notifications in the queue. Only notifications pass the gate; calls and lists of missed calls
     /// enter the queue directly.
     var gate: NotificationGate
-    /// Whether a loop of the dispatcher is starting the waiting pushes. An event inside the loop starts no second loop.
+    /// Whether a loop of the dispatcher is starting the waiting pushes. An event inside the loop that starts pushes
+    /// does not start a second loop.
     var isDraining = false
-    /// Whether a loop of the dispatcher is moving notifications into the queue. An event inside the loop starts no
-    /// second loop.
+    /// Whether a loop of the dispatcher is moving notifications into the queue. An event inside the loop that moves
+    /// notifications does not start a second loop.
     var isOpening = false
     /// The number of active pushes to the server, including pushes that pause between tries.
     var pushes = 0
@@ -39,8 +40,8 @@ final class PushServer {
 
 /// All push servers: one for each app, and one for each server that push tokens name, created on demand.
 ///
-/// The number of servers is limited, because phones choose the servers in their tokens. Above the limit, pushes go to
-/// the app's own server.
+/// The number of push servers is limited, because phones choose the servers in their tokens. If too many servers exist,
+/// pushes go to the app's own server.
 struct PushServers {
     /// The maximum number of active pushes to all servers together, including pushes that pause between tries.
     private(set) var limit = 0

@@ -33,8 +33,8 @@ enum FCMReason {
 
     // MARK: Bodies
 
-    /// The name of the accepted message in `{"name":"projects/…/messages/…"}`. The name is parsed without a JSON tree,
-    /// because every accepted push needs the parsing.
+    /// The name of the accepted message in `{"name":"projects/…/messages/…"}`. The name of an accepted message is
+    /// parsed without a JSON tree, because every accepted push needs the parsing.
     private static func name(_ body: [UInt8]) -> String? {
         guard body.count <= ProviderAnswer.bodyLimit, var reader = try? JSONReader(body),
             (try? reader.next()) == .objectStart

@@ -4,7 +4,7 @@ import Collections
 /// The code by which providers and apps identify a push. All tries and all devices of a push have one code, which is
 /// sent as `apns-id` and as `id` in payloads.
 ///
-/// The code is a version 4 UUID with 122 random bits from an unpredictable source.
+/// The code of a push is a version 4 UUID with 122 random bits from an unpredictable source.
 package struct PushCode: Hashable, Absentable, Sendable {
     package let high, low: UInt64
     package static let absent = PushCode()

@@ -6,8 +6,8 @@ package import Timekeeping
 /// orders notifications, and the daemon itself sends a notification at the end of a call. A notification never
 /// announces a call.
 ///
-/// An empty string stands for a missing value. Only title and text of a notification are cut if the notification
-/// exceeds the provider's limit.
+/// In a ``PushNotification``, an empty string stands for a missing value. Only title and text of a notification are cut
+/// if the notification exceeds the provider's limit.
 package struct PushNotification: Hashable, Sendable {
     package var title = ByteString.empty
     package var text = ByteString.empty
@@ -109,7 +109,8 @@ package struct CustomData: Hashable, Sendable {
 /// The values of a notification that only Acrobits' mediator understands.
 package struct MediatedMessage: Hashable, Sendable {
     package enum Verb: String, Hashable, Sendable, CaseIterable {
-        /// The app fetches its text messages and shows the messages. The selector tells the app which account to use.
+        /// The app fetches its text messages and shows the messages. The selector in the push tells the app which
+        /// account to use.
         case text = "NotifyTextMessage"
         /// The app shows the text of the push, and does nothing else.
         case genericText = "NotifyGenericTextMessage"

@@ -6,7 +6,7 @@ package import Timekeeping
 /// record when no more steps can follow.
 ///
 /// ``PushTimeline`` does no input or output: its methods take steps and return complete records. A step for an unknown
-/// record is ignored.
+/// timeline record is ignored.
 package struct PushTimeline: ~Copyable {
     private var entries = PlacedTable<RecordID, OpenRecord?>(empty: nil)
     /// The open records by push code and device.
@@ -96,8 +96,8 @@ package struct PushTimeline: ~Copyable {
     /// Notes that the daemon sent the INVITE to the phone.
     package mutating func invited(_ id: RecordID, now: Instant) { entry(id)?.invited(now: now) }
 
-    /// Notes that the phone responded to the INVITE with 180 or a higher status. A response from before the record's
-    /// INVITE is ignored.
+    /// Notes that the phone responded to the INVITE with 180 or a higher status. A phone's response from before the
+    /// record's INVITE is ignored.
     package mutating func rang(_ id: RecordID, now: Instant) { entry(id)?.rang(now: now) }
 
     /// Notes the end of a call in one phone's timeline record; returns the record if the end completes it.

@@ -1,7 +1,7 @@
 import Collections
 
-/// The time of a step after the start of its timeline record, in 32 bits. The time is exact to a microsecond up to 35
-/// minutes, and to a millisecond afterwards.
+/// The time of a step after the start of its timeline record, in 32 bits. The time of a step is exact to a microsecond
+/// up to 35 minutes, and to a millisecond afterwards.
 package struct StepTime: Hashable, Absentable, Sendable {
     /// The microseconds or, for a later time, the negative number of milliseconds.
     private let rawValue: Int32

@@ -36,7 +36,8 @@ package struct WakeTimes: Hashable, Sendable {
 
     /// The time in milliseconds that the given percentage of wakes does not exceed; `nil` without wakes.
     ///
-    /// The time is interpolated inside its class. Wakes in the last class count as the beginning of the class.
+    /// The quantile is interpolated inside its class of wake times. Wakes in the last class count as the beginning of
+    /// the class.
     package func quantile(percent: Int64) -> Int64? {
         let total = total
         guard total > 0 else { return nil }

@@ -8,7 +8,7 @@ package import Timekeeping
 ///
 /// A token's claims are checked before its signature, because checking claims costs less. A token with a valid
 /// signature is remembered by its hash until newer tokens displace it or its key is withdrawn. All tables of the
-/// authenticator have a maximum size.
+/// ``BearerAuthenticator`` have a maximum size.
 package struct BearerAuthenticator: Sendable {
     package enum Verdict: Hashable, Sendable {
         /// The token proves that its sender is the given user of the domain.

@@ -96,8 +96,8 @@ package struct DigestAuthenticator: Sendable {
 
     // MARK: Challenge
 
-    /// Makes the header fields of a challenge, one field for each offered algorithm (RFC 8760 section 2.3). The header
-    /// fields contain only required parameters, so that a challenge to a forged source address is short (T4.1).
+    /// Makes the header fields of a challenge, one field for each offered algorithm (RFC 8760 section 2.3). A challenge
+    /// contains only required parameters, so that a challenge to a forged source address is short (T4.1).
     ///
     /// - Parameters:
     ///   - realm: the realm to which the password belongs.
@@ -299,8 +299,8 @@ package struct DigestAuthenticator: Sendable {
         return hasher.finalize()
     }
 
-    /// Whether a clear-text password is right, for services that get passwords over HTTP. The check takes the same time
-    /// for unknown users.
+    /// Whether a clear-text password is right, for services that get passwords over HTTP. The check of a password takes
+    /// the same time for unknown users.
     package func isPassword(
         _ password: ByteString, of name: ByteString, realm: Realm, users: UserDirectory
     ) -> Bool {

@@ -41,7 +41,7 @@ package struct KeptNonce: Hashable, Sendable {
     /// Decides what a REGISTER that refreshes only one binding does to the binding's kept nonce.
     ///
     /// The binding and its stored row always have the same nonce, and the stored count is never lower. No credentials
-    /// are valid twice, not even after `kill -9`.
+    /// are valid twice, not even after the daemon was killed by `kill -9`.
     ///
     /// - Parameters:
     ///   - use: the nonce and the nonce count of the REGISTER.

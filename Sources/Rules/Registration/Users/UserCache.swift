@@ -102,7 +102,8 @@ package struct UserCache: Sendable {
         /// The number of queries that the source has not answered yet.
         var asked = 0
         var lastAnswer = Instant.distantPast
-        /// When a source that is away is asked again, and the pause before; `nil` while the source answers.
+        /// The time of the next query to a source that is away, and the pause before it; `nil` while the source
+        /// answers.
         var rest: (until: Instant, pause: Duration)?
 
         func isResting(now: Instant) -> Bool { rest.map { now < $0.until || asked > 0 } ?? false }

@@ -22,7 +22,8 @@ struct CallExplanation {
         return [heading] + trace + lines + advice.map { "  => " + $0 }
     }
 
-    /// The heading, and each step with the index of its record. The last step of a record has the record's advice.
+    /// The heading, and each step with the index of its record. The last step of a timeline record has the record's
+    /// advice.
     var words: [ExplainReport.Words.Line] {
         var lines = [ExplainReport.Words.Line(text: heading ?? "")]
         lines += steps.map { ExplainReport.Words.Line(record: $0.place, text: "\($0.time) ms: \($0.text)") }

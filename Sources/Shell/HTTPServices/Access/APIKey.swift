@@ -50,8 +50,8 @@ package struct APIKey: Hashable, Sendable {
     }
 }
 
-/// The text of an API key that a client sends: a prefix and 32 random bytes. The prefix lets scanners of source code
-/// find leaked keys.
+/// The text of an API key that a client sends: a prefix and 32 random bytes. The prefix of API keys lets scanners of
+/// source code find leaked keys.
 package struct APIKeySecret {
     package let text: String
 

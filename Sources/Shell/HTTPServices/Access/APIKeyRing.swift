@@ -47,8 +47,8 @@ package final class APIKeyRing: @unchecked Sendable {
     package func add(_ key: APIKey) { keys[key.name] = key }
     package func remove(_ name: String) { keys[name] = nil }
 
-    /// The stored key with the given secret. The search takes the same time for all secrets, so that its duration
-    /// reveals nothing.
+    /// The stored key with the given secret. The search for a key takes the same time for all secrets, so that its
+    /// duration reveals nothing.
     func key(matching secret: APIKeySecret) -> APIKey? {
         let hash = secret.hash
         var found: APIKey?

@@ -74,8 +74,8 @@ package struct JSONSchema: Hashable, Sendable {
         return JSONSchema(members, using: [element])
     }
 
-    /// Returns the schema of an object with required and optional members. Members with unknown names are allowed and
-    /// ignored.
+    /// Returns the schema of an object with required and optional members. An object may have members with unknown
+    /// names, which are ignored.
     package static func object(
         _ required: KeyValuePairs<String, JSONSchema>, optional: KeyValuePairs<String, JSONSchema> = [:]
     ) -> JSONSchema {

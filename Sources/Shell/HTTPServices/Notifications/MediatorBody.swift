@@ -5,8 +5,8 @@ import JSON
 import PushDelivery
 import Timekeeping
 
-/// The answer to the sender of a push, in the format of Acrobits' mediator. The code of an accepted push is 200; an
-/// answer with another code is thrown as an error.
+/// The answer to the sender of a push, in the format of Acrobits' mediator. The answer to an accepted push has the code
+/// 200; an answer with another code is thrown as an error.
 struct MediatorAnswer: Error {
     /// Whether the HTTP status is the answer's code; if false, the HTTP status is always 200.
     var isHTTP = false

@@ -4,7 +4,7 @@ import JSON
 /// The body of a request, which must be one JSON object without repeated members. Each function reads a member as one
 /// type, and refuses a member of another type.
 ///
-/// Unknown members are ignored, as on the 10darts platform.
+/// Unknown members of the object are ignored, as on the 10darts platform.
 struct RequestObject {
     private var members: [String: JSONValue] = [:]
 

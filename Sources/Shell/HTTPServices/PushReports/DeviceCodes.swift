@@ -7,9 +7,9 @@ import ProxyRuntime
 /// Creates the codes by which apps name their devices. Nobody can create a code without the daemon's key, and a code
 /// reveals nothing about the device (T7).
 ///
-/// A device code consists of a tag and a masked device number. The tag has 128 bits, and is computed from the device's
-/// number, as a synthetic initialisation vector. A keystream that is derived from the tag masks the device's number. A
-/// device always has the same code, so no code needs to be stored.
+/// A device code consists of a tag and a masked device number. The tag of a device code has 128 bits, and is computed
+/// from the device's number, as a synthetic initialisation vector. A keystream that is derived from the tag masks the
+/// device's number. A device always has the same code, so no code needs to be stored.
 ///
 /// - The class is `@unchecked Sendable`, because only the shard's loop uses it.
 final class DeviceCodes: @unchecked Sendable {

@@ -105,7 +105,7 @@ struct MarkRoutes {
 }
 
 extension ServiceProblem {
-    /// The answer to a report if the push does not exist or was sent to another device. The answer is the same for an
-    /// unknown push and for another device's push, so that it does not reveal which pushes exist.
+    /// The answer to a report if the push does not exist or was sent to another device. An unknown push and another
+    /// device's push get the same answer, so that the answer does not reveal which pushes exist.
     static var noSuchPush: ServiceProblem { ServiceProblem(404, "no such push or device") }
 }

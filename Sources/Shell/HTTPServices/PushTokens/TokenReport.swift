@@ -6,8 +6,8 @@ import PushDelivery
 
 /// The report of an app's Push Token Reporter or Account Removal Reporter, read from path, query and body together.
 ///
-/// In the app's settings, operators choose the names and the media type of the values, and where each value is. Every
-/// choice of the operator is accepted. A value that occurs twice must be equal both times.
+/// In the app's settings, operators choose the names and the media type of the values, and where each value is. The
+/// reader of reports accepts every choice of the operator. If a report has a value twice, both values must be equal.
 struct TokenReport {
     fileprivate enum Field: String, CaseIterable {
         case username, password, selector
@@ -58,7 +58,7 @@ struct TokenReport {
     private var itemCount = 0
 
     /// Reads a GET request, or a POST request with its body. The array `parameters` has the path parameters: the user
-    /// name, the selector, and the token. Further fields may follow the token, separated by `&`.
+    /// name, the selector, and the token. Further fields may follow the token in the path, separated by `&`.
     init(_ request: HTTPRequest, _ parameters: [String]) throws(ServiceProblem) {
         for (field, value) in zip([Field.username, .selector], parameters) { try take(field, value) }
         if parameters.count > 2 { try take(rest: parameters[2]) }

@@ -12,7 +12,8 @@ struct EndedCalls {
 
     static let limit = 100
 
-    /// Notes the end of a call. An answer replaces the ends at the call's other phones.
+    /// Notes the end of a call. If one phone answered the call, the answer counts, and the ends at the other phones do
+    /// not.
     mutating func note(_ record: TimelineRecord) {
         guard record.kind == .call || record.kind == .outgoing, let end = record.end else { return }
         if let ref = record.callRef, let place = places[ref] {

@@ -21,8 +21,8 @@ struct PlotRing: Sendable {
         tenths = [[Int32]](repeating: [Int32](repeating: -1, count: capacity), count: Self.columns)
     }
 
-    /// Adds the values of the interval that contains the time `seconds`. Intervals without values are filled. A time
-    /// before the last interval is ignored, because the clock was set back.
+    /// Adds the values of the interval that contains the time `seconds`. Skipped intervals are filled with missing
+    /// values. A time before the last interval is ignored, because the clock was set back.
     mutating func add(held: Int, _ times: PlotTimes, at seconds: Int64) {
         let interval = max(0, seconds) / step
         if let last {

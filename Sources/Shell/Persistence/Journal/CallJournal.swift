@@ -33,8 +33,8 @@ final class CallJournal {
     private var live: [UInt64: Int]
     private var liveSize: Int
     private var lastSerial: UInt64
-    /// The last serial number whose missed calls the journal has given to the store. Each ``flush(now:)`` raises
-    /// `toldSerial`.
+    /// The last serial number whose missed calls the journal has given to the store. Each ``flush(now:)`` of the
+    /// journal raises `toldSerial`.
     private var toldSerial: UInt64
     /// The last serial number whose missed calls the store has persisted.
     private var storedSerial: UInt64 = 0

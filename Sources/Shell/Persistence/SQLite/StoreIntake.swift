@@ -3,8 +3,8 @@ import Collections
 import ProxyCore
 import Registration
 
-/// The queue of changes that wait to be written to the database, oldest first. A lock protects the queue, because every
-/// shard adds entries.
+/// The queue of changes that wait to be written to the database, oldest first. A lock protects the queue of changes,
+/// because every shard adds entries.
 ///
 /// Lazy rows are refreshed bindings that wait outside the queue, and that a crash can lose.
 struct StoreIntake {

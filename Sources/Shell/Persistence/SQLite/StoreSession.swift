@@ -113,8 +113,8 @@ actor StoreSession {
         let batch = intake.withLock { $0.take(limit: settings.batchLimit, withLazyRows: isLazyDue) }
         turns.began(for: batch.entries.count { $0.ticket != nil }, now: loop.now)
         write(batch)
-        // Changes that remain in the queue are written immediately after the present batch. Later changes send their
-        // own notice.
+        // Changes that remain in the queue are written immediately after the present batch. Changes that arrive later
+        // send their own notice to the writer.
         if batch.leavesEntries { loop.post { self.assumeIsolated { $0.writeNext() } } }
     }
 
@@ -379,8 +379,8 @@ actor StoreSession {
 
     // MARK: Checkpoints
 
-    /// Starts a checkpoint when the write-ahead log is long. The checkpointer's thread copies most pages: see
-    /// ``checkpointFinished()``.
+    /// Starts a checkpoint when the write-ahead log is long. The checkpointer's thread copies most pages of the log:
+    /// see ``checkpointFinished()``.
     private func startCheckpointIfDue() {
         guard !isCheckpointing, let connection, connection.pagesInLog >= settings.checkpointPages else { return }
         isCheckpointing = true

@@ -11,8 +11,8 @@ package struct StoreWriterSettings: Hashable, Sendable {
     package var gatherInterval: Duration = .milliseconds(200)
     package var gatherLimit = 250
     /// The minimum time between the starts of two commits, if at least ``groupSizeLimit`` results of the previous
-    /// commit were awaited. The clock's precision can extend the interval to four milliseconds. A commit begins
-    /// immediately if as many entries wait as the last commits had.
+    /// commit were awaited. The precision of the loop's clock can extend the interval between commits to four
+    /// milliseconds. A commit begins immediately if as many entries wait as the last commits had.
     package var commitInterval: Duration = .microseconds(1500)
     package var groupSizeLimit = 4
     /// The maximum waiting time of lazy rows.

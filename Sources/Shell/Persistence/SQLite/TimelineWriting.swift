@@ -6,7 +6,7 @@ import Timekeeping
 
 /// Writes the records of the timeline, and deletes only a few old records at a time, so that no commit is slow.
 ///
-/// Only the loop of its shard uses a ``TimelineWriting``.
+/// Only the loop of the shard uses a ``TimelineWriting``.
 final class TimelineWriting {
     private let settings: TimelineSettings
     private let writer: StoreWriter

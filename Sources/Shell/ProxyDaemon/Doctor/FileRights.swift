@@ -3,8 +3,8 @@ package import Reactor
 /// The facts about one file or folder that the settings name.
 package struct FileFact: Hashable, Sendable {
     package let file: NamedFile
-    /// The folders from the root to the file, and the file itself, with links resolved. The list ends before the first
-    /// missing folder or file.
+    /// The folders from the root to the file, and the file itself, with links resolved. The list of folders ends before
+    /// the first missing folder or file.
     package let steps: [FileStatus]
     /// Whether the file exists, as far as the process of `sippushd doctor` can see.
     package let isThere: Bool

@@ -43,7 +43,7 @@ package final class CallSpans: @unchecked Sendable {
             request: ExportRequest(resource: resource, scope: "sippushd", version: Version.current))
     }
 
-    /// Uses other settings, which must name a collector. Waiting spans go to the new collector.
+    /// Uses other settings, which must name a collector. Spans that wait are sent to the new collector.
     ///
     /// - Returns: false if the settings name no collector, so that nothing has changed.
     package func change(to settings: OTLPSettings) throws(StartError) -> Bool {

@@ -12,8 +12,8 @@ package import Telemetry
 package import Timekeeping
 
 /// Passes copies of SIP messages and steps of pushes to the HEP collector, and to operators who trace a user by
-/// `sippushd trace`. The ends of calls go to the OTLP collector. While nobody wants copies, the shard has no
-/// ``MessageTaps``.
+/// `sippushd trace`. The ends of calls go to the OTLP collector. While nobody wants copies of messages, the shard has
+/// no ``MessageTaps``.
 ///
 /// - The class is `@unchecked Sendable`, because only the event loop of the shard uses it.
 package final class MessageTaps: @unchecked Sendable {

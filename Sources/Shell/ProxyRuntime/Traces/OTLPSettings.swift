@@ -92,7 +92,8 @@ package struct OTLPSettings: SettingsGroup, Hashable {
         }
     }
 
-    /// Reads a file with header fields. The error names the line's number, but never the line's text.
+    /// Reads a file with header fields. An error in the file with header fields names the line's number, but never the
+    /// line's text.
     package static func headers(at path: String) throws -> [HTTPField] {
         let bytes = try SettingsFile.bytes(at: path, limit: longestHeaders)
         var fields: [HTTPField] = []

@@ -5,7 +5,8 @@ import OTLP
 /// The spans of a call outside the sample wait until the end of the call shows whether it failed.
 struct SpanSampling {
     private let oneIn: UInt64
-    /// The spans that wait, by the root span of their call. A full newer table replaces the older table.
+    /// The spans that wait, by the root span of their call. When the newer table of spans is full, the older table is
+    /// dropped.
     private var newer: [SpanID: [TraceSpan]] = [:]
     private var older: [SpanID: [TraceSpan]] = [:]
     private var newerCount = 0
@@ -25,7 +26,8 @@ struct SpanSampling {
     /// The number of calls whose spans wait.
     var waiting: Int { newer.count + older.count }
 
-    /// Whether the sample has the call with the given trace. All nodes with the same setting choose the same calls.
+    /// Whether the sample has the call with the given trace. All nodes with the same setting choose spans of the same
+    /// calls.
     func has(_ trace: TraceID) -> Bool { oneIn == 1 || trace.low % oneIn == 0 }
 
     /// The spans to send now: the given spans, or none if they must wait.

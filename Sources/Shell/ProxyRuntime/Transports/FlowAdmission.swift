@@ -94,7 +94,7 @@ package struct FlowAdmission {
         return verdictOnOutgoing()
     }
 
-    /// Decides whether a connection that the daemon opens may stay. The table must have room for the connection, but no
+    /// Decides whether a connection that the daemon opens may stay. The table of connections must have room, but no
     /// limit per source applies.
     package func verdictOnOutgoing() -> Verdict {
         guard count >= limits.connections else { return .admitted }

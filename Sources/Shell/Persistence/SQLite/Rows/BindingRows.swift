@@ -116,7 +116,8 @@ extension Transport {
 }
 
 extension [ByteString] {
-    /// The values joined to one text, one value on each line. The registrar has replaced line ends inside the values.
+    /// The values joined to one text, one value on each line. The registrar has already replaced line ends inside the
+    /// Path values.
     fileprivate var joinedLines: ByteString {
         guard count > 1 else { return first ?? .empty }
         var out: [UInt8] = []

@@ -13,8 +13,8 @@ extension Connection {
         total(followed IS NOT NULL OR (tries > 0 AND coalesce(ending = 'answered', 0))), total(coalesce(read > 0, 0))
         """
 
-    /// The SQL condition that selects the apps and the domains of the query. SQL takes the condition's columns from the
-    /// innermost table.
+    /// The SQL condition that selects the apps and the domains of the query. SQL takes the columns of the condition
+    /// from the innermost table.
     private static let selected = "(?3 = '' OR app = ?3) AND \(DomainList.contains("domain", 4))"
 
     /// Returns one row for each app or day, or for each push of a page.
