@@ -17,13 +17,13 @@ package struct Admission: Sendable {
     ///
     /// Requests inside dialogs are never refused, nor the REGISTER of a phone that a call waits for.
     package enum Kind: Int, CaseIterable, Sendable {
-        /// A REGISTER for a user without a contact.
+        /// The work is a REGISTER for a user without a contact.
         case newDevice
-        /// A request over HTTP.
+        /// The work is a request over HTTP.
         case service
-        /// A REGISTER for a user with a contact.
+        /// The work is a REGISTER for a user with a contact.
         case refresh
-        /// An INVITE outside a dialog.
+        /// The work is an INVITE outside a dialog.
         case newCall
 
         /// The maximum fraction of requests of one ``Kind`` that are refused.

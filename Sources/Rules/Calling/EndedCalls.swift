@@ -7,7 +7,7 @@ package import Timekeeping
 /// An ended call, kept for phones that got a push for the call and have not registered yet.
 package final class EndedCall {
     package let userCall: UserCall
-    /// The INVITE's bytes.
+    /// The bytes of the ended call's INVITE.
     package let request: KeptRequest
     package let source: Flow
     package let until: Instant

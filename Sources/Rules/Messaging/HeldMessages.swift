@@ -74,8 +74,8 @@ package struct HeldMessages: ~Copyable {
         case senderFull
     }
 
-    /// Why the limits leave no room for a message of the given size; `nil` if the message has room. A NOTIFY of the
-    /// event `replaced` does not count for the user's limits, because the new message replaces it.
+    /// Why the limits leave no room for a message of the given size; `nil` if the message has room. An older NOTIFY of
+    /// the event `replaced` does not count for the user's limits, because the new NOTIFY replaces it.
     package func refusal(
         of size: Int, from sender: ByteString, _ caller: Caller, to aor: AddressOfRecord,
         replacing replaced: ByteString?,

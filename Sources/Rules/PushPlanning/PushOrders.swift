@@ -5,7 +5,7 @@ package import Registration
 package protocol PushOrders {
     /// Send a push to its push provider.
     mutating func send(_ push: PushDispatcher.Transmission)
-    /// Make a credential for a provider.
+    /// Make a credential for a push provider.
     mutating func makeCredential(_ order: PushCredentials.Order)
     /// Write the given records into the timeline.
     mutating func trace(_ changes: [TimelineChange])

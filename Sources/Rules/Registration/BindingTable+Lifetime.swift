@@ -17,7 +17,7 @@ extension BindingTable {
         for _ in 0..<limit {
             guard let slot = expiry.popExpired(now: now) else { break }
             if self[slot].freshUntil > now {
-                // A binding that was refreshed later gets a new expiry time.
+                // A binding that was refreshed after its expiry time was set gets a new expiry time.
                 scheduleExpiry(of: slot, at: self[slot].freshUntil)
             } else if self[slot].marks.contains(.isBusy) {
                 scheduleExpiry(of: slot, at: now + .seconds(1))

@@ -5,7 +5,7 @@ package import ProxyPolicy
 package enum DeviceHop {
     /// The flow of the device's registration, and the hop to try if the flow has ended.
     case flow(Flow, otherwise: ResolvedHop?)
-    /// A new connection to the device.
+    /// The request needs a new connection to the device.
     case connection(ResolvedHop)
     /// The first hop of the registration's Path (RFC 3327).
     case path(NextHop)

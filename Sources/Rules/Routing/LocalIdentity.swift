@@ -96,7 +96,7 @@ package struct LocalIdentity: Sendable {
             {
                 return true
             }
-            // The unspecified address counts as a loopback address, because the kernel connects to loopback.
+            // The unspecified address counts as a loopback address, because the kernel connects to loopback instead.
             if endpoint.address.isUnspecified, place.address.isLoopback { return true }
         }
         return false

@@ -8,15 +8,15 @@ package import Timekeeping
 /// the returned actions.
 package struct InviteClientTransaction: Sendable {
     package enum State: Equatable, Sendable {
-        /// No response has arrived yet. If `cancelWanted` is true, the CANCEL follows the first provisional response,
-        /// because RFC 3261 forbids an earlier CANCEL. The state `calling` is followed by `proceeding`, `completed`,
-        /// `accepted` or `ended` (timer B, transport).
+        /// No response to the INVITE has arrived yet. If `cancelWanted` is true, the CANCEL follows the first
+        /// provisional response, because RFC 3261 forbids an earlier CANCEL. The state `calling` is followed by
+        /// `proceeding`, `completed`, `accepted` or `ended` (timer B, transport).
         case calling(cancelWanted: Bool)
         /// A provisional response has arrived, and timer C runs. The state `proceeding` is followed by `cancelling`,
         /// `completed`, `accepted` or `ended` (transport).
         case proceeding
-        /// The CANCEL was sent. The state `cancelling` is followed by `completed`, `accepted` or `ended` (no final
-        /// response within 64*T1, transport).
+        /// The CANCEL of the INVITE was sent. The state `cancelling` is followed by `completed`, `accepted` or `ended`
+        /// (no final response within 64*T1, transport).
         case cancelling
         /// A 3xx to 6xx has arrived and was acknowledged. The state `completed` is followed by `ended` (timer D).
         case completed
@@ -33,7 +33,7 @@ package struct InviteClientTransaction: Sendable {
         case sendRequest(again: Instant?, until: Instant)
         /// Timer A has fired: send the INVITE again now, and the next time at `next`.
         case sendAgain(next: Instant)
-        /// Pass the response to the core.
+        /// Pass a response to the INVITE to the core.
         case tell
         /// Pass the first provisional response to the core, and start timer C.
         case tellProvisional(until: Instant)

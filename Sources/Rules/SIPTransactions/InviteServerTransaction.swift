@@ -7,8 +7,8 @@ package import Timekeeping
 /// the returned actions.
 package struct InviteServerTransaction: Sendable {
     package enum State: Equatable, Sendable {
-        /// No final response was sent yet. No timer ends the state `proceeding`. The state `proceeding` is followed by
-        /// `completed` or `accepted`.
+        /// No final response to the INVITE was sent yet. No timer ends the state `proceeding`. The state `proceeding`
+        /// is followed by `completed` or `accepted`.
         case proceeding
         /// A 3xx to 6xx was sent, and its ACK has not arrived yet. The state `completed` is followed by `confirmed` or
         /// `ended` (timer H).

@@ -7,11 +7,11 @@ package import Timekeeping
 /// performs the returned actions.
 package struct NonInviteClientTransaction: Sendable {
     package enum State: Equatable, Sendable {
-        /// No response has arrived yet. The state `trying` is followed by `proceeding`, `completed` or `ended` (timer
-        /// F, transport).
+        /// No response to the request has arrived yet. The state `trying` is followed by `proceeding`, `completed` or
+        /// `ended` (timer F, transport).
         case trying
-        /// A provisional response has arrived. The state `proceeding` is followed by `completed` or `ended` (timer F,
-        /// transport).
+        /// A provisional response to the request has arrived. The state `proceeding` is followed by `completed` or
+        /// `ended` (timer F, transport).
         case proceeding
         /// The final response has arrived, and its retransmissions are ignored. The state `completed` is followed by
         /// `ended` (timer K).
@@ -42,7 +42,7 @@ package struct NonInviteClientTransaction: Sendable {
 
     package private(set) var state = State.trying
     private let isReliable: Bool
-    /// How often timer E has fired.
+    /// How often timer E (retransmissions of the request) has fired.
     private var repeats: UInt8 = 0
 
     package init(isReliable: Bool) { self.isReliable = isReliable }

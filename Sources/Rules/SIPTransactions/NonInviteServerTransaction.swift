@@ -8,8 +8,8 @@ package import Timekeeping
 /// performs the returned actions.
 package struct NonInviteServerTransaction: Sendable {
     package enum State: Equatable, Sendable {
-        /// No response was sent yet. The state `trying` is followed by `proceeding`, `completed`, `unanswered` or
-        /// `ended`.
+        /// No response to the request was sent yet. The state `trying` is followed by `proceeding`, `completed`,
+        /// `unanswered` or `ended`.
         case trying
         /// The server transaction has sent a 100. The state `proceeding` is followed by `completed`, `unanswered` or
         /// `ended`.
@@ -31,9 +31,10 @@ package struct NonInviteServerTransaction: Sendable {
         case holdProvisional(until: Instant)
         /// Send the final response, and store it for retransmissions until timer J.
         case sendFinal(until: Instant)
-        /// Send the final response, and end. On reliable transports, no retransmissions of the request follow.
+        /// Send the final response, and end the transaction. On reliable transports, no retransmissions of the request
+        /// follow.
         case sendFinalAndEnd
-        /// Send the stored response again.
+        /// Send the stored response to the request again.
         case repeatResponse
         /// Send no response, and ignore retransmissions of the request until timer J.
         case stayQuiet(until: Instant)

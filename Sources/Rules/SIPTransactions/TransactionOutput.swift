@@ -9,8 +9,8 @@ package import SIPGrammar
 package enum TransactionOutput: Sendable {
     /// Send the message's bytes on the flow.
     case send([UInt8], on: Flow)
-    /// A response has arrived. The core gets every provisional response, the first final response, and each 2xx to an
-    /// INVITE (RFC 6026).
+    /// A response has arrived in a client transaction. The core gets every provisional response, the first final
+    /// response, and each 2xx to an INVITE (RFC 6026).
     case responseReceived(ClientTransactionID, SIPResponse)
     /// No final response arrived in time (timer B or F, or 64*T1 after a CANCEL). The core treats the time-out of a
     /// request like a 408 response.

@@ -20,7 +20,7 @@ extension TransactionTable {
         clients.remove(slot: slot)
     }
 
-    /// Sends a request. The topmost Via of the request must have the branch that
+    /// Sends the request of a reserved client transaction. The topmost Via of the request must have the branch that
     /// ``BranchKey/appendBranch(for:loopHash:to:)`` writes for the id.
     ///
     /// For an id that was started or discarded before, ``start`` does nothing.

@@ -10,7 +10,7 @@ package enum RegistrationState: UInt8, Hashable, Sendable, CaseIterable {
     case refreshing
     /// The PBX refused the user, and no REGISTER is sent for the user until the credentials change.
     case refused
-    /// The PBX has no such user.
+    /// The PBX has answered that it does not know the user.
     case absent
     /// The agent is ending the user's binding at the PBX.
     case ending

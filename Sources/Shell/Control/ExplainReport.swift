@@ -129,9 +129,10 @@ package struct TimelineReport: Codable, Hashable, Sendable {
     package var endStatus: UInt16?
     /// Why the request was refused immediately; `nil` for an accepted request.
     package var refusal: String?
-    /// The address and port of the request's sender; empty in records of accepted calls to users.
+    /// The address and port of the request's sender; empty except in records of refused requests and of calls from
+    /// phones.
     package var source: String
-    /// The URI of the other party of the call; empty in records without other party.
+    /// The URI of the other party of the call; empty except in records of refused requests and of calls from phones.
     package var peer: String
     /// The id of the call's trace in the OTLP collector; `nil` while the daemon sends no spans.
     package var traceID: String?

@@ -33,7 +33,7 @@ package struct PushTestRequest: Codable, Sendable, DescribedBody {
 package struct PushTestReport: Codable, Sendable, DescribedBody {
     package static let notes: [String: JSONSchema] = ["code": .words("`sippushd explain` takes it.")]
 
-    /// The test push to one device.
+    /// The test push to one device, in the report.
     package struct Push: Codable, Sendable, DescribedBody {
         package static let schemaName: String? = "TestPush"
         package static let notes: [String: JSONSchema] = [

@@ -184,7 +184,7 @@ package final class APIService: @unchecked Sendable {
         let domains: DomainScope
         /// The header fields of each answer.
         var fields: [HTTPField] = []
-        /// See ``ServiceCall/ending``.
+        /// Returns why the caller may no longer read an answer: see ``ServiceCall/ending``.
         var ending: @Sendable () -> CallerEnd? = { nil }
     }
 

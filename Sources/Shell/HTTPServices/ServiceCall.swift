@@ -155,8 +155,8 @@ package actor ServiceCall {
     /// The path parameter with the given index; empty if the pattern has fewer parameters.
     package nonisolated func parameter(_ index: Int = 0) -> String { index < parameters.count ? parameters[index] : "" }
 
-    /// Decodes the body as JSON. After a decoding error, the client gets a problem with the text `expected` about the
-    /// expected body.
+    /// Decodes the body of the request as JSON. After a decoding error, the client gets a problem with the text
+    /// `expected` about the expected body.
     package nonisolated func body<Value: Decodable>(as type: Value.Type, expected: String) throws(ServiceProblem)
         -> Value
     {

@@ -23,8 +23,8 @@ package import Timekeeping
 /// - `refresh`: the row is written within seconds. A crash may lose a row that was only refreshed.
 /// - `trace`: the change is written soon, but is dropped if too many other changes wait.
 ///
-/// Changes take effect in the order of the calls, except for refreshed rows. The store's writing functions must be
-/// called on its loop. The store's reading functions can be called on any thread.
+/// Changes take effect in the order in which the store's functions were called, except for refreshed rows. The store's
+/// writing functions must be called on its loop. The store's reading functions can be called on any thread.
 package protocol ProxyStore: AnyObject, Sendable {
     // MARK: Writes of the engine
 

@@ -25,8 +25,8 @@ struct ControlConnection {
         }
     }
 
-    /// Parses an answer of the daemon. Only the answer's length is limited, and not its number of JSON values, because
-    /// lists can be long.
+    /// Parses the daemon's answer to a command. Only the answer's length is limited, and not its number of JSON values,
+    /// because lists can be long.
     private static func json(_ body: [UInt8]) throws(JSONError) -> JSONValue {
         var limits = JSONReader.Limits()
         limits.values = limits.bytes
@@ -35,7 +35,8 @@ struct ControlConnection {
 
     func post(_ resource: String) async throws(Command.Failure) { _ = try exchange("POST", resource, body: []) }
 
-    /// Sends an order. An order has a longer timeout than other requests, because the daemon can need much time for it.
+    /// Sends an operator's order without a body to the daemon. An order has a longer timeout than other requests,
+    /// because the daemon can need much time for it.
     func post<Value: Decodable>(
         _ resource: String, timeout: Duration
     ) async throws(Command.Failure) -> Value {

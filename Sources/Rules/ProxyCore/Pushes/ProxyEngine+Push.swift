@@ -148,7 +148,7 @@ extension ProxyEngine {
     }
 
     /// The maximum number of refreshed contacts that are written when the daemon stops; 10,000 contacts take some
-    /// tenths of a second. Refreshed contacts beyond the maximum keep their older rows in the store.
+    /// tenths of a second. Refreshed contacts beyond the maximum number keep their older rows in the store.
     private static let lastRows = 10_000
 }
 

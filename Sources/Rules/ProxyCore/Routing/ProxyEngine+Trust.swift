@@ -40,7 +40,8 @@ extension ProxyEngine {
 /// `ClientPlaces`. The engine tells `ClientPlaces` where a request is sent, when the connection ends, and when a phone
 /// gets the INVITE on a new flow.
 extension ProxyEngine {
-    /// The kind of sender of a response from an unexpected address: a trusted peer, a device of the callee, or unknown.
+    /// The kind of sender of a response from an unexpected address: a trusted peer or the upstream, a device of the
+    /// callee, or unknown.
     func sender(on flow: Flow, of client: ClientTransactionID) -> ClientPlaces.Sender {
         guard isTrusted(flow) || network.upstream.isSource(flow.remote, of: settings.upstream, settings.trusted) else {
             return isOfCallee(flow, client) ? .callee : .unknown

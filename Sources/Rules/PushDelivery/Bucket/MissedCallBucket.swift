@@ -11,8 +11,8 @@ package struct BucketEntry: Hashable, Sendable {
     package let date: UnixTime
     /// The caller whose share of the missed calls limits counts the call.
     package let broughtBy: Caller
-    /// The devices that got a push for the call and must still get the call in their list of missed calls. In a bucket,
-    /// each call has at least one such device.
+    /// The devices that got a push for the call and must still get the call in their list of missed calls. Each call in
+    /// the bucket must still be reported to at least one device.
     package var devices: [DeviceID]
     /// The devices that already know of the call and need no report.
     package var told: [DeviceID]

@@ -23,7 +23,7 @@ package enum PushOutcome: Hashable, Sendable {
     /// has accepted a push of the app, because a setting may be wrong.
     case foreignToken(String)
     /// No connection to the provider is possible: its certificate is not trusted, or a file in the settings cannot be
-    /// used. The daemon keeps the token, because the operator must correct the settings.
+    /// used. If no connection is possible, the daemon keeps the token, because the operator must correct the settings.
     case noConnection(String)
     /// The provider refuses the content that the daemon has written. The daemon keeps the token of a push with refused
     /// content.

@@ -60,7 +60,7 @@ package struct TimelineRecord: Hashable, Sendable {
         case notCarried = "not-carried"
     }
 
-    /// How far the push has come.
+    /// How far the push of the timeline record has come.
     package enum Delivery: String, Hashable, Sendable {
         /// No push was requested.
         case none

@@ -53,7 +53,7 @@ extension Span<UInt8> {
     }
 }
 
-/// The words without their first letters.
+/// The words in a User-Agent that name a system, without their first letters.
 private enum Rest {
     static let ndroid = Array("ndroid".utf8)
     static let phone = Array("phone".utf8)

@@ -29,7 +29,7 @@ package struct Realms: Hashable, Sendable {
     /// The realms of the tenants, by domain in lower case.
     private let tenants: [ByteString: Realm]
 
-    /// Creates the realms.
+    /// Creates the realms of all domains.
     ///
     /// - Parameters:
     ///   - common: the setting `digest.realm`.

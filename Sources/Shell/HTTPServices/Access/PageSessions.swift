@@ -40,7 +40,7 @@ package final class PageSessions: @unchecked Sendable {
 
     package var count: Int { sessions.count }
 
-    /// Begins a session for a key.
+    /// Begins an operator's session with a key.
     ///
     /// - Returns: the secret of the session, 43 characters; `nil` if the system has no random bytes.
     package func begin(for key: APIKey, now: Instant) -> String? {

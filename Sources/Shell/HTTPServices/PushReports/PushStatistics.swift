@@ -13,7 +13,7 @@ struct PushStatistics: Sendable {
     /// The domain in the query; `nil` for all domains of the caller.
     var domain: String?
     var isCSV = false
-    /// The path of further pages.
+    /// The path of the HTTP route, for links to further pages.
     var path = "/v1/push-statistics"
 }
 

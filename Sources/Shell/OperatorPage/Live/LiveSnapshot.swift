@@ -13,7 +13,7 @@ struct LiveSnapshot: Encodable {
 
     struct HeldCalls: Encodable {
         let total: Int
-        /// The oldest calls.
+        /// The oldest calls that wait or ring.
         let calls: [Call]
     }
 

@@ -48,7 +48,7 @@ package final class LiveView: @unchecked Sendable {
     /// - The class is `@unchecked Sendable`, because only the event loop of the shard uses it.
     private final class Viewer: @unchecked Sendable {
         let body: HTTPBody
-        /// See ``ServiceCall/ending``.
+        /// Returns why the viewer may no longer read the stream: see ``ServiceCall/ending``.
         let ending: @Sendable () -> CallerEnd?
         /// Whether the last piece still waits for its reader, so that the viewer misses snapshots.
         var isBehind = false
@@ -181,7 +181,7 @@ package final class LiveView: @unchecked Sendable {
             store: LiveSnapshot.StoreState(obstacle: store.obstacle))
     }
 
-    /// The engine's part of a snapshot.
+    /// The values of a snapshot that come from the engine.
     private struct Facts: Sendable {
         let time: Int64
         let held: LiveSnapshot.HeldCalls

@@ -3,8 +3,8 @@ package import PushPlanning
 package import Registration
 package import Timekeeping
 
-/// One change for the writer's thread. The byte strings must be copies, because a slice would keep a whole message in
-/// memory.
+/// One change of the store for the writer's thread. The byte strings must be copies, because a slice would keep a whole
+/// message in memory.
 package enum RowChange: Sendable {
     case engine(EngineChange)
     case timeline(TimelineChange)

@@ -50,8 +50,8 @@ actor StoreCheckpointer {
         _ = try? connection?.integer("PRAGMA user_version")
     }
 
-    /// Copies the write-ahead log into the database. A failed copy is retried at the next checkpoint; the writer
-    /// reports a full disk.
+    /// Copies the write-ahead log into the database. A failed copy of the write-ahead log is retried at the next
+    /// checkpoint; the writer reports a full disk.
     private func copy() {
         openConnection()
         do {

@@ -27,7 +27,8 @@ final class TimelineWriting {
     private static let interval: Duration = .seconds(10)
     private static let intervalBatch = 250
 
-    /// The number of records that the report of wakes must still count in the present turn.
+    /// The number of records that the report of wakes counts in the next intervals; at first, the records of earlier
+    /// runs.
     private var uncounted: Int
     /// The number of records that were written after the last start of counting.
     private var uncountedLater = 0

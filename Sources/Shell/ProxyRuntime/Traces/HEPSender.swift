@@ -65,7 +65,7 @@ final class HEPSender {
     /// Whether the sender sends each packet as a datagram.
     var isDatagram: Bool { collector.link == .udp }
 
-    /// Opens the link to the collector.
+    /// Opens the link to the HEP collector.
     func start() { open() }
 
     func send(_ packet: [UInt8]) {

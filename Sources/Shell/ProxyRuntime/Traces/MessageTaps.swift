@@ -94,7 +94,8 @@ package final class MessageTaps: @unchecked Sendable {
         spans == nil || callID.isEmpty ? nil : TraceID(ofCall: ByteString(callID)).description
     }
 
-    /// Copies a message. The parameter `local` is the local address of the message's connection; `nil` for UDP.
+    /// Copies a SIP message for the collector and for operators' traces. The parameter `local` is the local address of
+    /// the message's connection; `nil` for UDP.
     func message(_ bytes: Span<UInt8>, isIncoming: Bool, on flow: Flow, local: Endpoint? = nil) {
         if !watches.isEmpty { forgetWatches() }
         if isEmpty { return whenChanged() }

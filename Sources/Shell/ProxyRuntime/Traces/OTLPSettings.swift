@@ -59,7 +59,7 @@ package struct OTLPSettings: SettingsGroup, Hashable {
         $0
     }
 
-    /// The URL of the requests.
+    /// The URL of the requests to the OTLP collector; `nil` if the settings name no collector.
     var target: String? {
         guard let url else { return nil }
         let parts = url.split(separator: "/", maxSplits: 3, omittingEmptySubsequences: false)

@@ -10,8 +10,8 @@ struct SpanSampling {
     private var newer: [SpanID: [TraceSpan]] = [:]
     private var older: [SpanID: [TraceSpan]] = [:]
     private var newerCount = 0
-    /// The root spans of failed calls, whose later spans are kept too. New roots overwrite the oldest, so the table
-    /// needs no more memory.
+    /// The root spans of failed calls, whose later spans are kept too. A new root overwrites an earlier root, so the
+    /// table needs no more memory.
     private var failed: [UInt64] = []
 
     /// The maximum number of spans in a table.

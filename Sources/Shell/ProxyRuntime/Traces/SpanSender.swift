@@ -14,7 +14,7 @@ import Timekeeping
 final class SpanSender {
     struct Target {
         let url: String
-        /// The collector in log lines.
+        /// The address of the OTLP collector, as log lines show it.
         let place: String
         let headers: [HTTPField]
         let authority: PEM?
@@ -50,7 +50,8 @@ final class SpanSender {
     struct Times {
         /// The time for which the first span of a batch waits for more spans.
         var batch: Duration = .seconds(5)
-        /// The pause before the second try. The pause doubles with each try to send a batch, up to ``longestPause``.
+        /// The pause before the second try to send a batch. The pause doubles with each try to send a batch, up to
+        /// ``longestPause``.
         var shortestPause: Duration = .seconds(1)
         var longestPause: Duration = .seconds(60)
         /// The time in which the collector must answer.

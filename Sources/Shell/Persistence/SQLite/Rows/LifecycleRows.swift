@@ -15,9 +15,9 @@ extension Connection {
         return changes > 0
     }
 
-    /// Records that the device has read all pushes that count in its badge, up to 10,000 rows. A device has more unread
-    /// pushes only if its app never reports that a push was read. Above 10,000 unread pushes, the oldest pushes no
-    /// longer count in the badge.
+    /// Records that the device has read all pushes that count in its badge, up to 10,000 rows. A device has more than
+    /// 10,000 unread pushes only if its app never reports that a push was read. Above 10,000 unread pushes, the oldest
+    /// pushes no longer count in the badge.
     func noteAllRead(by device: DeviceID, at date: UnixTime) throws(SQLError) {
         try run(
             """

@@ -7,7 +7,7 @@ import Storage
 
 /// Chooses the table of each change; each other file in the folder `Rows` has the statements of one table.
 extension Connection {
-    /// Writes one change.
+    /// Writes one change to its table.
     ///
     /// - Returns: false if the row to change does not exist.
     func apply(_ change: RowChange) throws(SQLError) -> Bool {

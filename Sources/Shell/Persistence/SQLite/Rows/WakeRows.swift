@@ -4,7 +4,7 @@ import Storage
 
 /// The SQL statements for the report of wakes.
 ///
-/// Timeline records are counted some minutes after they were written, so that calls cost nothing more. One transaction
+/// Timeline records are counted some minutes after they were written, so that counting delays no call. One transaction
 /// writes the counts and the last counted record's number, so that each record counts exactly once.
 extension Connection {
     /// Counts the pushes about calls in the next records of the timeline, at most `limit` records.
