@@ -6,21 +6,19 @@ import SIPGrammar
 package import Telemetry
 package import Timekeeping
 
-/// Decides who is allowed to use the proxy, and how often: by passwords, by limits for sources, and by the load.
+/// Decides who may use the proxy and how often, by passwords, source limits and the load.
 package struct AccessControl {
     package var sources: SourceLimits
-    /// Checks passwords.
     package var digest: DigestAuthenticator
-    /// Checks bearer tokens.
     package var bearer: BearerAuthenticator
-    /// The limit on log lines about keys for bearer tokens.
+    /// The rate limit of log lines about keys for bearer tokens.
     package var keyLines = LogRateLimit()
-    /// The limits on how many refused requests are reported to operators.
+    /// The limits on reports of refused requests to operators.
     package var refusals = Refusals()
-    /// The object that refuses new calls and registrations while the daemon is overloaded.
+    /// Refuses new calls and registrations while the daemon is overloaded.
     package var admission: Admission
-    /// The users from sources outside the store, and the SIP requests that wait for an answer of these databases or
-    /// HTTP servers.
+    /// The users from databases and HTTP servers outside the store, and the SIP requests that wait for an answer of
+    /// such a source.
     package var users: UserDesk
     /// Limits the pushes of tenants.
     package var tenantPushes = TenantPushes()
@@ -35,10 +33,10 @@ package struct AccessControl {
         users = UserDesk(settings, functions: functions)
     }
 
-    /// Checks the digest credentials of a request, as ``DigestAuthenticator`` does. If the store does not have the
-    /// user, the daemon queries the databases and HTTP servers in the settings `users`. The closure `wait` gets the
-    /// login limits, and returns the delay before the password check; `nil` means no delay. The closures `pushed` and
-    /// `isKept` decide which nonces are accepted from an address to which the daemon did not send them.
+    /// Checks the digest credentials of a request, as ``DigestAuthenticator`` does. For a user who is not in the store,
+    /// the sources of users (databases or HTTP servers) are queried. The closure `wait` gets the login limits and
+    /// returns the delay before the password check; `nil` means no delay. The closures `pushed` and `isKept` decide
+    /// which nonces are accepted from an address to which the daemon did not send them.
     package mutating func check(
         _ incoming: IncomingRequest, as role: DigestAuthenticator.Role, home: ByteString, owner: ByteString?,
         from holder: NonceHolder, users stored: UserDirectory, now: Instant,

@@ -6,14 +6,14 @@ package import Timekeeping
 /// Limits the log lines about failed calls at the level `notice`: for each callee, for each caller, and for all calls
 /// together.
 ///
-/// Calls to one callee, or from one caller, cannot use up the log lines of other calls.
+/// Calls to one callee or from one caller cannot use up the log lines of other calls.
 package struct CallLines {
     private var perCallee = RateLimit<AddressOfRecord>(perMinute: 6, capacity: 1024)
     private var callers = CallerLines()
 
     package init() {}
 
-    /// Returns how many log lines were suppressed before the line about a failed call; `nil` if this line is suppressed
+    /// Returns the number of suppressed log lines before the line about a failed call; `nil` if the line is suppressed
     /// too.
     package mutating func admit(to callee: AddressOfRecord, from caller: Caller, now: Instant) -> Int? {
         guard perCallee.wait(for: callee, now: now) == nil else {
@@ -26,18 +26,16 @@ package struct CallLines {
     }
 }
 
-/// Limits the log lines that callers cause, for each caller and for all together, so that thousands of calls cannot
-/// fill the disk.
+/// Limits the log lines that callers cause, for each caller and for all callers together.
 package struct CallerLines {
     private var perCaller = RateLimit<Caller>(perMinute: 12, capacity: 1024)
     private var all = LogRateLimit(burst: 20)
-    /// The number of suppressed lines since the last written line, without the lines above the limit for all callers.
+    /// The number of suppressed lines since the last written line, without lines above the limit for all callers.
     private var omitted = 0
 
     package init() {}
 
-    /// Returns how many log lines were suppressed before a line that the caller causes; `nil` if this line is
-    /// suppressed too.
+    /// Returns the number of suppressed log lines before a line about the caller; `nil` if the line is suppressed too.
     package mutating func admit(_ caller: Caller, now: Instant) -> Int? {
         guard perCaller.wait(for: caller, now: now) == nil else {
             omit()
@@ -49,6 +47,6 @@ package struct CallerLines {
         return suppressed &+ omitted
     }
 
-    /// Counts a log line that was suppressed because of a limit outside ``CallerLines``.
+    /// Counts a log line that was suppressed by a limit outside ``CallerLines``.
     mutating func omit() { omitted &+= 1 }
 }

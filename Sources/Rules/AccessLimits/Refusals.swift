@@ -7,18 +7,18 @@ package import SIPGrammar
 import Telemetry
 package import Timekeeping
 
-/// Limits the log lines and records about refused requests, so that one sender can neither fill the log nor hide the
-/// refusals of other senders.
+/// Limits log lines and timeline records about refused requests, so that one sender cannot fill the log or hide other
+/// senders' refusals.
 ///
-/// The table ``Refusals`` also keeps calls whose senders were challenged a moment ago. A sender that does not
-/// authenticate in time after a challenge is reported, because it may be a PBX that `trusted` does not list.
+/// ``Refusals`` also keeps calls whose senders were challenged a moment ago. A challenged sender that does not
+/// authenticate in time is reported, because it may be a PBX that `trusted` does not list.
 package struct Refusals {
     private var challenged = LogRateLimit()
     private var unanswerable = LogRateLimit()
     private var strayed = LogRateLimit()
-    /// How one refusal is reported: by a log line, a record, both, or not at all.
+    /// How a refusal is reported: by a log line, a timeline record, both, or not at all.
     package struct Telling: Equatable {
-        /// The number of log lines that were suppressed before this line; `nil` if this line is suppressed too.
+        /// The number of suppressed log lines before the line about the refusal; `nil` if the line is suppressed too.
         package let suppressed: Int?
         package let isRecorded: Bool
     }
@@ -27,31 +27,30 @@ package struct Refusals {
     private var records = Dictionary(uniqueKeysWithValues: RefusalShare.allCases.map { ($0, Records($0)) })
 
     private var asked: [AskedSender: Asked] = [:]
-    /// The senders of ``asked`` calls in the order of their deadlines, including senders who have answered in the
-    /// meantime.
+    /// The senders of ``asked`` calls in the order of their deadlines, including senders that have authenticated since.
     private var due = Queue<(sender: AskedSender, at: Instant)>()
     private var askedPerSource = RateLimit<IPAddress>(perMinute: 20, capacity: 1024)
 
-    /// The time within which a challenged sender must authenticate; later, the call counts as refused.
+    /// How long a challenged sender has to authenticate before the call counts as refused.
     package static let patience: Duration = .seconds(3)
     /// The maximum number of challenged calls that are kept until their senders authenticate.
     package static let capacity = 512
 
     // MARK: Reports of refusals
 
-    /// Returns how many log lines were suppressed before the line about a challenged REGISTER; `nil` if this line is
+    /// Returns the number of suppressed log lines before the line about a challenged REGISTER; `nil` if the line is
     /// suppressed too.
     package mutating func challenged(now: Instant) -> Int? { challenged.admit(now: now) }
 
-    /// Returns how many log lines were suppressed before the line about a peer that challenges in the daemon's own
-    /// realm; `nil` if this line is suppressed too.
+    /// Returns the number of suppressed log lines before the line about a peer that challenges in the daemon's own
+    /// realm; `nil` if the line is suppressed too.
     package mutating func challengedUnanswerably(now: Instant) -> Int? { unanswerable.admit(now: now) }
 
-    /// Returns how many log lines were suppressed before the line about a response from a wrong address; `nil` if this
+    /// Returns the number of suppressed log lines before the line about a response from a wrong address; `nil` if the
     /// line is suppressed too.
     package mutating func strayed(now: Instant) -> Int? { strayed.admit(now: now) }
 
-    /// Counts a refused request against the limits, and decides how the refusal is reported.
+    /// Counts a refused request, and decides how the refusal is reported.
     package mutating func refused(_ share: RefusalShare, at source: IPAddress, now: Instant) -> Telling {
         let suppressed = lines[share]?.admit(source.source, now: now)
         return Telling(
@@ -110,10 +109,9 @@ package struct Refusals {
         let source: IPAddress
     }
 
-    /// Remembers a call whose sender was challenged, because the call came without a password.
+    /// Remembers a call without password whose sender was challenged.
     ///
-    /// - Returns: the time for ``silent(now:)``; `nil` if that time is already scheduled, or if the challenged call is
-    ///   not kept.
+    /// - Returns: the time for ``silent(now:)``; `nil` if the same time is already scheduled, or the call is not kept.
     package mutating func asked(_ call: () -> RefusedCall, callID: ByteString, at source: Endpoint, now: Instant)
         -> Instant?
     {
@@ -135,7 +133,7 @@ package struct Refusals {
         asked[AskedSender(callID: callID, source: source)] = nil
     }
 
-    /// Removes and returns the calls whose senders did not authenticate in time, with the deadline of the next call.
+    /// Removes and returns the calls whose senders did not authenticate in time, and returns the next deadline.
     package mutating func silent(now: Instant) -> (calls: [Asked], next: Instant?) {
         var calls: [Asked] = []
         while let first = due.first, first.at <= now {
@@ -146,7 +144,7 @@ package struct Refusals {
     }
 }
 
-/// The data of a refused call for its timeline record and log line.
+/// The data of a refused call for the timeline record and the log line.
 package struct RefusedCall {
     package let callee: AddressOfRecord
     package let caller: ByteString
@@ -158,7 +156,7 @@ package struct RefusedCall {
         self.callID = callID
     }
 
-    /// Reads the data from a request; `known` is the callee, if another source than the Request-URI names the callee.
+    /// Reads the data from a request; `known` is the callee if the Request-URI does not name the callee.
     package init(_ request: SIPRequest, to known: AddressOfRecord? = nil) {
         let uri = request.uri
         callee =
@@ -170,13 +168,13 @@ package struct RefusedCall {
         callID = request.callID.shortened()
     }
 
-    /// The maximum length in bytes of each value, beyond which the value is cut off.
+    /// The maximum length in bytes of each value; longer values are cut off.
     package static let longest = 255
 }
 
 extension RefusedCall {
-    /// Reads the data of an INVITE that could not be parsed as a whole. The callee is what `known` returns for the
-    /// Request-URI or, if `known` returns `nil`, the user of the Request-URI.
+    /// Reads the data of a malformed INVITE. The callee is the result of `known` for the Request-URI or, if the result
+    /// is `nil`, the user of the Request-URI.
     package init(malformed frame: MessageFrame, callee known: (SIPURI) -> AddressOfRecord? = { _ in nil }) {
         let words = frame.bytes[0..<min(frame.headersStart, frame.bytes.count)].split(at: [UInt8(ascii: " ")])
         let uri = words.count > 1 ? SIPURI(words[1]) : nil

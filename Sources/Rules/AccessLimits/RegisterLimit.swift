@@ -4,9 +4,9 @@ import SIPGrammar
 package import Telemetry
 package import Timekeeping
 
-/// Limits the number of REGISTERs from one source each second (T17.6).
+/// Limits the number of REGISTERs per second from one source (T17.6).
 ///
-/// UDP and connections are counted separately, because anybody can send datagrams with a forged source address.
+/// UDP and connections are counted separately, because the source address of a datagram can be forged.
 package struct RegisterLimit: Sendable {
     private var rate: SourceRate
     private var logLimit = LogRateLimit(burst: 5, per: .seconds(60))
@@ -22,17 +22,17 @@ package struct RegisterLimit: Sendable {
         return hasher.finalize()
     }
 
-    /// How long a source must wait before the daemon processes its REGISTER; `nil` if the REGISTER is processed now.
+    /// How long a source must wait before its REGISTER is processed; `nil` if the REGISTER is processed now.
     ///
-    /// The limit of REGISTERs is stricter for a REGISTER without credentials. The REGISTER is counted later, after the
-    /// check of its password, by ``came(on:isProved:now:)``.
+    /// A REGISTER without credentials has a stricter rate limit. ``came(on:isProved:now:)`` counts the REGISTER after
+    /// the check of its password.
     package func wait(on flow: Flow, showsPassword: Bool, now: Instant) -> Duration? {
         rate.isOn ? rate.wait(Self.source(of: flow), isProved: showsPassword, now: now) : nil
     }
 
     /// Counts a REGISTER, and returns how long its source must wait if the REGISTER exceeds the limit.
     ///
-    /// The parameter `isProved` says whether the sender of the REGISTER has authenticated.
+    /// The parameter `isProved` says whether the sender has authenticated.
     package mutating func came(on flow: Flow, isProved: Bool, now: Instant) -> Duration? {
         guard rate.isOn else { return nil }
         let source = Self.source(of: flow)

@@ -10,8 +10,8 @@ package import Timekeeping
 
 /// Holds requests and logins until a source of users has answered about their user, and remembers the answers.
 ///
-/// A waiting request has a transaction only if its sender is trusted. Nobody can use up the share of another address,
-/// because a request waits only after its digest nonce has proved its source address.
+/// A waiting request has a transaction only if its sender is trusted. A request waits only after its digest nonce has
+/// proved its source address, so that nobody can use up another address's places.
 package struct UserDesk {
     package var cache: UserCache
     private var waiting: [AddressOfRecord: [IncomingRequest]] = [:]
@@ -22,9 +22,9 @@ package struct UserDesk {
     package private(set) var count = 0
     private var bytes = 0
     private var loginCount = 0
-    /// The time at which the engine's timer fires; `nil` if the engine has set no timer.
+    /// The time at which the engine's timer fires; `nil` if no timer is set.
     private var armed: Instant?
-    /// Limits the log lines about unusable answers of a source for a single user.
+    /// Limits the log lines about a source's unusable answers for single users.
     package var userLines = LogRateLimit()
     /// Limits the log lines about sources of users that stop or start to answer.
     package var sourceLines = LogRateLimit()
@@ -47,12 +47,13 @@ package struct UserDesk {
 
     package enum Admission: Hashable, Sendable {
         case waits
-        /// The request is a retransmission of a request that waits already.
+        /// The request is a retransmission of a waiting request.
         case waitsAlready
         case noRoom
     }
 
-    /// Holds a request until the sources of users have answered about its user, if there is room.
+    /// Holds a request until the sources of users have answered about its user, if the table of waiting requests has
+    /// room.
     package mutating func hold(_ incoming: IncomingRequest, for user: AddressOfRecord) -> Admission {
         let others = waiting[user] ?? []
         if others.contains(where: { $0.key == incoming.key && $0.flow == incoming.flow }) { return .waitsAlready }
@@ -93,9 +94,7 @@ package struct UserDesk {
         return (requests.map(\.afterWaiting), logins.map(\.ticket))
     }
 
-    /// Removes the waiting requests of a closed connection, because they can no longer be answered.
-    ///
-    /// - Returns: the requests that no longer wait for a source of users.
+    /// Removes and returns the waiting requests of a closed connection, which can no longer be answered.
     package mutating func flowEnded(_ flow: Flow) -> [IncomingRequest] {
         guard count > 0 else { return [] }
         var ended: [IncomingRequest] = []
@@ -120,7 +119,7 @@ package struct UserDesk {
         counts[asker] = left > 0 ? left : nil
     }
 
-    /// The time for which the engine must set a timer; `nil` if the engine's present timer fires early enough.
+    /// The time for which the engine must set a timer; `nil` if a timer that is set already fires early enough.
     package mutating func nextTimer() -> Instant? {
         guard let next = cache.nextDeadline, armed.map({ next < $0 }) ?? true else { return nil }
         armed = next
@@ -136,7 +135,7 @@ extension UserCache.Asker {
     }
 }
 
-/// Identifies a login over HTTP that waits until the sources have answered about its user.
+/// The number of an HTTP login that waits until the sources of users have answered.
 package struct LoginTicket: Hashable, Sendable {
     package let number: UInt64
     package init(_ number: UInt64) { self.number = number }

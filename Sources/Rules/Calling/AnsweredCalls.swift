@@ -2,15 +2,14 @@ package import Bytes
 import Collections
 package import Timekeeping
 
-/// The answered calls that are still in the call journal, because a restart of the daemon could lose their ACK.
+/// The answered calls that stay in the call journal because a restart of the daemon could lose their ACK.
 ///
-/// An answered call stays in the call journal for five seconds. If no ACK passes within one second, the journal keeps
-/// the call for 32 seconds, because a phone repeats its 2xx for that long (RFC 3261 section 13.3.1.4).
+/// An answered call stays in the call journal for five seconds. Without an ACK within one second, the call stays for 32
+/// seconds, because a phone repeats its 2xx for that long (RFC 3261 section 13.3.1.4).
 package struct AnsweredCalls: ~Copyable {
-    /// How long the journal keeps a call whose ACK came in time, because a phone repeats its 2xx after at most four
-    /// seconds (T2).
+    /// How long the journal keeps a call with an ACK in time; a phone repeats its 2xx after at most four seconds (T2).
     private static let moment: Duration = .seconds(5)
-    /// The longest time between a 2xx and an ACK that counts as in time.
+    /// The longest time between a 2xx and its ACK that counts as in time.
     private static let quick: Duration = .seconds(1)
 
     private struct Answer {
@@ -21,14 +20,13 @@ package struct AnsweredCalls: ~Copyable {
 
     /// How long the journal keeps an answered call without ACK: 64 times T1.
     private static let patience: Duration = .seconds(32)
-    /// The maximum number of kept answers without ACK; above this number, the oldest answers are dropped.
+    /// The maximum number of answered calls without ACK; above the maximum, the oldest calls are dropped.
     private let limit: Int
     private var recent = Queue<Answer>()
     private var unacknowledged = Queue<Answer>()
     /// The time of the 2xx for each dialog without an ACK, by the dialog's ``dialogKey(_:_:_:)``.
     private var dialogs: [Int: Instant] = [:]
-    /// When the earliest of the engine's timers for the journal fires; the engine's later timers for the journal are
-    /// ignored.
+    /// When the engine's earliest timer for the journal fires; later timers for the journal are ignored.
     private var due: Instant?
 
     package init(limit: Int = 16_384) { self.limit = limit }
@@ -37,15 +35,14 @@ package struct AnsweredCalls: ~Copyable {
 
     // MARK: The timer
 
-    /// The time for which the engine must set a timer; `nil` if the engine's present timer fires early enough.
+    /// The time for which the engine must set a timer; `nil` if a timer that is set already fires early enough.
     package mutating func timerWanted() -> Instant? {
         guard let end = nextEnd, due.map({ end < $0 }) ?? true else { return nil }
         due = end
         return end
     }
 
-    /// Handles a timer for answered calls in the journal; returns false if the timer was set for a time other than
-    /// ``due``.
+    /// Handles a timer for answered calls; returns false if the timer was set for a time other than ``due``.
     package mutating func timerFired(now: Instant) -> Bool {
         guard let due, now >= due else { return false }
         self.due = nil
@@ -60,8 +57,8 @@ package struct AnsweredCalls: ~Copyable {
 
     // MARK: What happens
 
-    /// Notes the first or a repeated 2xx of a phone, if the call is in the journal. The parameter `dialog` is the key
-    /// of the dialog of the 2xx: see ``dialogKey(_:_:_:)``.
+    /// Notes a phone's first or repeated 2xx to a call in the journal. The parameter `dialog` is the key of the dialog
+    /// of the 2xx: see ``dialogKey(_:_:_:)``.
     package mutating func note(_ call: ProxiedRequest, in dialog: Int, now: Instant) {
         switch call.journalling {
         case .off: return
@@ -75,7 +72,7 @@ package struct AnsweredCalls: ~Copyable {
         recent.append(Answer(call: call, dialog: dialog, answered: now))
     }
 
-    /// Adds a call that was answered in an earlier run of the daemon.
+    /// Adds a call that was answered before the daemon restarted.
     package mutating func resume(_ call: ProxiedRequest, now: Instant) {
         guard call.journalling != .off else { return }
         call.journalKeeps(forAnswers: 1)
@@ -108,7 +105,7 @@ package struct AnsweredCalls: ~Copyable {
         return nil
     }
 
-    /// Notes that one 2xx of the call needs no ACK any more; returns true if no other 2xx of the call needs an ACK.
+    /// Notes that one 2xx of the call needs no ACK any more; returns true if no 2xx of the call needs an ACK.
     private func isOver(_ call: ProxiedRequest) -> Bool {
         guard case .answered(let count) = call.journalling else { return false }
         guard count > 1 else { return true }
@@ -116,8 +113,8 @@ package struct AnsweredCalls: ~Copyable {
         return false
     }
 
-    /// The key of a dialog: a hash that is equal for a 2xx and its ACK. Peers cannot make two dialogs collide, because
-    /// the hash has a random seed.
+    /// The key of a dialog: a hash that is equal for a 2xx and its ACK. The hash of a dialog has a random seed, so that
+    /// peers cannot make two dialogs collide.
     package static func dialogKey(_ callID: ByteString, _ toTag: ByteString?, _ cseq: UInt32) -> Int {
         var hasher = Hasher()
         hasher.combine(callID)

@@ -1,17 +1,17 @@
 package import Addressing
 import SIPTransactions
 
-/// Calls of the daemon's earlier run whose callers lost their connections when that run ended. When a caller of the
-/// daemon's earlier run connects again, the responses to its calls are sent on the new connection.
+/// Calls that began before the daemon restarted, and whose callers have not connected again. When a caller connects
+/// again, the responses to its calls are sent on the new connection.
 package struct AwayCallers: ~Copyable {
-    /// The earlier run's calls from trusted peers, by the peer's address.
+    /// The calls from trusted peers before the restart, by the peer's address.
     private var peers: [IPAddress: [ProxiedRequest]] = [:]
 
     package init() {}
 
     package var isEmpty: Bool { peers.isEmpty }
 
-    /// Adds a call that a trusted peer made in the daemon's earlier run.
+    /// Adds a call of a trusted peer from before the restart.
     package mutating func add(_ call: ProxiedRequest) { peers[call.source.remote.address, default: []].append(call) }
 
     /// Whether the trusted peer that made the call has not connected again since the restart.

@@ -5,12 +5,12 @@ package struct BestResponse: Sendable {
     /// The status of the best final response so far; `nil` while no branch has failed.
     package private(set) var status: Status?
     private var response: SIPResponse?
-    /// Whether the fork itself chose the status with ``decide(_:)``.
+    /// Whether ``decide(_:)`` has fixed the status, no matter what the branches respond.
     private var isDecided = false
-    /// The 401 and 407 responses besides the best response, whose challenges are added to the final response.
+    /// The 401 and 407 responses whose challenges are added to the final response.
     private var challenges: [SIPResponse] = []
 
-    /// Takes the final status of a failed branch into account, with its response if a response was received.
+    /// Takes the final status of a failed branch into account, and its response if the branch received a response.
     package mutating func consider(_ status: Status, _ response: SIPResponse?) {
         var other = response
         if isBetter(status) {
@@ -22,13 +22,13 @@ package struct BestResponse: Sendable {
         if let other { challenges.append(other) }
     }
 
-    /// Fixes the status of the fork's final response, no matter what its branches respond.
+    /// Fixes the status of the final response, no matter what the branches respond.
     package mutating func decide(_ status: Status) { (self.status, response, isDecided) = (status, nil, true) }
 
-    /// The order with the final response, for a fork whose branches have all ended.
+    /// The order to send the final response of a fork whose branches have all ended.
     package func order(isInvite: Bool) -> Fork.Order {
         guard let status else { return isInvite ? .respond(.requestTimeout) : .giveUp }
-        // A 503 from a branch is sent to the caller as 500, because it describes one next hop and not this proxy.
+        // The caller gets 500 instead of a branch's 503, because the 503 describes one next hop and not this proxy.
         if status == .serviceUnavailable, !isDecided {
             return response.map { .respondInstead(of: $0, .serverError) } ?? .respond(.serverError)
         }
@@ -40,7 +40,7 @@ package struct BestResponse: Sendable {
         return .respond(status)
     }
 
-    /// The order with the final response, for a fork whose caller has sent CANCEL.
+    /// The order to send the final response of a fork whose caller has sent CANCEL.
     var orderAfterCancel: Fork.Order {
         guard let status, status.statusClass == 6, let response else { return .respond(.requestTerminated) }
         return .relay(response)
@@ -52,8 +52,8 @@ package struct BestResponse: Sendable {
 
     /// Whether a status is better than the best status so far.
     ///
-    /// A 6xx is the best status; without a 6xx, the status of the lowest class is best. Among 4xx statuses, a status
-    /// that tells the caller how to continue is best.
+    /// A 6xx is best; without a 6xx, a status of the lowest class is best. Among 4xx statuses, a status that tells the
+    /// caller how to continue is best.
     private func isBetter(_ status: Status) -> Bool {
         guard let best = self.status else { return true }
         return Self.rank(status) < Self.rank(best)
@@ -65,7 +65,7 @@ package struct BestResponse: Sendable {
         let within: Int
         switch status.code {
         case let code where helpful.contains(code): within = 0
-        // A device's own response is better than a time-out, and better than the status for a device that never woke.
+        // A device's own response is better than a time-out or the status for a device that never woke.
         case 408, 480, 487, 503: within = 2
         default: within = 1
         }

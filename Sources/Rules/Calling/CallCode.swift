@@ -4,7 +4,7 @@ package struct CallCode: Hashable, Sendable, CustomStringConvertible {
     package enum Hold: String, Hashable, Sendable, CaseIterable {
         /// At least one phone was asleep, and the call waited for it.
         case held = "H"
-        /// The call waited for a phone, and waited again because a phone that had the INVITE was lost.
+        /// The call waited for a phone again, because a phone that had the INVITE was lost.
         case again = "M"
         /// All phones got the INVITE immediately.
         case atOnce = "N"
@@ -18,15 +18,15 @@ package struct CallCode: Hashable, Sendable, CustomStringConvertible {
     package enum Push: String, Hashable, Sendable, CaseIterable {
         /// A push provider accepted a push for the call.
         case accepted = "A"
-        /// A push was sent, and its provider had not answered yet when the call ended.
+        /// A push was sent, and the push provider had not answered when the call ended.
         case sent = "S"
         /// A push still waited in the daemon's queue when the call ended.
         case queued = "Q"
         /// All pushes failed.
         case failed = "F"
-        /// No push was sent, because the provider is paused.
+        /// No push was sent, because the push provider is paused.
         case paused = "P"
-        /// No push was sent, because a limit was reached.
+        /// No push was sent, because a rate limit was reached.
         case limited = "L"
         /// The call needed no push.
         case none = "-"
@@ -36,7 +36,7 @@ package struct CallCode: Hashable, Sendable, CustomStringConvertible {
     package enum Wake: String, Hashable, Sendable, CaseIterable {
         /// A phone registered.
         case registered = "R"
-        /// A phone showed life on the flow on which the phone had registered.
+        /// A phone showed life on its registered flow.
         case showedLife = "K"
         /// No phone woke.
         case nobody = "N"
@@ -48,7 +48,7 @@ package struct CallCode: Hashable, Sendable, CustomStringConvertible {
         case answered = "A"
         /// Somebody outside this proxy answered the call, as the Reason of the caller's CANCEL says.
         case answeredElsewhere = "E"
-        /// The caller gave up before anybody answered.
+        /// The caller cancelled the call before anybody answered.
         case callerGaveUp = "C"
         /// A phone or the upstream refused the call.
         case refused = "R"
@@ -105,7 +105,7 @@ package struct CallCode: Hashable, Sendable, CustomStringConvertible {
 }
 
 extension CallCode {
-    /// The way in which the call ended, in words for log lines.
+    /// How the call ended, in words for log lines.
     package var words: StaticString {
         switch (hold, end) {
         case (.none, .forwarded): "the user has no contact, so the call was forwarded"
@@ -116,7 +116,7 @@ extension CallCode {
 }
 
 extension CallCode.End {
-    /// The end of a call, in words for log lines.
+    /// How the call ended, in words for log lines.
     package var words: StaticString {
         switch self {
         case .answered: "answered"
@@ -136,7 +136,7 @@ extension CallCode.End {
     }
 }
 
-/// The events of a call that are needed for the log line at its end and that its ``Fork`` does not keep.
+/// The events of a call that the log line at its end needs and that the ``Fork`` does not keep.
 package struct CallMarks: OptionSet, Sendable {
     package let rawValue: UInt16
 
@@ -149,16 +149,16 @@ package struct CallMarks: OptionSet, Sendable {
     package static let pushFailed = CallMarks(rawValue: 8)
     package static let pushLimited = CallMarks(rawValue: 16)
     package static let pushPaused = CallMarks(rawValue: 32)
-    /// A phone has registered while the call waited for it.
+    /// A phone has registered while the call waited for the phone.
     package static let registered = CallMarks(rawValue: 64)
     package static let showedLife = CallMarks(rawValue: 128)
-    /// The call ended because the time limit for its wait for phones was reached.
+    /// The call stopped waiting for phones because the time limit was reached.
     package static let timeOver = CallMarks(rawValue: 256)
     /// The caller got 180 because a push was accepted, although no phone rang.
     package static let rungForPush = CallMarks(rawValue: 512)
     /// The caller was redirected with 302.
     package static let redirected = CallMarks(rawValue: 1024)
-    /// A phone signed out, or its token was dead, while the call waited for it.
+    /// A phone signed out, or its token was dead, while the call waited for the phone.
     package static let phonesGone = CallMarks(rawValue: 4096)
     /// The log line about the end of the call was written.
     package static let told = CallMarks(rawValue: 2048)

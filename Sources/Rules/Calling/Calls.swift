@@ -11,10 +11,10 @@ package import Timekeeping
 
 /// A request that is being proxied, with its state: the response context of RFC 3261 section 16.7.
 ///
-/// ``ProxiedRequest`` is a class, so that all parts of the engine change one instance. The order of the properties of
-/// ``ProxiedRequest`` leaves no gaps in memory, because the daemon keeps many calls.
+/// ``ProxiedRequest`` is a class, so that all parts of the engine change one instance. The properties of
+/// ``ProxiedRequest`` are ordered without gaps in memory, because the daemon keeps many calls.
 package final class ProxiedRequest {
-    /// The kind of the proxied request, with the state that only requests of this kind have.
+    /// The kind of a proxied request, with the state that only this kind of request has.
     package enum Purpose {
         /// A request that the daemon proxies without special treatment.
         case plain
@@ -33,15 +33,15 @@ package final class ProxiedRequest {
     package let place: UInt32
     /// The timer that ends the call's wait for sleeping devices.
     package private(set) var deadline = DeadlineID.none
-    /// The slots in which ``HeldShares`` counts the request for its caller and callee, until the request's bytes are
+    /// The slots in ``HeldShares`` that count the request for its caller and callee until the request's bytes are
     /// dropped.
     fileprivate(set) var claim = HeldShares.Claim()
     /// Whether the request came from a trusted peer.
     package let isTrusted: Bool
-    /// Whether the call is over, so that late events of its transactions are ignored.
+    /// Whether the call has ended, so that late events of its transactions are ignored.
     package fileprivate(set) var isForgotten = false
     package var fork: Fork
-    /// The server transaction that gets the responses; `nil` if the request is a stored message for one device.
+    /// The server transaction that gets the responses; `nil` for a stored message to one device.
     @PackedOptional package private(set) var server: ServerTransactionID?
     package private(set) var purpose: Purpose
     /// The flow on which the proxied request came.
@@ -50,19 +50,19 @@ package final class ProxiedRequest {
     package let breadth: UInt16
     /// The number of devices that know of the call, as last reported to the list of missed calls.
     private var toldKnowing: UInt8 = 0
-    /// Whether the list of missed calls was told that the call was answered.
+    /// Whether the list of missed calls knows that the call was answered.
     package private(set) var wasAnswered = false
     /// The events for the log line at the end of the call that the fork does not keep.
     package private(set) var marks: CallMarks = []
     /// The status of the final response that the caller got; 0 if the caller has no final response yet.
     package private(set) var finalStatus: UInt16 = 0
-    /// Whether the call is still in the call journal, and until when.
+    /// Whether the call is in the call journal, and until when.
     package private(set) var journalling = Journalling.off
     private var shownUser = BoxedOptional<AddressOfRecord>()
-    /// The request's bytes, kept until the final response for branches that start later and for a final response of
-    /// this proxy.
+    /// The request's bytes, which later branches and the proxy's final response need; the bytes are dropped after the
+    /// final response.
     package fileprivate(set) var request: KeptRequest
-    /// The parsed request, which only the newest calls keep: the bytes of older calls are parsed again.
+    /// The parsed request of a recent call; `nil` for an older call, whose bytes are parsed again when needed.
     package fileprivate(set) var recent: SIPRequest?
     /// The Reason header fields of the caller's CANCEL (RFC 3326).
     package private(set) var callerReasons: [ByteString] = []
@@ -94,16 +94,16 @@ package final class ProxiedRequest {
         return deadline
     }
 
-    /// Sets the purpose of a request whose purpose became known only after ``Calls`` stored the request.
+    /// Sets the purpose of a request, if the purpose became known only after ``Calls`` stored the request.
     package func turned(into purpose: Purpose) { self.purpose = purpose }
 
     /// Notes an event for the log line at the end of the call.
     package func saw(_ mark: CallMarks) { marks.insert(mark) }
 
-    /// Restores the events that the journal has for the log line of a resumed call.
+    /// Restores from the journal the events for the log line at the end of a resumed call.
     ///
-    /// A call with a final response gets no log line in this run of the daemon, because the daemon's earlier run has
-    /// written the line.
+    /// A resumed call that already had a final response gets no log line, because the line was written before the
+    /// restart.
     package func resumed(from stored: StoredCall) {
         if !stored.final.isEmpty || fork.wasAnswered { saw(.told) }
         if stored.branches.contains(where: { $0.stage == .waiting || $0.code != nil }) { saw(.held) }
@@ -115,24 +115,24 @@ package final class ProxiedRequest {
     /// Stores the Reason values of the caller's CANCEL.
     package func cancelled(for reasons: [ByteString]) { if !reasons.isEmpty { callerReasons = reasons } }
 
-    /// Notes that the call is now in the call journal.
+    /// Notes that the call is in the call journal.
     package func journalBegan() { journalling = .open }
 
     /// Notes that the call was answered, and how many answers without ACK keep the call in the journal.
     func journalKeeps(forAnswers count: UInt8) { journalling = .answered(count) }
 
-    /// Notes that the journal no longer keeps the call, or will never keep the call.
+    /// Notes that the journal no longer keeps the call, or never will.
     package func journalEnded() { journalling = .off }
 
-    /// A change of a call that concerns the devices' lists of missed calls.
+    /// A change of a call that the devices' lists of missed calls must follow.
     package enum BucketNews {
         case answered
         /// More devices know of the call, or the call has ended (`isOver`).
         case knowing(isOver: Bool)
     }
 
-    /// Returns the change for the lists of missed calls; `nil` if the change was returned before, or if the SIP call
-    /// was reported as answered.
+    /// The change for the lists of missed calls; `nil` if the change was returned before, or the call was reported as
+    /// answered.
     package func takeBucketNews() -> BucketNews? {
         guard !wasAnswered else { return nil }
         if fork.isAnswered {
@@ -145,40 +145,41 @@ package final class ProxiedRequest {
         return .knowing(isOver: isOver)
     }
 
-    /// The user as whom the sender of the request has authenticated.
+    /// The authenticated sender of the request.
     package var sender: AddressOfRecord? { shownUser.value }
 
-    /// The data of a call to one of the daemon's users; `nil` if the request is not a call or not for such a user.
+    /// The data of a call to one of the daemon's users; `nil` for any other request.
     package var userCall: UserCall? { if case .userCall(let userCall) = purpose { userCall } else { nil } }
     package var outgoing: OutgoingCall? { if case .outgoing(let outgoing) = purpose { outgoing } else { nil } }
     package var delivery: MessageDelivery? { if case .delivery(let delivery) = purpose { delivery } else { nil } }
     package var dialogRequest: DialogRequest? { if case .dialog(let request) = purpose { request } else { nil } }
 }
 
-/// Whether the journal keeps a call as a ``StoredCall``, and for how long.
+/// Whether and until when the journal keeps a call as a ``StoredCall``.
 package enum Journalling: Equatable, Sendable {
     case off
     /// The journal keeps the call until its caller has acknowledged the final response.
     case open
-    /// The journal keeps the answered call until the given number of answers has got an ACK or timed out: see
+    /// The journal keeps the answered call until the given number of answers has an ACK or has timed out: see
     /// ``AnsweredCalls``.
     case answered(UInt8)
 }
 
-/// An INVITE for one of our users, from its arrival to its end.
+/// An INVITE for one of the daemon's users, from its arrival to its end.
 ///
-/// ``UserCall`` is a class, because the call, its branches, its records and the work after its end share one instance.
+/// ``UserCall`` is a class, because the call, its branches, its timeline records and its missed calls share one
+/// instance.
 package final class UserCall: Sendable {
     package let ref: CallRef
     package let key: UserCallKey
     package let receivedAt: UnixTime
-    /// The time after which a push for the call is useless, because the call no longer waits for phones (A12, A26).
+    /// The time after which a push for the call is useless, because the call has stopped waiting for phones (A12, A26).
     package let pushDeadline: UnixTime
     /// The time, by the monotonic clock, at which the call stops waiting for phones.
     package let holdUntil: Instant
-    /// The caller to whose limits the call counts.
+    /// The caller whose rate limits count the call.
     package let caller: Caller
-    /// Whether the limits allow the call's caller to wake phones by pushes (T11.2).
+    /// Whether the rate limits allow the caller to wake phones by pushes (T11.2).
     package let mayPush: Bool
 
     package var aor: AddressOfRecord { key.aor }
@@ -207,7 +208,7 @@ package final class OutgoingCall {
 
     package init(since: Instant) { self.since = since }
 
-    /// Notes a response of the upstream other than 100, and returns whether it is the first such response.
+    /// Notes a response of the upstream other than 100, and returns whether the response is the first.
     package func heard() -> Bool {
         defer { isHeard = true }
         return !isHeard
@@ -217,10 +218,10 @@ package final class OutgoingCall {
     package func counted() { isCounted = true }
 }
 
-/// The key of a call to one user: a second INVITE with an equal key is the same call, forked by a proxy before this one
-/// (RFC 3261 section 8.2.2.2).
+/// The key of a call to one user; a second INVITE with an equal key is a copy that an earlier proxy forked (RFC 3261
+/// section 8.2.2.2).
 ///
-/// A ``UserCallKey`` has a memory block of its own for its strings, because it is kept longer than the INVITE.
+/// The strings of a ``UserCallKey`` have their own memory, because the key is kept longer than the INVITE.
 package struct UserCallKey: Equatable {
     package let hash: UInt32
     package let aor: AddressOfRecord
@@ -243,25 +244,26 @@ package struct UserCallKey: Equatable {
 
 /// All requests that are being proxied, each found by its id, its server transaction, or its ``UserCallKey``.
 package struct Calls: ~Copyable {
-    /// Answered calls that are still in the call journal, in case the daemon restarts.
+    /// The answered calls in the call journal, which are kept in case the daemon restarts.
     package private(set) var answered = AnsweredCalls()
-    /// Calls from trusted peers whose connections ended with the daemon's earlier run.
+    /// The calls of trusted peers whose connections ended when the daemon restarted.
     package private(set) var away = AwayCallers()
     private var calls: [ProxiedRequest?] = []
     private var vacant: [UInt32] = []
-    /// The calls by server transaction, by which a CANCEL finds its call; an entry stays until the transaction ends.
+    /// The calls by server transaction, which a CANCEL needs to find its call; an entry stays until the transaction
+    /// ends.
     private var byServer = TransactionNotes<ServerTransactionID, ProxiedRequest>()
     private var userCalls = SlotIndex()
     package private(set) var shares = HeldShares()
     package private(set) var limits: HeldShares.Limits
-    /// Ended calls that are kept for phones that got a push for the call and have not registered yet.
+    /// Ended calls, kept for phones that got a push for the call and have not registered yet.
     package private(set) var ended = EndedCalls()
     private var lastID: UInt64 = 0
-    /// The latest calls, which keep their parsed request, in the order of their arrival.
+    /// The latest calls, in the order of their arrival, which keep their parsed request.
     ///
-    /// Recent calls keep their parsed INVITE, because most phones wake within a few seconds, and parsing an INVITE
-    /// again costs nearly as much as sending it. Older calls keep only packed bytes, because a parsed request takes
-    /// nearly as much memory as all other data of a waiting call.
+    /// A recent call keeps its parsed INVITE, because most phones wake within seconds and parsing again costs nearly as
+    /// much as sending. An older call keeps only packed bytes, because a parsed request takes as much memory as all
+    /// other data of a waiting call.
     private var recent = Queue<(place: UInt32, id: ForkID)>()
     private static let recentLimit = 1024
     private var packer: RequestPacker
@@ -279,7 +281,7 @@ package struct Calls: ~Copyable {
     /// The size in bytes of all stored requests, including the requests of ended calls.
     package var bytes: Int { shares.all.bytes + ended.bytes }
 
-    /// Finds a call by its id. Only operators' commands find a call by its id, because the search examines all calls.
+    /// Finds a call by its id, for operators' commands only, because the search examines all calls.
     package subscript(id: ForkID) -> ProxiedRequest? { calls.first { $0?.id == id } ?? nil }
 
     /// The call in the slot with the index `place`: see ``ProxiedRequest/place``.
@@ -295,25 +297,25 @@ package struct Calls: ~Copyable {
 
     // MARK: Limits (T11.3)
 
-    /// The reason why the daemon cannot hold an INVITE to a user.
+    /// Why the daemon cannot hold an INVITE to a user.
     package enum Refusal: Hashable, Sendable {
-        /// The same INVITE arrived before, because a proxy forked it (RFC 3261 section 8.2.2.2).
+        /// A copy of the INVITE arrived before, because an earlier proxy forked the INVITE (RFC 3261 section 8.2.2.2).
         case offeredBefore
         /// The number of INVITEs to users has reached `limits.calls`.
         case tooManyCalls
-        /// The requests that are already held leave no room within the limits for a further request.
+        /// The limits on held requests leave no room for the INVITE.
         case noRoom(HeldShares.Refusal)
     }
 
-    /// Decides whether an INVITE to a user can be held.
+    /// Decides whether an INVITE to a user can be held while phones wake.
     ///
     /// - Parameters:
     ///   - key: the key of the INVITE.
     ///   - size: the number of bytes of the INVITE.
     ///   - parties: the caller and the callee of the INVITE.
     ///   - settings: the limits.
-    ///   - drop: gets the ended calls that were forgotten to make room.
-    /// - Returns: why the INVITE cannot be held; `nil` if it can.
+    ///   - drop: gets the ended calls that were removed to make room.
+    /// - Returns: why the INVITE cannot be held; `nil` if the INVITE can be held.
     package mutating func refusal(
         of key: UserCallKey, size: Int, for parties: HeldShares.Parties, _ settings: LimitSettings,
         dropping drop: (EndedCall) -> Void
@@ -323,8 +325,8 @@ package struct Calls: ~Copyable {
         return refusal(of: size, isInvite: true, for: parties, settings, dropping: drop).map { .noRoom($0) }
     }
 
-    /// Decides whether a request can be held until its final response, by the total limits and by the shares of its
-    /// caller and callee. To make room, ``Calls`` removes the oldest ended calls.
+    /// Decides whether a request can be held until its final response, by the limits of the proxy, its caller and its
+    /// callee. ``Calls`` removes the oldest ended calls to make room for a request.
     package mutating func refusal(
         of size: Int, isInvite: Bool, for parties: HeldShares.Parties, _ settings: LimitSettings,
         dropping drop: (EndedCall) -> Void
@@ -335,7 +337,7 @@ package struct Calls: ~Copyable {
 
     // MARK: Beginning and end
 
-    /// Continues a call of an earlier run with its state and its id; calls that begin later get higher ids.
+    /// Continues a call from before the restart with its state and id; later calls get higher ids.
     package mutating func resume(
         _ stored: StoredCall, _ incoming: IncomingRequest, _ server: ServerTransactionID, userCall: UserCall?,
         parties: HeldShares.Parties
@@ -350,7 +352,7 @@ package struct Calls: ~Copyable {
         return call
     }
 
-    /// Adds a new request that is being proxied, and counts it for its caller and callee.
+    /// Adds a new proxied request, and counts the request for its caller and callee.
     package mutating func begin(
         _ incoming: IncomingRequest, _ server: ServerTransactionID?, branches: [ForkBranch],
         purpose: ProxiedRequest.Purpose = .plain, parties: HeldShares.Parties = .nobody
@@ -382,17 +384,15 @@ package struct Calls: ~Copyable {
         call.recent = request
         recent.append((call.place, call.id))
         guard recent.count > Self.recentLimit, let oldest = recent.popFirst() else { return }
-        // The id of the call is compared, because the oldest call may have ended, and a newer call may use its slot in
-        // the table.
+        // The ids are compared, because a newer call may use the slot of an ended call.
         guard let call = calls[Int(oldest.place)], call.id == oldest.id else { return }
         call.recent = nil
         packer.pack(&call.request)
     }
 
-    /// Drops the request's bytes after the final response; an INVITE with the same ``UserCallKey`` is a new call from
-    /// now on.
+    /// Drops the request's bytes after the final response; a later INVITE with the same ``UserCallKey`` is a new call.
     package mutating func finish(_ call: ProxiedRequest) {
-        // If a late CANCEL finishes the call a second time, a newer call with the same key must stay listed.
+        // A late CANCEL can finish a call twice, and must not remove a newer call with the same key.
         guard !call.isForgotten else { return }
         if let userCall = call.userCall { userCalls.remove(hash: userCall.key.hash, slot: call.place) }
         if !call.request.isEmpty {
@@ -408,8 +408,7 @@ package struct Calls: ~Copyable {
         forgetIfDone(call)
     }
 
-    /// Removes a call when all its branches and its server transaction have ended, so that nothing refers to the call
-    /// any more.
+    /// Removes a call whose branches and server transaction have all ended.
     package mutating func forgetIfDone(_ call: ProxiedRequest) {
         guard !call.isForgotten, call.fork.phase == .ended,
             call.server.map({ byServer[$0] == nil }) ?? true
@@ -421,25 +420,25 @@ package struct Calls: ~Copyable {
 
     // MARK: Ended calls
 
-    /// Keeps an ended call for phones that got a push for it and have not registered yet.
+    /// Keeps an ended call for phones that got a push for the call and have not registered yet.
     package mutating func keeps(_ call: EndedCall) { ended.append(call) }
 
     package mutating func dropOldestEnded() -> EndedCall? { ended.dropOldest() }
 
     // MARK: Callers of the daemon's earlier run
 
-    /// Notes that the caller's connection ended with the daemon's earlier run.
+    /// Notes that the caller's connection ended when the daemon restarted.
     package mutating func isAway(callerOf call: ProxiedRequest) { away.add(call) }
 
-    /// Removes and returns the calls of a peer that has connected again.
+    /// Removes and returns the calls of a trusted peer that has connected again.
     package mutating func returned(_ peer: IPAddress) -> [ProxiedRequest] { away.take(of: peer) }
 
-    /// Stops waiting for the connections of callers from the daemon's earlier run.
+    /// Stops waiting for callers from before the restart to connect again.
     package mutating func callersGivenUp() { away = AwayCallers() }
 
     // MARK: Answered calls, which the journal keeps
 
-    /// Notes that a phone has answered a call with a 2xx: see ``AnsweredCalls/note(_:in:now:)``.
+    /// Notes a phone's 2xx to a call: see ``AnsweredCalls/note(_:in:now:)``.
     package mutating func answered(_ call: ProxiedRequest, in dialog: Int, now: Instant) {
         answered.note(call, in: dialog, now: now)
     }
@@ -447,15 +446,15 @@ package struct Calls: ~Copyable {
     /// Notes that the ACK of a 2xx has passed through the daemon.
     package mutating func acknowledged(_ dialog: Int, now: Instant) { answered.acknowledged(dialog, now: now) }
 
-    /// Adds a call that was answered in the daemon's earlier run.
+    /// Adds a call that was answered before the daemon restarted.
     package mutating func resumeAnswered(_ call: ProxiedRequest, now: Instant) { answered.resume(call, now: now) }
 
-    /// The time for which the engine must set the timer of the journal; `nil` if no timer is needed.
+    /// The time for which the engine must set the journal's timer; `nil` if no new timer is needed.
     package mutating func journalTimerWanted() -> Instant? { answered.timerWanted() }
 
     /// Handles a timer for answered calls in the call journal.
     ///
-    /// - Returns: whether the journal still waits for the timer that has fired.
+    /// - Returns: false if the timer is out of date.
     package mutating func journalTimerFired(now: Instant) -> Bool { answered.timerFired(now: now) }
 
     /// Removes and returns a call that the journal need not keep any longer; `nil` if the journal needs all its calls.
@@ -463,7 +462,7 @@ package struct Calls: ~Copyable {
 
     // MARK: For operators
 
-    /// The calls to our users for which `matches` returns true, in no particular order.
+    /// The calls to the daemon's users for which `matches` returns true, in no particular order.
     package func offered(where matches: (UserCallKey, ProxiedRequest) -> Bool) -> [ProxiedRequest] {
         calls.compactMap { call in
             guard let call, let userCall = call.userCall, !call.request.isEmpty else { return nil }
@@ -471,10 +470,9 @@ package struct Calls: ~Copyable {
         }
     }
 
-    /// The oldest calls with higher ids than `id`, in the order of their ids.
+    /// The oldest calls with ids above `id`, in the order of their ids.
     ///
-    /// When twice as many calls as the page can have are collected, the calls are sorted and the surplus is dropped.
-    /// Collecting one page takes a millisecond if there are 200,000 calls.
+    /// Whenever twice the page size is collected, the collected calls are sorted, and the surplus is dropped.
     package func page(
         after id: UInt64, limit: Int, where isWanted: (ProxiedRequest) -> Bool = { _ in true }
     ) -> [ProxiedRequest] {
@@ -495,6 +493,6 @@ package struct Calls: ~Copyable {
 }
 
 extension ProxiedRequest {
-    /// The number of calls and bytes that a kept request takes from the limits of its caller and callee.
+    /// The calls and bytes by which a kept request counts toward the limits of its caller and callee.
     fileprivate var share: HeldShares.Share { HeldShares.Share(calls: fork.isInvite ? 1 : 0, bytes: request.count) }
 }

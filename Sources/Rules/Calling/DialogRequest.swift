@@ -8,12 +8,12 @@ package final class DialogRequest {
     package let pass: DialogPass
     package let next: RouteSet.Next
     package let device: DeviceID
-    /// The caller whose limits apply to the request.
+    /// The caller whose rate limits apply to the request.
     package let caller: Caller
     package let isBye: Bool
-    /// Whether a push was sent to the phone because of the request.
+    /// Whether the request has caused a push to the phone.
     package private(set) var hasWoken = false
-    /// The time at which the request's wait for its phone ends, if the wait began in the daemon's earlier run.
+    /// The time at which the request stops waiting for its phone, if the wait began before the daemon restarted.
     package private(set) var waitsUntil: Instant?
 
     package init(_ pass: DialogPass, _ next: RouteSet.Next, to device: DeviceID, from caller: Caller, isBye: Bool) {
@@ -24,10 +24,9 @@ package final class DialogRequest {
         self.device = device
     }
 
-    /// Notes that a push was sent to the phone because of the request.
+    /// Notes that the request has caused a push to the phone.
     package func wokePhone() { hasWoken = true }
 
-    /// Sets the time at which the request's wait for its phone ends, because the wait began in the daemon's earlier
-    /// run.
+    /// Sets the end of the wait for the phone, for a request that waited before the daemon restarted.
     package func waits(until end: Instant) { waitsUntil = end }
 }

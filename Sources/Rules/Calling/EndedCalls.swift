@@ -7,14 +7,15 @@ package import Timekeeping
 /// An ended call, kept for phones that got a push for the call and have not registered yet.
 package final class EndedCall {
     package let userCall: UserCall
-    /// The INVITE's bytes.
+    /// The bytes of the ended call's INVITE.
     package let request: KeptRequest
     package let source: Flow
     package let until: Instant
-    /// The devices that get an INVITE and a CANCEL when they register, each with the Reason values for the CANCEL.
+    /// The devices that get an INVITE and a CANCEL after their next REGISTER, each with the Reason values of the
+    /// CANCEL.
     package private(set) var reasons: [DeviceID: [ByteString]]
-    /// For each device, the INVITE transactions whose connections have ended, so that the device may still ring. A
-    /// phone that may still ring gets only a CANCEL when it registers.
+    /// For each device that may still ring, the INVITE transactions whose connections have ended. A device that may
+    /// still ring gets only a CANCEL after its next REGISTER.
     package private(set) var rings: [DeviceID: [ClientTransactionID]]
 
     package init(
@@ -29,14 +30,14 @@ package final class EndedCall {
         self.reasons = reasons
     }
 
-    /// Replaces the id of one binding by the id of a second binding of the same device.
+    /// Replaces the id of a removed binding by the id of another binding of the same device.
     package func renamed(_ device: DeviceID, to heir: DeviceID) {
         if let values = reasons.removeValue(forKey: device) { reasons[heir] = values }
         if let clients = rings.removeValue(forKey: device) { rings[heir] = clients }
     }
 }
 
-/// The ended calls; each call stays for one minute, for phones that may still register.
+/// The ended calls; each ended call stays for one minute, for phones that may still register.
 package struct EndedCalls: ~Copyable {
     private var calls = Queue<EndedCall>()
     /// The total number of bytes of the ended calls' requests.

@@ -8,8 +8,8 @@ import Routing
 package import SIPGrammar
 import Timekeeping
 
-/// Counts the waiting requests of each caller and callee, and their bytes (T11.3, T32.2). A request counts as waiting
-/// until its final response.
+/// Counts the waiting requests of each caller and callee, and the bytes of the waiting requests (T11.3, T32.2). A
+/// request counts as waiting until its final response.
 package struct HeldShares: ~Copyable, Sendable {
     package struct Share: Sendable {
         package fileprivate(set) var calls = 0
@@ -30,9 +30,9 @@ package struct HeldShares: ~Copyable, Sendable {
     package struct Parties: Sendable {
         /// The caller whose limits apply; `nil` if no caller is responsible for the request.
         package fileprivate(set) var caller: Caller?
-        /// A hash of the called user; `nil` if the callee is none of our users.
+        /// A hash of the called user; `nil` if the callee is no user of this daemon.
         package fileprivate(set) var callee: UInt64?
-        /// The tenant whose limit applies; `nil` if there is none.
+        /// The tenant whose limit applies; `nil` if no tenant is involved.
         package fileprivate(set) var tenant: TenantShare?
 
         package init(caller: Caller? = nil, callee: UInt64? = nil, tenant: TenantShare? = nil) {
@@ -43,11 +43,11 @@ package struct HeldShares: ~Copyable, Sendable {
 
         package static let nobody = Parties(caller: nil, callee: nil)
 
-        /// The key in ``HeldShares/shares`` for the requests that untrusted callers send to one callee.
+        /// The key in ``HeldShares/shares`` for the requests of all untrusted callers to one callee.
         fileprivate static func untrusted(at callee: UInt64) -> UInt64 { ~callee }
     }
 
-    /// The slot indexes in ``HeldShares/shares`` at which one request is counted.
+    /// The slot indexes in ``HeldShares/shares`` that count one request.
     package struct Claim: Sendable {
         @PackedOptional fileprivate var caller: Int32?
         @PackedOptional fileprivate var callee: Int32?
@@ -58,10 +58,9 @@ package struct HeldShares: ~Copyable, Sendable {
 
     /// The number of all INVITEs without a final response, and the bytes of all waiting requests.
     package private(set) var all = Share()
-    /// The part of ``all`` that belongs to callers who are not trusted.
+    /// The part of ``all`` that untrusted callers have caused.
     package private(set) var untrusted = Share()
-    /// The counts for each caller, each callee and each pair of caller and callee, by a hash; a count of zero is not
-    /// stored.
+    /// The counts of each caller, callee and pair of caller and callee, by a hash; counts of zero are not stored.
     private var shares = PlacedTable<UInt64, Share>(empty: Share())
 
     /// The number of held requests to one callee.
@@ -75,7 +74,7 @@ package struct HeldShares: ~Copyable, Sendable {
         all += share
         var claim = Claim()
         if let tenant = parties.tenant { claim.tenant = take(share, for: tenant.number) }
-        // A trusted peer sends the calls of many callers, so its requests do not count for one caller.
+        // A trusted peer's requests do not count for one caller, because the peer sends the calls of many callers.
         if let caller = parties.caller, !caller.isTrusted {
             untrusted += share
             claim.caller = take(share, for: caller.rawValue)
@@ -113,24 +112,24 @@ package struct HeldShares: ~Copyable, Sendable {
 
     // MARK: Limits
 
-    /// The reason why the limits of held requests leave no room for a new request.
+    /// Why the limits on held requests leave no room for a new request.
     package enum Refusal: Hashable, Sendable {
-        /// Too many requests wait in the proxy, where some room is reserved for trusted peers.
+        /// Too many requests wait in the proxy, which reserves some room for trusted peers.
         case proxyFull
         /// Too many requests of the caller wait in the proxy.
         case callerFull
         /// Too many calls of the tenant wait in the proxy.
         case tenantFull
-        /// Too many requests for the callee wait in the proxy, from all callers or from the present caller.
+        /// Too many requests to the callee wait in the proxy, from all callers or from one caller.
         case calleeFull
     }
 
-    /// The limits for waiting bytes and INVITEs, copied from the settings because the settings are large.
+    /// The limits on waiting bytes and INVITEs, copied because the settings are a large structure.
     package struct Limits: Sendable {
-        /// The limits for all waiting requests together; requests of trusted peers are limited only by the total of
+        /// The limits on all waiting requests together; a trusted peer's requests are limited only by the total of
         /// bytes.
         fileprivate let bytes, calls: FairShare
-        /// The limits for the held requests of one callee.
+        /// The limits on the waiting requests to one callee.
         fileprivate let bytesAtCallee, callsAtCallee: FairShare
 
         package init(_ settings: ProxySettings) {
@@ -142,7 +141,7 @@ package struct HeldShares: ~Copyable, Sendable {
         }
     }
 
-    /// The reason why the limits leave no room for a request of the given size; `nil` if they have room.
+    /// Why the limits leave no room for a request of the given size; `nil` if the request has room.
     package func refusal(of size: Int, isInvite: Bool, for parties: Parties, _ limits: Limits) -> Refusal? {
         guard let caller = parties.caller else { return all.bytes + size > limits.bytes.whole ? .proxyFull : nil }
         func refusal(_ amount: Int, _ share: FairShare, _ all: Int, _ untrusted: Int, _ own: Int) -> FairShare.Refusal?
@@ -152,7 +151,8 @@ package struct HeldShares: ~Copyable, Sendable {
                 isTrusted: caller.isTrusted)
         }
         if caller.isTrusted {
-            // A trusted peer sends the calls of many callers, so only the total of bytes limits its requests.
+            // Only the total of bytes limits a trusted peer's requests, because the peer sends the calls of many
+            // callers.
             if all.bytes + size > limits.bytes.whole { return .proxyFull }
         } else {
             let own = self[caller: caller]
@@ -189,14 +189,14 @@ extension Caller {
         self.init(hash: hash.value, isTrusted: false)
     }
 
-    /// Creates the caller to whom a request without a password counts: the caller that a trusted peer names or, if no
-    /// trusted peer names one, the sender's address.
+    /// Creates the caller of a request without password: the caller that a trusted peer names, or else the sender's
+    /// address.
     package init(of request: SIPRequest, on flow: Flow, isTrusted: Bool) {
         self = isTrusted ? Caller(namedIn: request, by: flow.remote.address) : Caller(flow.remote.address)
     }
 
-    /// Creates the caller that a trusted peer names in P-Asserted-Identity or, if this field is missing, in From; an
-    /// anonymous caller counts as the peer itself.
+    /// Creates the caller that a trusted peer names in P-Asserted-Identity or else in From; an anonymous caller counts
+    /// as the peer itself.
     package init(namedIn request: SIPRequest, by peer: IPAddress) {
         let asserted = request.frame.firstValue(of: .pAssertedIdentity).flatMap(CallerIdentity.uri(of:))
             .flatMap { SIPURI($0) }
@@ -227,12 +227,12 @@ extension AddressOfRecord {
     }
 }
 
-/// The account on which ``HeldShares`` counts the calls of a tenant. The account belongs to the domain, because the
-/// numbers of tenants change with the settings.
+/// The counter of a tenant's calls in ``HeldShares``. The counter is found by the tenant's domain, because the numbers
+/// of tenants change with the settings.
 package struct TenantShare: Sendable {
     /// A 64-bit hash of the tenant's domain, used as the key in ``HeldShares``.
     fileprivate let number: UInt64
-    /// The maximum number of calls of the tenant that wait at the same time; zero for no limit.
+    /// The maximum number of the tenant's calls that wait at the same time; zero for no limit.
     fileprivate let calls: Int
 
     package init(of domain: ByteString, calls: Int) {

@@ -2,13 +2,12 @@ package import Bytes
 
 /// The bytes of a request that waits for its final response.
 ///
-/// INVITEs from one PBX differ only in a few names and numbers, so an older call stores only the difference from an
-/// earlier INVITE (see ``RequestPacker``). A waiting call needs most of its memory for its INVITE, so packing saves
-/// much memory.
+/// An older request stores only its difference from an earlier INVITE, because INVITEs from one PBX differ little (see
+/// ``RequestPacker``).
 package struct KeptRequest {
     /// The request's bytes, either packed or unpacked.
     package private(set) var bytes: ByteString
-    /// The sample request with which the bytes were packed; `nil` for unpacked bytes.
+    /// The earlier INVITE with which the bytes were packed; `nil` for unpacked bytes.
     private var sample: RequestSample?
     private let size: UInt32
 
@@ -19,18 +18,18 @@ package struct KeptRequest {
 
     package static let empty = KeptRequest(.empty)
 
-    /// Keeps bytes that are part of a larger buffer; the whole buffer stays in memory until ``compact()`` is called.
+    /// Keeps bytes inside a larger buffer, which stays in memory until ``compact()`` is called.
     package init(_ bytes: ByteString) {
         self.bytes = bytes
         sample = nil
         size = UInt32(clamping: bytes.count)
     }
 
-    /// Copies the request's bytes into a block of their own, so that the larger buffer can be freed.
+    /// Copies the request's bytes into their own memory, so that the larger buffer can be freed.
     package mutating func compact() { if !isPacked { bytes = bytes.compacted() } }
 
     fileprivate mutating func pack(by sample: RequestSample, _ packing: RequestPacking) {
-        // Packing that saves less than an eighth is not worth the time of unpacking.
+        // Packing is useless if it saves less than an eighth of the bytes.
         guard let packed = packing.pack(bytes, sample.bytes, count - count / 8) else { return compact() }
         bytes = packed
         self.sample = sample
@@ -43,27 +42,27 @@ package struct KeptRequest {
     }
 }
 
-/// A sample request, from which packed requests store only their difference. The sample stays in memory as long as any
-/// request that was packed with it.
+/// An earlier INVITE with which later requests are packed. A ``RequestSample`` stays in memory as long as a request
+/// that is packed with it.
 private final class RequestSample: Sendable {
     let bytes: ByteString
 
     init(_ bytes: ByteString) { self.bytes = bytes }
 }
 
-/// Packs each request as its difference from a sample: the sample is a request that came a little earlier.
+/// Packs a request as its difference from a request that came a little earlier (the sample).
 package struct RequestPacker {
     private let packing: RequestPacking
     private var sample: RequestSample?
     private var uses = 0
 
-    /// The number of requests that are packed with one sample. After 1,024 requests, a new request becomes the sample
-    /// for compression, because it resembles further requests more.
+    /// The number of requests that are packed with one sample request. After 1,024 requests, a new request becomes the
+    /// sample, because further requests resemble a recent request more.
     static let usesOfSample = 1024
 
     package init(_ packing: RequestPacking) { self.packing = packing }
 
-    /// Packs the request if it resembles the present sample, to save memory.
+    /// Packs the request if the request resembles the present sample request.
     package mutating func pack(_ request: inout KeptRequest) {
         guard !request.isPacked, !request.isEmpty else { return }
         guard let sample, uses < Self.usesOfSample else {

@@ -1,7 +1,7 @@
 package import Addressing
 package import Timekeeping
 
-/// The end of an attempt to deliver a message to a phone, with the last order of the attempt's fork.
+/// The end of a message's delivery to a phone, with the fork's last order.
 package struct EndedDelivery {
     package let delivery: MessageDelivery
     package let call: ProxiedRequest
@@ -14,8 +14,8 @@ package struct EndedDelivery {
     }
 }
 
-/// Marks a ``ProxiedRequest`` that delivers a message to one device. ``MessageDelivery`` is a class, so that it takes
-/// little memory in calls that deliver no message.
+/// Marks a ``ProxiedRequest`` that delivers a stored or waiting message to one device. ``MessageDelivery`` is a class,
+/// because calls without a message then need no memory for the delivery.
 package final class MessageDelivery {
     package let message: UInt64
     package let device: DeviceID

@@ -4,7 +4,7 @@ package import Bytes
 package struct RequestPacking {
     /// Compresses bytes against a sample; returns `nil` if the result would exceed `limit` bytes.
     package let pack: (_ bytes: ByteString, _ sample: ByteString, _ limit: Int) -> ByteString?
-    /// Restores `count` bytes that were packed with the same sample; the result is never `nil` in practice.
+    /// Restores `count` bytes that were packed with the same sample; `nil` for damaged bytes.
     package let unpack: (_ packed: ByteString, _ sample: ByteString, _ count: Int) -> ByteString?
 
     package init(

@@ -4,22 +4,21 @@ package import PushDelivery
 package import Registration
 package import Timekeeping
 
-/// A proxied INVITE in the form in which the journal keeps it, for the daemon's next run and for lists of operators.
+/// A proxied INVITE as the journal stores it for a restart, and as lists for operators show it.
 package struct StoredCall: Hashable, Sendable {
-    /// The call's id in the journal, by which operators name the call; calls that begin later have higher ids.
+    /// The call's id in the journal and in operators' commands; later calls have higher ids.
     package let id: UInt64
-    /// The called user and the end of the call's wait for phones; `nil` for an INVITE to the upstream or inside a
-    /// dialog.
+    /// The called user and the end of the wait for phones; `nil` for an INVITE to the upstream or inside a dialog.
     package let userCall: StoredUserCall?
     package let receivedAt: UnixTime
-    /// The flow on which the INVITE came; `isTrusted` says whether a trusted peer sent the INVITE.
+    /// The flow on which the INVITE came, and whether a trusted peer sent the INVITE (`isTrusted`).
     package let source: Flow
     package let isTrusted: Bool
-    /// The user as whom the sender of the INVITE has authenticated.
+    /// The authenticated sender of the INVITE.
     package let sender: AddressOfRecord?
     /// The INVITE's bytes; empty in a list for operators.
     package let request: ByteString
-    /// The final response, other than 2xx, that the caller got and has not acknowledged yet; empty if there is none.
+    /// The caller's final response, other than 2xx, that has no ACK yet; empty if no such response was sent.
     package var final: ByteString
     package var branches: [Branch]
 
@@ -42,27 +41,27 @@ package struct StoredCall: Hashable, Sendable {
     package struct Branch: Hashable, Sendable {
         package enum Stage: String, Hashable, Sendable {
             case waiting
-            /// The branch has sent the INVITE, or is about to send it.
+            /// The branch has sent the INVITE, or will send the INVITE now.
             case called
             case ended
         }
 
         package let stage: Stage
         package let device: DeviceID?
-        /// The registered contact that got the request in place of the branch's device: see ``ForkBranch/contact``.
+        /// The contact that got the INVITE instead of the branch's device: see ``ForkBranch/contact``.
         package let contact: DeviceID?
-        /// Whether the branch's push was sent to the provider (`wasPushed`), and whether the provider has accepted it
-        /// (`wasWoken`).
+        /// Whether the branch's push was sent to the provider (`wasPushed`), and whether the provider has accepted the
+        /// push (`wasWoken`).
         package let wasPushed, wasWoken: Bool
         package let deviceKnows, hasMoved: Bool
-        /// The branch's record in the timeline of this run; `nil` if the branch was read from the journal.
+        /// The branch's timeline record since the start of the daemon; `nil` for a branch from the journal.
         package let record: RecordID?
-        /// The code of the branch's push; a stored branch keeps the code after the push has ended.
+        /// The code of the branch's push, which is stored even after the push has ended.
         package let code: PushCode?
         package let end: ForkBranch.End?
-        /// The last INVITE that the branch sent; in a change of a call, `nil` means that the stored INVITE stays.
+        /// The last INVITE of the branch; in a change of a call, `nil` leaves the stored INVITE unchanged.
         package var sent: SentINVITE?
-        /// The Vias of earlier INVITEs that the phone may still answer, in the order from new to old.
+        /// The Vias of earlier INVITEs that the phone may still answer, newest first.
         package let former: [ByteString]
 
         package init(
@@ -85,9 +84,9 @@ package struct StoredCall: Hashable, Sendable {
         }
     }
 
-    /// The values with which the daemon's next run can send an INVITE unchanged.
+    /// The values with which a restarted daemon can send the same INVITE again.
     package struct SentINVITE: Hashable, Sendable {
-        /// The topmost Via of the INVITE, by whose branch parameter the phone identifies the transaction.
+        /// The topmost Via of the INVITE, whose branch parameter identifies the transaction for the phone.
         package let via: ByteString
         package let requestURI: ByteString
         /// The values of the Route header fields of the INVITE.
@@ -102,8 +101,8 @@ package struct StoredCall: Hashable, Sendable {
         }
     }
 
-    /// Whether the call is to one of the daemon's users. In a call to one of our users, a branch without a device leads
-    /// to the destination to which the call is forwarded.
+    /// Whether the call is to one of the daemon's users. A branch without a device leads to the forward destination of
+    /// a call to one of the daemon's users.
     var isUserCall: Bool { userCall != nil }
 
     /// The devices that the call waits for.
@@ -112,15 +111,15 @@ package struct StoredCall: Hashable, Sendable {
     package var ringing: [DeviceID] { branches.filter { $0.stage == .called }.compactMap { $0.contact ?? $0.device } }
 }
 
-/// The user to whom a call is offered, and the end of the call's wait for phones: see ``UserCall``.
+/// The called user, and the end of the call's wait for phones: see ``UserCall``.
 package struct StoredUserCall: Hashable, Sendable {
     package let aor: AddressOfRecord
     package let callRef: CallRef
-    /// The Call-ID and the From tag; both are empty in the journal, because they are read from the stored INVITE.
+    /// The Call-ID and the From tag; both are empty in the journal, which has them in the stored INVITE.
     package let callID, fromTag: ByteString
     /// The time at which the call stops waiting for phones.
     package let holdUntil: UnixTime
-    /// Whether the limits allow the caller to wake phones (T11.2).
+    /// Whether the rate limits allow the caller to wake phones (T11.2).
     package let mayPush: Bool
 
     package init(
@@ -136,28 +135,27 @@ package struct StoredUserCall: Hashable, Sendable {
     }
 }
 
-/// A change of a call, with the id of the call, for the journal.
+/// A change of a call for the journal, with the id of the call.
 package indirect enum CallChange: Sendable {
     case begun(StoredCall)
-    /// A branch is new or has changed; if the `sent` of the branch is `nil`, the stored INVITE of the branch stays.
+    /// A branch is new or has changed; if `sent` is `nil`, the stored INVITE of the branch stays.
     case branch(call: UInt64, number: Int, StoredCall.Branch)
     /// The caller got a final response other than 2xx.
     case final(call: UInt64, [UInt8])
-    /// The call leaves the journal, because neither its caller nor a phone needs the call any more.
+    /// The call leaves the journal, because neither the caller nor a phone needs the call any more.
     case over(call: UInt64)
-    /// A user's list of missed calls has changed; the store gets the same change, but perhaps only after the call is
-    /// over.
+    /// A user's list of missed calls has changed; the store may get the same change only after the end of the call.
     case missed(StoredBucketChange)
 }
 
 extension StoredCall {
-    /// Creates the form of a call for operators' lists; `nil` if the call is over, or is not to one of our users.
+    /// Creates a call for operators' lists; `nil` if the call has ended, or is not to one of the daemon's users.
     package init?(_ call: ProxiedRequest) {
         guard let userCall = call.userCall else { return nil }
         self.init(call, .empty, receivedAt: userCall.receivedAt) { _ in nil }
     }
 
-    /// Creates the form of a call for the journal, with the codes of the call's pushes; `nil` if the call is over.
+    /// Creates a call for the journal, with the codes of its pushes; `nil` if the call has ended.
     package init?(_ call: ProxiedRequest, _ request: ByteString, receivedAt: UnixTime, code: (PushID) -> PushCode?) {
         guard call.fork.phase == .proceeding else { return nil }
         self.init(
@@ -194,10 +192,10 @@ extension StoredCall.Branch {
 }
 
 extension StoredCall {
-    /// The maximum number of earlier INVITEs that are kept because a phone may still answer them.
+    /// The maximum number of earlier INVITEs that are kept because a phone may still answer one of them.
     private static let longestPast = 8
 
-    /// Applies a later entry of the journal to the call; entries must be applied in their order.
+    /// Applies the next entry of the journal to the call.
     package mutating func apply(_ change: CallChange) {
         switch change {
         case .branch(_, let number, let branch):
@@ -213,8 +211,7 @@ extension StoredCall {
 }
 
 extension StoredCall.Branch {
-    /// The stored branch after a change, which keeps the old INVITE and push code unless the change has a new INVITE or
-    /// code.
+    /// The stored branch after a change; the old INVITE and push code stay unless the change has new values.
     fileprivate func following(_ old: StoredCall.Branch, keeping limit: Int) -> StoredCall.Branch {
         let past = sent == nil ? old.former : Array(([old.sent?.via].compactMap(\.self) + old.former).prefix(limit))
         return StoredCall.Branch(

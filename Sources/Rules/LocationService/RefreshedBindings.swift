@@ -1,13 +1,14 @@
 package import Addressing
 package import Bytes
 
-/// The bindings whose last refresh is not yet in the store, with its expiry, CSeq, Call-ID and User-Agent.
+/// The bindings whose last refresh (expiry, CSeq, Call-ID and User-Agent) is not in the store yet.
 ///
-/// If a restart loses a refresh, no harm is done, so each binding is written late, and only once for several refreshes.
-/// Phones with the same app send the same User-Agent, so the table stores each User-Agent text only once. If there is
-/// no room for a new User-Agent, the store keeps the older User-Agent of the binding.
+/// A refresh may be lost in a restart without harm, so several refreshes of a binding are written together. The table
+/// of refreshed bindings stores equal User-Agents only once, because phones with the same app send the same User-Agent.
+/// If the table has no room for a new User-Agent, the store keeps the binding's older User-Agent.
 package struct RefreshedBindings {
-    /// The index of each binding's User-Agent in ``agents``, or ``unknown`` if the text had no room.
+    /// The index of each binding's User-Agent in ``agents``, or ``unknown`` if the table had no room for the
+    /// User-Agent.
     private var places: [DeviceID: UInt8] = [:]
     private var agents: [ByteString] = []
 
@@ -21,7 +22,7 @@ package struct RefreshedBindings {
     private mutating func place(of agent: ByteString) -> UInt8 {
         if let found = agents.firstIndex(of: agent) { return UInt8(truncatingIfNeeded: found) }
         guard agents.count < Self.maximumAgents else { return Self.unknown }
-        // The User-Agent is copied, because it is a slice of the whole message and would keep the message in memory.
+        // The User-Agent is copied, because a slice would keep the whole message in memory.
         agents.append(agent.compacted())
         return UInt8(truncatingIfNeeded: agents.count - 1)
     }

@@ -7,45 +7,42 @@ package import Routing
 package import SIPGrammar
 package import Timekeeping
 
-/// The users and bindings, and the work that changes them: for each AOR, one piece of work at a time (RFC 3261 section
+/// The users, their bindings, and the changes of bindings in progress, which are serial for each AOR (RFC 3261 section
 /// 10.3).
 ///
 /// A REGISTER is authenticated (`ProxyEngine+Login`), planned (``RegisterProcessor``), committed to the store, and
-/// completed: the daemon sends the 200, and then the calls that wait for the phone. The registrar keeps no state for a
-/// REGISTER before its authentication. For a report or removal of devices over HTTP, the registrar begins with the
-/// plan, which lists the changes to bindings.
+/// answered with 200; then waiting calls are sent to the phone. The registrar keeps no state for a REGISTER before its
+/// authentication. A report or removal of devices over HTTP starts with the plan (the changes of bindings).
 package struct Registrar: ~Copyable {
     package var bindings: BindingTable
     package var users: UserDirectory
     /// The rules for the REGISTERs of all phones except the phones of tenants.
     private var commonProcessor: RegisterProcessor
-    /// The rules for the REGISTERs of tenants that have push apps of their own, by domain in lower case.
+    /// The REGISTER rules of tenants with their own push apps, by domain in lower case.
     private var ownProcessors: [ByteString: RegisterProcessor] = [:]
-    /// The maximum number of contacts of each tenant that has a limit, by domain in lower case.
+    /// The maximum number of contacts of each limited tenant, by domain in lower case.
     private var contactLimits: [ByteString: Int] = [:]
-    /// The number of contacts of each tenant that are being written to the store.
+    /// The number of each tenant's new contacts that the store is writing.
     private var comingContacts: [ByteString: Int] = [:]
-    /// The work on each AOR whose changes (the plan) are being written to the store.
+    /// For each AOR with a change that the store is writing, the change and the work behind it.
     private var works: [AddressOfRecord: RegistrarQueue] = [:]
     private var commits: [CommitTicket: AddressOfRecord] = [:]
     private var lastCommit: UInt64 = 0
     /// The bindings whose last refresh is not in the store yet.
     package private(set) var refreshedLately = RefreshedBindings()
     private var dateField = DateField()
-    /// The number that the next 200 to a REGISTER gets, by which its encrypted names differ.
+    /// The number of the next 200 to a REGISTER, which makes the encrypted names in each 200 different.
     ///
-    /// The first number of an answer is random, so that the encrypted names in the answers differ from the names of
-    /// earlier runs.
+    /// The first number is random, so that encrypted names differ from the names of earlier runs.
     private var answers: UInt32 = 0
-    /// The push providers that are switched on.
     package private(set) var enabledProviders: Set<PushProvider>
-    /// Remembers whether the log has reported a push token that came without TLS.
+    /// Whether the log has reported a push token that came without TLS.
     package var unprotectedTokens = UnprotectedTokens()
-    /// The position in the repeated search for contacts that expire soon.
+    /// The position of the repeated search for contacts that expire soon.
     private var refreshCursor: UInt32 = 0
     /// Whether the next step of the search for contacts that expire soon is scheduled.
     private var isWalkingForRefresh = false
-    /// The number of stored contacts with each problem of their push tokens, for ``takeUnfit()``.
+    /// The number of stored contacts with each push token problem, for ``takeUnfit()``.
     private var unfit: [TokenProblem: Int] = [:]
 
     package init(
@@ -57,8 +54,8 @@ package struct Registrar: ~Copyable {
         bindings = BindingTable(enabled: ProviderSet(enabled), startedAt: date)
     }
 
-    /// Sets the push apps and limits of the tenants (T41.4, T41.5). Contacts that are already stored remain, even above
-    /// a new limit.
+    /// Sets the push apps and limits of the tenants (T41.4, T41.5). Stored contacts of a tenant remain even above a new
+    /// limit of contacts.
     package mutating func tenantsChanged(_ tenants: Tenants, apps: PushDirectory) {
         ownProcessors = [:]
         contactLimits = [:]
@@ -73,7 +70,7 @@ package struct Registrar: ~Copyable {
         bindings.countBindings(of: Set(contactLimits.keys))
     }
 
-    /// The settings for the REGISTERs of one tenant's phones, or of all other phones.
+    /// The REGISTER settings for one tenant's phones; `nil` stands for all phones without a tenant.
     private func settings(of number: TenantNumber?, _ tenants: Tenants, _ apps: PushDirectory) -> RegistrarSettings {
         var settings = commonProcessor.settings
         settings.push.isOfDomain = nil
@@ -90,7 +87,7 @@ package struct Registrar: ~Copyable {
 
     // MARK: Providers
 
-    /// Switches a provider off, and returns the contacts that have ended because only this provider could wake them.
+    /// Switches a push provider off, and returns the removed contacts that only this provider could wake.
     package mutating func switchedOff(_ provider: PushProvider, now: Instant) -> [BindingTable.Ended] {
         enabledProviders.remove(provider)
         return bindings.providerDisabled(provider, now: now)
@@ -103,7 +100,7 @@ package struct Registrar: ~Copyable {
 
     // MARK: The walk for contacts that need a refresh push
 
-    /// Begins the repeated search for contacts that expire soon, and returns false if the search is already active.
+    /// Begins the repeated search for contacts that expire soon; returns false if the search is already active.
     package mutating func walkStarts() -> Bool {
         defer { isWalkingForRefresh = true }
         return !isWalkingForRefresh
@@ -111,8 +108,7 @@ package struct Registrar: ~Copyable {
 
     package mutating func walkPaused() { isWalkingForRefresh = false }
 
-    /// Visits the next part of all stored contacts, in one of `steps` steps, and returns the contacts that expire
-    /// within `lead`.
+    /// Examines one of `steps` parts of all stored contacts, and returns the contacts that expire within `lead`.
     package mutating func walked(steps: Int, lead: Duration, now: Instant) -> [DeviceID] {
         bindings.dueForRefresh(
             from: &refreshCursor, count: bindings.walkLength / steps + 1, lead: lead, now: now)
@@ -120,11 +116,10 @@ package struct Registrar: ~Copyable {
 
     // MARK: Plan and commit
 
-    /// Plans a piece of work, or queues it behind earlier work on the same AOR.
+    /// Plans a REGISTER or HTTP request, or queues it behind earlier work on the same AOR.
     package mutating func begin(_ work: RegistrarWork, for aor: AddressOfRecord, now: Moment) -> RegistrarStep {
         guard !works.isEmpty, let queue = works[aor] else { return plan(work, for: aor, now: now) }
-        // The queue has room for each device of the user, because all devices may wake together, and for some other
-        // work.
+        // The queue has room for a REGISTER from each device of the user, because all devices may wake together.
         guard queue.waiting.count < commonProcessor.settings.maxContacts + Self.reserve else { return .busy }
         works[aor]?.waiting.append(work)
         return .queued
@@ -152,7 +147,7 @@ package struct Registrar: ~Copyable {
         }
     }
 
-    /// Whether a plan (the changes of a REGISTER) adds a contact to a tenant that has reached its limit of contacts.
+    /// Whether the changes of a REGISTER add a contact for a tenant that has reached its limit of contacts.
     private func exceedsLimit(_ plan: RegisterPlan) -> Bool {
         guard !contactLimits.isEmpty, let limit = contactLimits[plan.aor.host], plan.newContacts > 0,
             let count = bindings.count(of: plan.aor.host)
@@ -160,8 +155,7 @@ package struct Registrar: ~Copyable {
         return count + comingContacts[plan.aor.host, default: 0] + plan.newContacts > limit
     }
 
-    /// Counts the contacts that a plan (the changes of a REGISTER) adds, until the plan is stored, and returns their
-    /// number.
+    /// Counts the contacts that a REGISTER adds until the contacts are stored, and returns their number.
     private mutating func count(_ plan: RegisterPlan) -> Int {
         guard !contactLimits.isEmpty, plan.newContacts > 0 else { return 0 }
         comingContacts[plan.aor.host, default: 0] += plan.newContacts
@@ -187,9 +181,9 @@ package struct Registrar: ~Copyable {
         }
     }
 
-    /// Handles the result of a commit; `succeeded` is false if the store could not write the changes to the disk.
+    /// Handles the result of a commit; `succeeded` is false if the store could not write the changes.
     ///
-    /// - Returns: the work whose changes were stored, and the later work on the AOR, which must begin again in order.
+    /// - Returns: the work whose changes were stored, and the queued work on the AOR, which must begin again in order.
     package mutating func committed(_ ticket: CommitTicket, succeeded: Bool) -> (
         aor: AddressOfRecord, queue: RegistrarQueue
     )? {
@@ -201,12 +195,12 @@ package struct Registrar: ~Copyable {
         return (aor, queue)
     }
 
-    /// Applies the changes of a plan to the bindings.
+    /// Applies the changes of a REGISTER or HTTP request to the bindings.
     package mutating func complete(_ plan: RegisterPlan) { bindings.apply(plan) }
 
     package mutating func complete(_ refresh: ContactRefresh) { bindings.apply(refresh) }
 
-    /// Appends the header fields with which the 200 to a REGISTER lists the user's bindings.
+    /// Appends the header fields that list the user's bindings in the 200 to a REGISTER.
     package mutating func appendOKFields(
         for plan: RegisterPlan, now: Moment, to out: inout ByteSink, seal: (SealedName, inout ByteSink) -> Void
     ) {
@@ -228,31 +222,29 @@ package struct Registrar: ~Copyable {
 
     // MARK: Callers
 
-    /// The binding of the phone that sent the request: the phone is registered on the request's flow, under the user
-    /// whom the request names as its caller. If the phone registers from a new address during the call, the daemon
-    /// finds the phone's new flow by its binding.
+    /// The binding of the phone that sent the request, found by the flow and by the user whom the request names as its
+    /// caller. The binding leads to the phone's new flow if the phone registers from a new address during the call.
     package func device(calling incoming: IncomingRequest, _ identity: LocalIdentity) -> DeviceID? {
         identity.callingUser(of: incoming).flatMap { aor in bindings.device(of: aor) { $0 == incoming.flow } }
     }
 
     // MARK: Bookkeeping
 
-    /// Notes that a phone has refreshed a binding, and returns whether no other refreshed bindings wait to be written.
+    /// Notes that a phone has refreshed a binding; returns true if no other refreshed binding waits to be written.
     package mutating func noteRefreshed(_ device: DeviceID, saying agent: ByteString) -> Bool {
         let isFirst = refreshedLately.isEmpty
         refreshedLately.insert(device, saying: agent)
         return isFirst
     }
 
-    /// Removes and returns the rows of up to `limit` refreshed bindings; calls are served before the next rows are
-    /// written.
+    /// Removes and returns the rows of up to `limit` refreshed bindings; calls are served between two batches of rows.
     package mutating func refreshedRows(limit: Int, now: Moment) -> (rows: [StoredBinding], hasMore: Bool) {
         let rows = refreshedLately.take(limit)
             .compactMap { bindings.stored($0.device, userAgent: $0.agent, now: now) }
         return (rows, !refreshedLately.isEmpty)
     }
 
-    /// Restores a binding from the store at start-up; if the result is false, the row must be deleted from the store.
+    /// Restores a stored binding at start-up; if the result is false, the caller deletes the binding from the store.
     package mutating func restore(_ row: StoredBinding, now: Moment) -> Bool {
         switch bindings.restore(row, settings: (ownProcessors[row.aor.host] ?? commonProcessor).settings, now: now) {
         case .dropped: return false
@@ -263,43 +255,42 @@ package struct Registrar: ~Copyable {
         }
     }
 
-    /// Returns, once after each start, how many stored contacts have push tokens that are no longer accepted, for each
-    /// problem.
+    /// The number of stored contacts for each push token problem, returned only once after each start.
     package mutating func takeUnfit() -> [(problem: TokenProblem, count: Int)] {
         defer { unfit = [:] }
         return TokenProblem.allCases.compactMap { problem in unfit[problem].map { (problem, $0) } }
     }
 }
 
-/// A piece of the registrar's work, which changes the devices of an AOR.
+/// A REGISTER or HTTP request that changes the devices of an AOR.
 package enum RegistrarWork {
     case register(IncomingRequest)
     case report(ReportedDevice, ReportTicket)
     case removal(DeviceSelection, ReportTicket)
 }
 
-/// The result of planning a change to the devices of an AOR.
+/// The next step of a REGISTER or HTTP request that changes the devices of an AOR.
 package enum RegistrarStep {
-    /// The registrar's work on the AOR waits for earlier work on the AOR.
+    /// The REGISTER or HTTP request waits for earlier work on its AOR.
     case queued
-    /// The registrar refuses the work, because too much work already waits for its AOR.
+    /// The registrar refuses the REGISTER or HTTP request, because too much work waits for its AOR.
     case busy
     case rejected(Status, [AddedField], TokenProblem?)
-    /// The REGISTER used a nonce that its binding does not keep.
+    /// The REGISTER used a nonce that its binding does not keep, and must be challenged.
     case challenged
-    /// The REGISTER only refreshes a push contact, so that nothing must be stored first.
+    /// The REGISTER only refreshed a contact with push token, so nothing must be stored first.
     case refreshed(ContactRefresh)
-    /// The changes of a REGISTER can be applied now, because nothing must be stored first.
+    /// The changes can be applied now, because nothing must be stored first.
     case planned(RegisterPlan)
-    /// The changes of a REGISTER must be written to the store under the given ticket.
+    /// The changes of a REGISTER or HTTP request must be written to the store under the given ticket.
     case committing(RegisterPlan, CommitTicket)
 }
 
-/// The work on one AOR: the current work, which waits for its commit, and the work behind it.
+/// The work on one AOR: the current work, which waits for its commit, and the queued work.
 package struct RegistrarQueue {
     package let current: RegistrarWork
     package let plan: RegisterPlan
     package internal(set) var waiting: [RegistrarWork] = []
-    /// The number of contacts that the current work adds, and that count against a tenant's limit.
+    /// The number of contacts that the current work adds toward a tenant's limit.
     fileprivate var counted = 0
 }

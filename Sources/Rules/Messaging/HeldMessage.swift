@@ -7,19 +7,18 @@ package import SIPGrammar
 package import SIPTransactions
 package import Timekeeping
 
-/// A message that waits for phones, in the form in which the store keeps it.
+/// A message that waits for phones, as the store keeps it.
 package struct StoredMessage: Hashable, Sendable {
-    /// The id of the message, which is higher for messages that arrive later.
+    /// The id of the message; later messages have higher ids.
     package let id: UInt64
     package let aor: AddressOfRecord
-    /// The sender to whose limits the message counts (T25.2).
+    /// The sender whose rate limits count the message (T25.2).
     package let sender: ByteString
-    /// The flow on which the held request came.
+    /// The flow on which the message came.
     package let source: Flow
     package let receivedAt: UnixTime
     package let expiresAt: UnixTime
-    /// The devices that have not got the message; if the list is empty, the next device of the user that registers gets
-    /// the message.
+    /// The devices that have not got the message; if empty, the user's next device that registers gets the message.
     package var devices: [DeviceID]
     package let request: ByteString
 
@@ -41,16 +40,15 @@ package struct StoredMessage: Hashable, Sendable {
 /// A change of the stored messages.
 package enum MessageChange: Hashable, Sendable {
     case insert(StoredMessage)
-    /// The change is that the message with the given id now waits only for the given devices.
+    /// The message with the given id waits only for the given devices now.
     case left(UInt64, [DeviceID])
     case delete(UInt64)
 }
 
-/// The key of a message, by which the daemon recognises a second copy that the sender sends because the response was
-/// lost.
+/// The key by which the daemon recognises a copy of a message that the sender repeats because the response was lost.
 ///
-/// The key of a message contains the authenticated sender, so that a stranger who guesses a Call-ID cannot suppress
-/// another sender's messages (T25.7).
+/// The key of a message contains the authenticated sender, so that a stranger who guesses a Call-ID cannot suppress the
+/// message (T25.7).
 package struct MessageKey: Hashable {
     package let sender: ByteString
     package let callID, fromTag: ByteString
@@ -72,25 +70,25 @@ package struct MessageKey: Hashable {
     }
 }
 
-/// A request outside dialogs that waits for phones of a user, such as a MESSAGE (RFC 8599 section 5.6.2).
+/// A request outside dialogs, such as a MESSAGE, that waits for a user's phones (RFC 8599 section 5.6.2).
 ///
-/// ``HeldMessage`` is a class, because deliveries, queues and timers refer to the same message. Only ``HeldMessages``
+/// ``HeldMessage`` is a class, because deliveries, queues and timers refer to one message. Only ``HeldMessages``
 /// changes a message.
 package final class HeldMessage {
-    /// Whether the message is in the store, and which response its sender waits for.
+    /// Whether the message is in the store, and which response the sender expects.
     package enum Keeping {
-        /// The message is not stored, and its sender waits for a phone's response.
+        /// The message is not stored, and the sender waits for a phone's response.
         case passing
-        /// The store is writing the message, and the sender gets 202 when the message is on disk.
+        /// The store is writing the message, and the sender gets 202 after the write.
         case committing
-        /// The message is on disk, and the sender has got 202.
+        /// The message is stored, and the sender has got 202.
         case stored
     }
 
     /// A device that has not got the message yet.
     package struct Recipient {
         package let device: DeviceID
-        /// The delivery of the message to the recipient that is in flight; `nil` if no delivery is in flight.
+        /// The delivery that is in flight to the recipient; `nil` without a delivery in flight.
         package internal(set) var delivery: ProxiedRequest?
         /// How many times the message was sent to its recipient.
         package internal(set) var tries = 0
@@ -100,28 +98,28 @@ package final class HeldMessage {
     package let aor: AddressOfRecord
     package let key: MessageKey
     package let sender: ByteString
-    /// The caller whose limits apply to the message.
+    /// The caller whose rate limits apply to the message.
     package let caller: Caller
     package let source: Flow
     package let receivedAt: UnixTime
     /// The time at which a stored message is dropped.
     package let expiresAt: UnixTime
-    /// The time at which a message that is not stored is given up.
+    /// The time at which an unstored message is given up.
     package let holdUntil: Instant
-    /// Whether the daemon sends pushes that wake phones for the message.
+    /// Whether pushes wake phones for the message.
     package let wakes: Bool
     /// Whether the message can be written to the store.
     package let mayBeStored: Bool
-    /// The event package of a NOTIFY; `nil` for other requests. If several NOTIFYs have an equal event package, only
-    /// the latest NOTIFY waits for the phones.
+    /// The event package of a NOTIFY; `nil` for other requests. Among NOTIFYs with an equal event package, only the
+    /// latest NOTIFY waits for the phones.
     package let event: ByteString?
-    /// Whether the request is a NOTIFY of a PBX without a subscription.
+    /// Whether the message is a NOTIFY that a PBX sends without a subscription.
     package var isNotice: Bool { event != nil && mayBeStored }
 
     package internal(set) var request: ByteString
     package internal(set) var keeping: Keeping
     package internal(set) var recipients: [Recipient]
-    /// The transaction of the sender who waits for a response; `nil` after the response.
+    /// The transaction of the waiting sender; `nil` after the response.
     package internal(set) var server: ServerTransactionID?
     /// A phone's refusal, which the sender gets if no other phone accepts the message.
     package internal(set) var refusal: SIPResponse?
@@ -180,7 +178,7 @@ package final class HeldMessage {
             devices: recipients.map(\.device), request: request)
     }
 
-    /// Whether the message waits for the next device that registers, because it is stored and all its devices were
+    /// Whether the message waits for any device that registers next, because it is stored and all its devices were
     /// removed.
     var isForAnybody: Bool { recipients.isEmpty && keeping == .stored }
 

@@ -9,8 +9,8 @@ import Timekeeping
 
 /// All messages that wait for phones, with their recipients, order and limits.
 ///
-/// ``HeldMessages`` only stores the waiting messages: ``HeldMessages`` sends no messages, and knows no flows. The
-/// engine reports events to ``HeldMessages``, and asks it for the next message.
+/// ``HeldMessages`` sends no messages, and knows no flows. The engine reports events to ``HeldMessages``, and asks it
+/// for the next message to send.
 package struct HeldMessages: ~Copyable {
     /// The messages for each user, oldest first.
     private var queues: [AddressOfRecord: [HeldMessage]] = [:]
@@ -18,20 +18,20 @@ package struct HeldMessages: ~Copyable {
     private var senderBytes: [ByteString: Int] = [:]
     private var commits: [CommitTicket: HeldMessage] = [:]
     package private(set) var bytes = 0
-    /// The number of bytes of all messages from senders that are not trusted peers.
+    /// The number of bytes of all messages from untrusted senders.
     private var untrustedBytes = 0
     private var lastID: UInt64
     private var lastCommit: UInt64 = 0
-    /// The messages that the daemon's earlier run stored, kept until the bindings are restored.
+    /// The stored messages from before the restart, kept until the bindings are restored.
     private var stored: [StoredMessage]
 
-    /// Creates the table with the messages that the daemon's earlier run has stored.
+    /// Creates the table with the stored messages from before the restart.
     package init(restoring stored: [StoredMessage] = []) {
         self.stored = stored
         lastID = stored.map(\.id).max() ?? 0
     }
 
-    /// Removes and returns the messages that the daemon's earlier run stored, oldest first.
+    /// Removes and returns the stored messages from before the restart, oldest first.
     package mutating func takeStored() -> [StoredMessage] { exchange(&stored, with: []).sorted { $0.id < $1.id } }
 
     package var isEmpty: Bool { byID.isEmpty }
@@ -48,17 +48,16 @@ package struct HeldMessages: ~Copyable {
         byID.filter { $0.key > id && isWanted($0.value) }.sorted { $0.key < $1.key }.prefix(limit).map(\.value)
     }
 
-    /// The response to a copy of a request that already waits; `nil` for a new request.
+    /// The response to a copy of a waiting request; `nil` for a new request.
     ///
-    /// If the sender sends a stored request again, the copy gets 202. A copy that arrives by another path gets 482 if
-    /// the request is not stored.
+    /// A copy of a stored MESSAGE gets 202. The copy of an unstored request that arrives by another path gets 482.
     package func answer(to request: SIPRequest, from sender: ByteString, for aor: AddressOfRecord) -> Status? {
         guard let queue = queues[aor] else { return nil }
         let key = MessageKey(request, from: sender)
         for message in queue where message.key.isMerged(with: key) {
             guard message.keeping == .stored else { return .loopDetected }
-            // The copy of the message gets 202 (RFC 3428 section 7), because the message is stored and a restart lost
-            // the first 202.
+            // The copy gets 202 (RFC 3428 section 7), because the message is stored and the restart may have lost the
+            // first 202.
             if message.key == key { return Self.accepted }
         }
         return nil
@@ -71,13 +70,12 @@ package struct HeldMessages: ~Copyable {
     package enum Refusal {
         /// The user already has the maximum number or size of waiting messages.
         case userFull
-        /// The sender's part of the limits, or the limit for all messages, is used up.
+        /// The sender's share of the limits, or the limit on all messages, is used up.
         case senderFull
     }
 
-    /// The reason why the limits leave no room for a message of the given size; `nil` if they have room for the
-    /// message. The limits of the user do not count an older NOTIFY of the event `replaced`, which the new message
-    /// replaces.
+    /// Why the limits leave no room for a message of the given size; `nil` if the message has room. An older NOTIFY of
+    /// the event `replaced` does not count for the user's limits, because the new NOTIFY replaces it.
     package func refusal(
         of size: Int, from sender: ByteString, _ caller: Caller, to aor: AddressOfRecord,
         replacing replaced: ByteString?,
@@ -143,7 +141,7 @@ package struct HeldMessages: ~Copyable {
 
     // MARK: The sender
 
-    /// Removes and returns the transaction of a sender who waits for a response; `nil` if it was already answered.
+    /// Removes and returns the transaction of the waiting sender; `nil` if the sender has got a response.
     package func takeServer(of message: HeldMessage) -> ServerTransactionID? {
         defer { message.server = nil }
         return message.server
@@ -157,7 +155,7 @@ package struct HeldMessages: ~Copyable {
 
     // MARK: The store
 
-    /// Begins to store the message in the form `request`, and returns the ticket of the commit.
+    /// Begins to store the message with the bytes `request`, and returns the ticket of the commit.
     package mutating func commits(_ message: HeldMessage, as request: ByteString) -> CommitTicket {
         lastCommit &+= 1
         let ticket = CommitTicket(lastCommit, of: .messages)
@@ -187,7 +185,7 @@ package struct HeldMessages: ~Copyable {
         return next?.recipient(device)?.delivery == nil ? next : nil
     }
 
-    /// The message that is in flight to a device, with its delivery; `nil` if no message is in flight.
+    /// The message in flight to a device, with its delivery; `nil` without a message in flight.
     package func delivery(to device: DeviceID, of aor: AddressOfRecord) -> (message: HeldMessage, call: ProxiedRequest)?
     {
         for message in queue(of: aor) {
@@ -201,7 +199,7 @@ package struct HeldMessages: ~Copyable {
         queue(of: aor).contains { $0.recipient(device) != nil }
     }
 
-    /// Handles a device that has registered again, and returns the changes for the store.
+    /// Handles the REGISTER of a device, and returns the changes for the store.
     ///
     /// A device that a push can wake also gets the messages whose devices were all removed.
     package mutating func returned(_ device: DeviceID, of aor: AddressOfRecord, isPush: Bool) -> [MessageChange] {
@@ -212,12 +210,12 @@ package struct HeldMessages: ~Copyable {
         }
     }
 
-    /// Notes that the messages for a device have to wait, because the device sleeps.
+    /// Notes that the device sleeps, so that its messages wait.
     package func fellAsleep(_ device: DeviceID, of aor: AddressOfRecord) {
         for message in queue(of: aor) where message.recipient(device) != nil { message.hasWaited = true }
     }
 
-    /// Gives the messages for devices that were reported over HTTP to a contact of the same user.
+    /// Moves the messages for HTTP-reported devices to a contact of the same user.
     package mutating func takenOver(by contact: DeviceID, of aor: AddressOfRecord, where isReported: (DeviceID) -> Bool)
         -> [MessageChange]
     {
@@ -239,14 +237,14 @@ package struct HeldMessages: ~Copyable {
         }
     }
 
-    /// Notes that a delivery did not reach the device, and returns whether the message must be given up after too many
+    /// Notes that a delivery did not reach the device; returns whether the message must be given up after too many
     /// tries.
     package func came(back message: HeldMessage, from device: DeviceID) -> Bool {
         change(message, device) { $0.delivery = nil }
         return (message.recipient(device)?.tries ?? 0) >= Self.mostTries
     }
 
-    /// The number of tries after which a message is given up, so that later messages need not wait for this message.
+    /// The number of tries after which a message is given up, so that later messages need not wait for it.
     private static var mostTries: Int { 8 }
 
     /// Removes a device from a message's recipients, because the device got the message or will never get it.

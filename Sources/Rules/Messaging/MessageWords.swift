@@ -6,10 +6,10 @@ import Routing
 package import SIPGrammar
 package import Timekeeping
 
-/// Decides whether a waiting request wakes a phone, and writes the push about the request.
+/// Decides whether a waiting request wakes a phone, and writes the text of its push.
 package enum MessageWords {
-    /// Whether the daemon wakes phones for a request, because a person wrote it: typing notices, receipts and
-    /// non-urgent requests wake no phone.
+    /// Whether a request wakes phones: requests that no person wrote (typing notices, receipts) and non-urgent requests
+    /// do not.
     package static func wakesPhones(_ request: SIPRequest) -> Bool {
         if let type = request.frame.firstValue(of: .contentType) {
             let kind = type[0..<(type.firstIndex(of: UInt8(ascii: ";")) ?? type.count)].trimmed()

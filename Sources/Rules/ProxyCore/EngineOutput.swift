@@ -6,16 +6,16 @@ package import Registration
 import Telemetry
 import Timekeeping
 
-/// The engine's results for the code that runs the engine: actions to perform, counters, and timers.
+/// The results of the engine's work: actions for the shell, counters, and timers.
 struct EngineOutput {
     var actions: [ProxyAction] = []
     var counters = CounterSet()
     var timers = DeadlineQueue<EngineTimer>()
-    /// The time for which the engine last set the timer ``EngineTimer/keysDue``.
+    /// The expiry time of the timer ``EngineTimer/keysDue``.
     var keysTimer: Instant?
-    /// The limit on the number of log lines about failed calls.
+    /// The rate limit of log lines about failed calls.
     var callLines = CallLines()
-    /// Whether the engine reports the end of each call for users, for traces.
+    /// Whether the engine reports the end of each call, which the traces of calls need.
     var reportsEnds = false
 }
 

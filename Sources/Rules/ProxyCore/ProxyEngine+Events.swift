@@ -17,17 +17,16 @@ package import Timekeeping
 import UpstreamRegistration
 import Waking
 
-/// The entry points by which the rest of the daemon reports events to the engine, and the order in which an event is
-/// processed.
+/// The methods through which the shell reports events to the engine.
 extension ProxyEngine {
-    /// Restores a binding from the store at start-up; if the result is false, the row must be deleted from the store.
+    /// Restores a stored binding at start-up; if the result is false, the caller deletes the binding from the store.
     package func restore(_ row: StoredBinding, now: Moment) -> Bool {
         guard registrar.restore(row, now: now) else { return false }
         if registrar.bindings.isFlow(row.id), row.path.isEmpty { toldFlowTimer([row.id], on: row.flow, now: now) }
         return true
     }
 
-    /// Ends the start-up; ``restored(now:)`` is called once, after all bindings and calls are restored.
+    /// Ends the start-up; the shell calls ``restored(now:)`` once, after all bindings and calls are restored.
     package func restored(now: Moment) {
         armAwayCallers(now: now)
         ledger.started(now: now, into: &output.actions)
@@ -48,9 +47,8 @@ extension ProxyEngine {
             noteReuse(incoming)
             if !calls.away.isEmpty { peerReturned(incoming) }
         }
-        // A request of a trusted peer gets its transaction immediately, before the checks. A request of any other
-        // sender gets a transaction only when the request passes all checks, so that a challenge or another refusal
-        // needs no state (T4.2).
+        // A trusted peer's request gets its transaction before the checks. A request of any other sender gets a
+        // transaction only after all checks, so that a challenge or refusal needs no state (T4.2).
         let isUnderPressure = access.admission.isUnderPressure
         let (match, server) = sip.requestReceived(
             request, beginningOn: incoming.isTrusted && !isUnderPressure ? incoming.responseFlow : nil,
@@ -63,8 +61,8 @@ extension ProxyEngine {
         case .cancel(let key, nil): dispatch(incoming.unmatched(key), now: now)
         case .endToEndACK: ackReceived(incoming, now: now)
         case .unanswered(let server):
-            // The 100 is built from the kept request, because anybody who knows the branch parameter could have sent
-            // the received copy.
+            // The 100 to a retransmission is built from the kept request, because anybody who knows the branch
+            // parameter can forge a retransmission.
             if let incoming = calls.call(of: server).flatMap(revive) { sendTrying(incoming, now: now) }
         case .acknowledged(let server): journalOver(server)
         case .absorbed: break
@@ -88,7 +86,7 @@ extension ProxyEngine {
         settle(now: now)
     }
 
-    /// Handles a message that is malformed or too large: answers it without a transaction, if an answer is possible.
+    /// Handles a message that is malformed or too large, and answers it without a transaction if possible.
     package func unusableReceived(_ message: UnusableMessage, on flow: Flow, now: Moment) {
         output.counters.count(Counter(message.reason))
         guard let answer = message.answer else { return }
@@ -140,7 +138,7 @@ extension ProxyEngine {
 
     // MARK: What follows
 
-    /// Handles the outputs of transactions and the ended deliveries of messages, until no further outputs appear.
+    /// Handles the outputs of the transactions and the ended deliveries of messages until none are left.
     func settle(now: Moment) {
         repeat {
             while let output = sip.unsettled.takeOutput() { carryOut(output, now: now) }
@@ -159,7 +157,7 @@ extension ProxyEngine {
         return !wanted.isEmpty
     }
 
-    /// Handles the results of ended pushes, including pushes that end during the handling.
+    /// Handles the results of all ended pushes, including pushes that end during the handling.
     private func settlePushes(now: Moment) {
         while let (push, outcome) = ledger.nextOutcome() {
             pushEnded(push, outcome, now: now)
@@ -183,11 +181,10 @@ extension ProxyEngine {
         }
     }
 
-    /// Handles a new request: checks it, and passes it on as a REGISTER, a request inside a dialog, or a request for a
-    /// user.
+    /// Checks a new request, and passes it on as a REGISTER, as a request inside a dialog, or as a request to a user.
     ///
-    /// A trusted peer's request gets a server transaction immediately. Any other request gets a server transaction only
-    /// when it passes all checks, so that a challenge or refusal needs no state (T4.2).
+    /// A trusted peer's request gets a server transaction before the checks. Any other request gets a server
+    /// transaction only after all checks, so that a challenge or refusal needs no state (T4.2).
     func dispatch(_ incoming: IncomingRequest, now: Moment) {
         let needsTransaction = incoming.isTrusted && incoming.server == nil
         guard let incoming = needsTransaction ? startTransaction(incoming, now: now) : incoming else { return }
@@ -216,8 +213,7 @@ extension ProxyEngine {
         }
     }
 
-    /// Whether an OPTIONS is for this daemon: the OPTIONS names this daemon, or its Max-Forwards is 0 (RFC 3261
-    /// sections 11 and 16.3 item 3).
+    /// Whether an OPTIONS is addressed to this daemon, or has Max-Forwards 0 (RFC 3261 sections 11 and 16.3 item 3).
     private func isQuestionToUs(_ request: SIPRequest) -> Bool {
         guard request.method == .options else { return false }
         return request.maxForwards == 0 || request.uri.user == nil && identity.isUs(request.uri)
@@ -244,7 +240,7 @@ extension ProxyEngine {
         settle(now: now)
     }
 
-    /// Handles a keep-alive, or another sign of life, on the flow.
+    /// Handles a keep-alive or another sign of life on a flow.
     package func flowAlive(_ flow: Flow, now: Moment) {
         noteLife(on: flow, by: .keepAlive, now: now)
         settle(now: now)
@@ -257,19 +253,18 @@ extension ProxyEngine {
         settle(now: now)
     }
 
-    /// Handles a failure to send bytes, because the remote is unreachable or the connection is closed.
+    /// Handles a failure to send: the remote endpoint is unreachable, or the connection is closed.
     package func sendFailed(on flow: Flow, now: Moment) { flowClosed(flow, now: now) }
 
     // MARK: Sources of users
 
-    /// Handles the answer of a source of users (a database or HTTP server) to the query for a user, or the source's
-    /// failure.
+    /// Handles the answer or the failure of a source of users (a database or HTTP server) after a query about a user.
     package func userAnswered(_ ticket: UserTicket, _ answer: UserAnswer, now: Moment) {
         access.users.cache.answered(ticket, answer, now: now.instant)
         resumeWaiting(now: now)
     }
 
-    /// Handles the keys of a token issuer that were read, or the error if they could not be read.
+    /// Handles the keys of a token issuer, or the error that occurred when the shell read the keys.
     package func keysRead(_ keys: Result<[BearerKey], UserFault>, of issuer: Int, now: Moment) {
         keysArrived(keys, of: issuer, now: now)
         settle(now: now)
@@ -281,8 +276,7 @@ extension ProxyEngine {
         resumeWaiting(now: now)
     }
 
-    /// Continues the requests and logins that waited for a source of users, after the source has answered or their time
-    /// has run out.
+    /// Continues requests and logins whose wait for a source of users has ended, by an answer or by a time-out.
     private func resumeWaiting(now: Moment) {
         for user in access.users.cache.takeSettled() {
             let (requests, logins) = access.users.take(user)
@@ -308,16 +302,16 @@ extension ProxyEngine {
         settle(now: now)
     }
 
-    /// Handles the report that the store has written the CSeq number of ``ProxyAction/storeRegisterCeiling(_:)``, up to
-    /// which the daemon may now use CSeq numbers.
+    /// Handles the report that ``ProxyAction/storeRegisterCeiling(_:)`` is done, so that the daemon may use CSeq
+    /// numbers up to `ceiling`.
     package func registerCeilingStored(_ ceiling: UInt32, now: Moment) {
         changeUpstreamUsers(now: now) { $0.ceilingStored(ceiling, now: $1, into: &$2) }
         settle(now: now)
     }
 
-    /// Tries again to register the users of a domain, or one of them, at their PBX, as an operator has ordered.
+    /// Registers the users of a domain, or one of the users, again at the domain's PBX, as an operator has ordered.
     ///
-    /// - Returns: false if the domain is not registered at a PBX.
+    /// - Returns: false if the daemon registers no users of the domain at a PBX.
     package func upstreamRetryOrdered(_ domain: ByteString, user: ByteString?, now: Moment) -> Bool {
         guard let upstream = upstreamUsers.agent.upstream(of: domain) else { return false }
         changeUpstreamUsers(now: now) { $0.retryOrdered(upstream, user: user, now: $1, into: &$2) }
@@ -333,18 +327,17 @@ extension ProxyEngine {
         settlePushes(now: now)
     }
 
-    /// Replaces the keys for push providers by keys that were read again from their files.
+    /// Replaces the credentials for push providers by credentials that were read again from files.
     package func credentialsChanged(_ credentials: PushCredentials, now: Moment) {
         ledger.credentialsChanged(credentials, now: now, into: &output.actions)
         settlePushes(now: now)
     }
 
-    /// Removes contacts whose tokens Apple's feedback service reports as dead, in one step of a search through all
+    /// Removes contacts whose push tokens Apple's feedback service reports as dead, in one step of a search through all
     /// bindings.
     ///
-    /// The engine serves calls between the steps of the search. The parameter `dead` has each token in lower-case
-    /// hexadecimal, with the Unix time in seconds of its death. The parameter `limit` is the number of contacts that
-    /// one step of the search reads.
+    /// The parameter `dead` maps each token in lower-case hexadecimal to the Unix time in seconds of its death. The
+    /// parameter `limit` is the maximum number of contacts that one step of the search examines.
     package func tokensReportedDead(
         _ dead: [ByteString: UInt32], from cursor: BindingCursor, limit: Int, now: Moment
     ) -> DeadTokenFindings {
@@ -354,16 +347,15 @@ extension ProxyEngine {
 
     // MARK: Services and operators
 
-    /// Registers a device that a client has reported over HTTP, in the same steps as for a REGISTER. The engine reports
-    /// the result as ``ProxyAction/reported(_:_:)``.
+    /// Registers a device that a client reported over HTTP, in the same steps as a REGISTER. The result of a report
+    /// over HTTP is ``ProxyAction/reported(_:_:)``.
     package func deviceReported(_ device: ReportedDevice, of aor: AddressOfRecord, _ ticket: ReportTicket, now: Moment)
     {
         begin(.report(device, ticket), for: aor.compacted(), now: now)
         settle(now: now)
     }
 
-    /// Removes devices that an app has reported over HTTP before, and reports the result as
-    /// ``ProxyAction/reported(_:_:)``.
+    /// Removes devices that an app reported over HTTP earlier; the result is ``ProxyAction/reported(_:_:)``.
     package func devicesWithdrawn(
         _ selection: DeviceSelection, of aor: AddressOfRecord, _ ticket: ReportTicket, now: Moment
     ) {
@@ -373,14 +365,14 @@ extension ProxyEngine {
 
     /// Ends a waiting or ringing call for an operator, and returns whether the call existed.
     ///
-    /// The call becomes a missed call for each device that has sent no response to the INVITE. The caller gets
-    /// `status`, which is 480, 486, 600 or 603.
+    /// A device that has sent no response to the INVITE gets the ended call as a missed call. The caller gets `status`,
+    /// which is 480, 486, 600 or 603.
     package func callEndedByOperator(_ id: UInt64, with status: Status, now: Moment) -> Bool {
         defer { settle(now: now) }
         return end(id, with: status, now: now)
     }
 
-    /// Switches a push provider on or off, or pauses it (R8c, R9); the store must already have the new state.
+    /// Switches a push provider on or off, or pauses it (R8c, R9); the new state is already in the store.
     package func providerSwitched(_ provider: PushProvider, to state: ProviderState, now: Moment) {
         if switchProvider(provider, to: state, now: now) { sendOwedLists(now: now) }
         settlePushes(now: now)
@@ -388,7 +380,7 @@ extension ProxyEngine {
         settle(now: now)
     }
 
-    /// Forgets messages that an operator has deleted from the store; a sender that still waits for a response gets 480.
+    /// Removes messages that an operator has deleted from the store; a sender that still waits for a response gets 480.
     package func messagesForgotten(_ ids: [UInt64], now: Moment) {
         for id in ids { messages[id].map { giveUp($0, now: now) } }
         settle(now: now)

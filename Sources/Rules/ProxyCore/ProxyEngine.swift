@@ -17,18 +17,18 @@ package import Telemetry
 package import Timekeeping
 import Waking
 
-/// The rules of the SIP proxy: the engine decides for each request and event what is registered, routed, forked, held,
-/// relayed or pushed.
+/// The rules of the SIP proxy: the engine decides about registrations, routes, forks, waiting calls, responses and
+/// pushes.
 ///
-/// The engine performs no input or output: it uses no socket, clock or disk. The engine's shell does all input and
-/// output, and reports events through methods that are named in the past tense. After each event, the shell takes the
-/// actions with ``takeActions()`` and performs them in order. Only one thread uses the engine.
+/// The engine does no input or output: it uses no socket, clock or disk. The engine's shell does all input and output,
+/// and reports events through methods with names in the past tense. After each event, the shell calls ``takeActions()``
+/// and performs the returned actions in order. Only one thread uses the engine.
 ///
-/// The parts of ``ProxyEngine`` own the state: the ``registrar``, the ``calls`` with their forks, the transactions
-/// (``sip``), the work that waits for devices (``wakes``), and the ``ledger`` of pushes. The entry points in the file
-/// `ProxyEngine+Events` are called only from outside the engine. Each entry point passes its event to one extension of
-/// the engine, and then handles the results. The file `ProxyEngine+Devices` tells the other extensions of the engine
-/// when a device registers or is removed.
+/// The state is in the parts of ``ProxyEngine``: ``registrar``, ``calls``, transactions (``sip``), work that waits for
+/// devices (``wakes``) and pushes (``ledger``). Only code outside the engine calls the methods in the file
+/// `ProxyEngine+Events`. Each method in `ProxyEngine+Events` passes its event to one extension of the engine, and
+/// afterwards handles the results. The file `ProxyEngine+Devices` tells the engine's other extensions that a device has
+/// registered or was removed.
 package final class ProxyEngine {
     package internal(set) var settings: ProxySettings
     package let identity: LocalIdentity
@@ -51,8 +51,8 @@ package final class ProxyEngine {
 
     var output = EngineOutput()
 
-    /// Creates an engine that starts at the time `date`, from which the engine makes binding ids that no earlier run
-    /// has used.
+    /// Creates an engine that starts at the time `date`; binding ids are made from `date`, so that no id of an earlier
+    /// run is used again.
     package init(
         settings: ProxySettings, identity: LocalIdentity, functions: ProxyFunctions,
         restoring stored: StoredState = StoredState(), startedAt date: UnixTime
@@ -93,15 +93,14 @@ package final class ProxyEngine {
     /// The part of the engine that refuses requests while the daemon is overloaded.
     package var admission: Admission { access.admission }
 
-    /// Removes and returns all actions that have not been taken yet, in the order in which they must be performed.
+    /// Removes and returns all pending actions, in the order in which the shell must perform them.
     package func takeActions() -> [ProxyAction] {
         var taken: [ProxyAction] = []
         takeActions(into: &taken)
         return taken
     }
 
-    /// Moves all actions that have not been taken yet into the array `taken`, which loses its old content and keeps its
-    /// memory.
+    /// Moves all pending actions into the array `taken`, which loses its old content and keeps its memory.
     package func takeActions(into taken: inout [ProxyAction]) {
         if !taken.isEmpty { taken.removeAll(keepingCapacity: true) }
         swap(&taken, &output.actions)
@@ -127,22 +126,22 @@ package final class ProxyEngine {
     }
 
     func withTransactions(_ body: (inout TransactionTable, inout [TransactionOutput]) -> Void) {
-        // Messages to send become actions immediately; all other outputs of the transactions wait until `settle` runs.
+        // Messages to send become actions immediately; the other outputs of the transactions wait for `settle`.
         sip.change(body) { act(.send($0, on: $1)) }
     }
 }
 
-/// The events for which the engine sets a timer; transactions and pushes keep timers of their own.
+/// The engine's timers; transactions and pushes have timers of their own.
 enum EngineTimer: Sendable {
-    /// The wait for phones ends for the call in the given slot of ``Calls``; the end of the call cancels the timer.
+    /// The call in the given slot of ``Calls`` stops waiting for phones; the end of the call cancels the timer.
     case holdDeadline(place: UInt32)
     /// The engine writes refreshed bindings to the store.
     case bookkeepingDue
-    /// The engine removes ended calls that it kept for phones that might register after a push.
+    /// The engine removes ended calls that were kept for phones that might still register after a push.
     case endedCallDue
     /// The engine removes answered calls from the call journal.
     case journalDue
-    /// The engine stops waiting for callers of the daemon's earlier run to connect again.
+    /// The engine stops waiting for connections of callers whose calls began before the daemon restarted.
     case awayCallersDue
     case messageDue(UInt64)
     /// The engine looks for contacts that expire soon, and sends refresh pushes to their phones.
@@ -151,17 +150,17 @@ enum EngineTimer: Sendable {
     case flowTimersDue
     /// The engine checks whether the overload has ended.
     case reliefDue
-    /// The engine reports calls as refused if their senders have not answered a challenge in time.
+    /// The engine reports a call as refused if its sender has not answered a challenge in time.
     case refusalsDue
     /// The engine checks whether the sources of users have answered in time.
     case usersDue
     /// The keys of the issuers of bearer tokens must be read again.
     case keysDue
-    /// The engine checks whether a call's request has got a response. The ``ForkID`` shows whether the slot in
-    /// ``Calls`` has been given to a newer call.
+    /// The engine checks whether a call's forwarded request has got a response. The ``ForkID`` shows whether the slot
+    /// in ``Calls`` belongs to a newer call now.
     case silence(place: UInt32, ForkID)
-    /// The call need not wait any longer for a phone, according to the phone's earlier wakes. The ``ForkID`` shows
-    /// whether the slot in ``Calls`` has been given to a newer call.
+    /// A call stops waiting for a phone whose earlier wakes make a wake unlikely. The ``ForkID`` shows whether the slot
+    /// in ``Calls`` belongs to a newer call now.
     case wakeBound(place: UInt32, ForkID)
 }
 

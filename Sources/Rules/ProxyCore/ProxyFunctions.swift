@@ -8,18 +8,18 @@ package import SIPDialogs
 package import SIPGrammar
 package import Telemetry
 
-/// Functions that the rules call but do not contain, because they come from libraries or are not deterministic.
+/// Functions that the engine gets from outside, because they come from libraries or are not deterministic.
 package struct ProxyFunctions {
     package let seal: DialogSeal
     package let random: () -> UInt64
-    /// Parses a kept request again; the result is never `nil` in practice, because the same bytes were parsed before.
+    /// Parses a kept request again; the result is `nil` only for a request that was never parsed before.
     package let reread: (ByteString) -> SIPRequest?
     package let packing: RequestPacking
     package let digest: DigestFunctions
-    /// The code by which the daemon's pushes and the app's reports to the daemon name a device.
+    /// The code that names a device in the daemon's pushes and in the app's reports.
     package let deviceCode: (DeviceID) -> ByteString?
-    /// Computes a code from bytes and a secret in the store, so that the same bytes give the same code in every run of
-    /// the daemon. The computed code becomes the user part of the contact that the daemon registers at a PBX.
+    /// Computes a code from bytes and a stored secret, so that equal bytes give an equal code in every run of the
+    /// daemon. The computed code is the user part of the contact that the daemon registers at a PBX.
     package let upstreamCode: ([UInt8]) -> [UInt8]
     package let log: Log
 
@@ -40,14 +40,14 @@ package struct ProxyFunctions {
     }
 }
 
-/// The stored state at start-up, except the bindings, which ``ProxyEngine/restore(_:now:)`` restores one by one.
+/// The stored state at start-up without the bindings, which ``ProxyEngine/restore(_:now:)`` restores one by one.
 package struct StoredState: Sendable {
     package var users: UserDirectory
     package var bucketEntries: [StoredBucketEntry]
     package var disabledProviders: Set<PushProvider>
     package var pausedProviders: Set<PushProvider>
     package var messages: [StoredMessage]
-    /// The upper bound for the CSeq numbers that the daemon used in REGISTERs of earlier runs.
+    /// The upper bound of the CSeq numbers in the daemon's REGISTERs of earlier runs.
     package var registerCeiling: UInt32
 
     package init(

@@ -1,27 +1,25 @@
 package import Settings
 import SIPTransactions
 
-/// Settings for how calls reach devices, and for how long calls can last.
+/// Settings for how calls reach devices, and how long calls can last.
 package struct CallSettings: SettingsGroup {
     /// The maximum time that an INVITE waits for a sleeping device (A12).
     package var ringTimeout: Duration = .seconds(30)
-    /// The maximum time for which a phone rings: Timer C, which is more than three minutes (RFC 3261 section 16.6 item
-    /// 11).
+    /// The maximum ringing time of a phone: Timer C, which is more than three minutes (RFC 3261 section 16.6 item 11).
     package var ringLimit = TransactionTimers().ringLimit
-    /// How long after its REGISTER a phone gets an INVITE without a push; if the value is zero, each phone with a push
-    /// token gets a push (A9).
+    /// How long after its REGISTER a phone gets an INVITE without a push; with zero, each phone with a push token gets
+    /// a push (A9).
     package var skipPushWithin: Duration = .zero
     package var ringLiveFlowWithin: Duration = .zero
-    /// Whether a phone that gets a push also gets an OPTIONS on its connection, to which a phone responds if it is
-    /// awake.
+    /// Whether a phone that gets a push also gets an OPTIONS on its connection, which an awake phone answers.
     package var asksConnections = true
     package var asksDatagrams = false
     /// Whether a push wakes a phone for a request inside a dialog.
     package var wakesInDialogs = true
-    /// How long a dialog token in the daemon's Record-Route is valid for requests inside the dialog (T20.5).
+    /// How long a dialog token in the Record-Route is valid for requests inside the dialog (T20.5).
     package var dialogLifetime: Duration = .seconds(43_200)
     package var callerIDFormat = CallerIDFormat.ecss10
-    /// The maximum number of pushes per minute for the calls to one phone; zero for no limit (T11).
+    /// The maximum number of pushes per minute for calls to one phone; zero for no limit (T11).
     package var pushesPerDevice = 20
     package var pushesPerCaller = 60
     package var noWake = NoWakeSettings()

@@ -4,8 +4,7 @@ package import Settings
 
 /// Settings for requests outside dialogs to sleeping phones, except INVITE; most of these requests are MESSAGEs.
 package struct MessageSettings: SettingsGroup {
-    /// The methods of requests that wake a phone; requests with other methods are sent only to phones that can be
-    /// reached.
+    /// The methods of requests that wake a phone; requests with other methods are sent only to reachable phones.
     package var methods = ["MESSAGE"]
     package var wait: Duration = .seconds(20)
     package var store = false
@@ -59,8 +58,8 @@ package struct MessageSettings: SettingsGroup {
 }
 
 extension SettingType<String> {
-    /// The type of the setting that lists the methods of waiting requests: methods that are allowed outside dialogs and
-    /// do not start a call.
+    /// The type of the setting for the methods of waiting requests: methods that are allowed outside dialogs and start
+    /// no call.
     fileprivate static let waitingMethod = SettingType<String>.parsed("method") { text throws(SettingComplaint) in
         switch Method(ByteString(text)) {
         case .message, .notify, .refer, .subscribe, .options, .info, .publish: return text

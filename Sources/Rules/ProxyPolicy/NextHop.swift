@@ -8,7 +8,7 @@ package struct NextHop: Hashable, Sendable {
     /// The host of the hop: a numeric address, without the brackets of IPv6, or a host name.
     package let host: ByteString
     package let port: UInt16?
-    /// The `transport` parameter of the URI; if `nil`, NAPTR records or the URI scheme decide.
+    /// The `transport` parameter of the URI; for `nil`, NAPTR records or the URI scheme decide.
     package let transport: Transport?
     package let isSecure: Bool
 
@@ -31,16 +31,15 @@ package struct NextHop: Hashable, Sendable {
         self.init(host: host, port: uri.port, transport: transport, isSecure: uri.scheme == .sips)
     }
 
-    /// The transport and the endpoint if the host is a numeric address, with the defaults of RFC 3263 sections 4.1 and
-    /// 4.2.
+    /// The transport and the endpoint of a numeric host, with the defaults of RFC 3263 sections 4.1 and 4.2; `nil` for
+    /// a host name.
     package var numeric: (Transport, Endpoint)? {
         guard let address = host.withSpan({ IPAddress(ascii: $0) }) else { return nil }
         let transport = isSecure ? (self.transport?.isWebSocket == true ? .wss : .tls) : self.transport ?? .udp
         return (transport, Endpoint(address, port ?? (transport.isSecure ? 5061 : 5060)))
     }
 
-    /// Whether both hops lead to the same server, although one may be written in upper case, or with the default port
-    /// or transport.
+    /// Whether both hops lead to the same server, in any letter case and with or without the default port or transport.
     package func isSameServer(as other: NextHop) -> Bool {
         host.equalsIgnoringCase(other.host) && usualTransport == other.usualTransport && usualPort == other.usualPort
     }
@@ -50,8 +49,8 @@ package struct NextHop: Hashable, Sendable {
 
     /// The hop to a peer that has used the given transport before.
     ///
-    /// If the URI names no transport, a peer that used TCP is reached by TCP. For a peer that used TLS or WebSocket,
-    /// ``staying(on:)`` returns `nil`, unless the URI names a transport or is `sips:`.
+    /// A URI without transport leads over TCP to a peer that used TCP. For a peer that used TLS or WebSocket, the hop
+    /// is `nil`, unless the URI names a transport or is `sips:`.
     package func staying(on used: Transport) -> NextHop? {
         guard transport == nil, !isSecure else { return self }
         switch used {

@@ -3,7 +3,7 @@ package import Registration
 import SIPGrammar
 package import Settings
 
-/// Settings for the treatment of calls for which no phone wakes.
+/// Settings for calls for which no phone wakes.
 package struct NoWakeSettings: SettingsGroup, Equatable {
     package enum Action: String, Hashable, Sendable, CaseIterable {
         /// The caller gets the final response ``NoWakeSettings/status``.
@@ -15,14 +15,14 @@ package struct NoWakeSettings: SettingsGroup, Equatable {
     }
 
     package var action = Action.answer
-    /// The final status for ``Action/answer``, and for the other actions if a call cannot be redirected or forwarded.
+    /// The final status for ``Action/answer``, and for calls that cannot be redirected or forwarded.
     package var status: UInt16 = 480
     package var target: NoWakeTarget?
     /// Whether the caller gets 180 when a provider has accepted a push.
     package var ringsAfterPush = false
     /// Whether a call waits for a phone only as long as the phone's earlier wakes took.
     package var usesRecord = false
-    /// The settings that differ for some domains and users, by `example.net` or `bob@example.net`.
+    /// The settings of single domains and users, by `example.net` or `bob@example.net`.
     package var exceptions: [String: NoWakeSettings] = [:]
 
     package init() {}
@@ -67,13 +67,13 @@ package struct NoWakeSettings: SettingsGroup, Equatable {
         return found
     }
 
-    /// The settings that apply to a user.
+    /// The settings for calls to a user.
     package func settings(for aor: AddressOfRecord) -> NoWakeSettings {
         guard !exceptions.isEmpty else { return self }
         return exceptions[aor.description] ?? exceptions[aor.host.string] ?? self
     }
 
-    /// Whether the settings for calls without a woken phone are the default: each such call gets 480.
+    /// Whether the settings are the default, with which each call without a woken phone gets 480.
     package var isUsual: Bool {
         exceptions.isEmpty && action == .answer && status == 480 && !ringsAfterPush && !usesRecord
     }
@@ -81,12 +81,12 @@ package struct NoWakeSettings: SettingsGroup, Equatable {
     /// Whether calls are forwarded for at least one user.
     package var forwards: Bool { action == .forward || exceptions.values.contains { $0.action == .forward } }
 
-    /// Whether, for at least one user, calls wait for a phone only as long as the phone's earlier wakes took.
+    /// Whether calls of at least one user wait for a phone only as long as the phone's earlier wakes took.
     package var learns: Bool { usesRecord || exceptions.values.contains(where: \.usesRecord) }
 }
 
 extension SettingType<UInt16> {
-    /// The type of the setting for the final status, which must tell a caller and its PBX that no phone can be reached.
+    /// The type of the setting for the final status, which must mean that no phone can be reached.
     fileprivate static let noWakeStatus = SettingType<UInt16>.parsed("status") { text throws(SettingComplaint) in
         let known: [UInt16] = [404, 408, 410, 480, 486, 500, 503, 600, 603, 604]
         guard let status = UInt16(text), known.contains(status) else {
@@ -100,14 +100,13 @@ extension SettingType<UInt16> {
 
 /// The URI to which calls are redirected or forwarded, in which the called user can be inserted.
 package struct NoWakeTarget: Hashable, Sendable {
-    /// The parts of the URI before and after the called user; the second part is empty if the URI does not contain the
-    /// user.
+    /// The parts of the URI before and after the called user; `tail` is empty if the URI does not contain the user.
     private let head, tail: String
     private let hasUser: Bool
 
     private static let placeholder = "{{user}}"
 
-    /// Parses a URI from the settings; only a `sip:` or `sips:` URI without a header part is valid.
+    /// Parses a URI from the settings; only `sip:` and `sips:` URIs without headers are valid.
     ///
     /// A placeholder for the called user is allowed only in the user part.
     package init?(_ text: String) {
@@ -126,7 +125,7 @@ package struct NoWakeTarget: Hashable, Sendable {
         if hasUser { guard !head.contains("@"), tail.contains("@") else { return nil } }
     }
 
-    /// The URI for a call to the user, whose name is escaped so that the name cannot change other parts of the URI.
+    /// The URI for a call to the user, whose name is escaped so that it cannot change other parts of the URI.
     package func uri(for user: ByteString) -> ByteString {
         guard hasUser else { return ByteString(head) }
         var bytes = Array(head.utf8)

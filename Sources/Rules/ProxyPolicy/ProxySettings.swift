@@ -5,7 +5,7 @@ package import Registration
 package import SIPGrammar
 package import Settings
 
-/// A peer that the daemon trusts, such as a PBX, whose INVITEs reach users without a challenge.
+/// A peer that the daemon trusts, such as a PBX, whose INVITEs are not challenged.
 package enum TrustedPeer: Hashable, Sendable {
     case block(AddressBlock)
     /// A peer with one address and one port, such as a PBX behind the same address as phones.
@@ -51,10 +51,10 @@ package enum TrustedPeer: Hashable, Sendable {
         }
     }
 
-    /// The host name that the peer's certificate must prove; `nil` if the peer is trusted by its address.
+    /// The host name that the peer's certificate must prove; `nil` for a peer that is trusted by its address.
     package var provedName: String? { if case .name(let name) = self { name } else { nil } }
 
-    /// Whether the peer is trusted on a single port of the given address, so that its other ports are not trusted.
+    /// Whether the peer is trusted on a single port of the address, and not on other ports.
     package func isOnePort(of address: IPAddress) -> Bool {
         if case .endpoint(let endpoint) = self { endpoint.address == address } else { false }
     }
@@ -89,17 +89,17 @@ package struct ProxySettings: Sendable {
     package var tenants = Tenants()
     /// The header fields that the daemon removes from messages of untrusted peers.
     package var stripped = HeaderFilter(names: ["X-*"])
-    /// The destination of calls from phones; `nil` lets phones call each other directly.
+    /// The destination of calls from phones; with `nil`, phones call each other directly.
     package var upstream: NextHop?
     package var upstreamHosts = UpstreamHosts.ofUpstream
-    /// The settings for the checks whether the upstream answers.
+    /// The settings of the checks whether the upstream answers.
     package var upstreamCheck = UpstreamCheckSettings.off
     /// The domains, in lower case, whose users the daemon keeps registered at a PBX.
     package var upstreamRegistrations: [ByteString: UpstreamRegistrationSettings] = [:]
     /// Whether phones must authenticate by digest.
     package var authenticates = true
     package var digest = DigestSettings()
-    /// The rules for the sources outside the store in which the daemon looks for users.
+    /// The rules for the sources of users outside the store.
     package var users = UserRules()
     /// The rules by which the daemon accepts bearer tokens.
     package var bearer = BearerRules()
@@ -112,18 +112,18 @@ package struct ProxySettings: Sendable {
     package var messages = MessageSettings()
     /// The push providers for which the settings have credentials and an endpoint.
     package var configuredProviders: Set<PushProvider> = []
-    /// The apps with the settings and limits of their push requests, read once at the start of the program.
+    /// The apps, and the settings and limits of their pushes, read once at the start of the program.
     package var dispatch = DispatchSetup(PushDirectory(PushSettings()))
     /// The maximum number of notifications per minute to one device; zero for no limit.
     package var notificationsPerDevice = 10
     /// How long after its creation a push with a list of missed calls can still be sent.
     package var missedCallsLife: Duration = .seconds(120)
-    /// The maximum number of open timeline records; zero if no timeline is kept.
+    /// The maximum number of open timeline records; zero switches the timeline off.
     package var timelineLimit = 200_000
-    /// The maximum number and the maximum age of stored timeline records.
+    /// The maximum number (`recordsKept`) and the maximum age of stored timeline records.
     package var recordsKept = 1_000_000
     package var recordsAge: Duration = .seconds(604_800)
-    /// The maximum number of unread pushes that are counted, over all devices, and their maximum age.
+    /// The maximum number (`unreadLimit`) and the maximum age of counted unread pushes of all devices.
     package var unreadLimit = 1_000_000
     package var unreadAge: Duration = .seconds(604_800)
 

@@ -2,18 +2,17 @@ package import PushDelivery
 package import Timekeeping
 
 extension LimitSettings {
-    /// The maximum number of waiting calls of one account, as caller or as callee.
+    /// The maximum number of waiting calls of one user, as caller or as callee.
     package var accountCalls: Int {
         callsPerAccount > 0 ? min(callsPerAccount, calls) : min(calls, max(32, calls / 16))
     }
 
-    /// The maximum number of bytes of one account's waiting requests.
+    /// The maximum number of bytes of one user's waiting requests.
     package var accountBytes: Int { min(heldBytes, max(1 << 20, heldBytes / 16)) }
 }
 
 extension ProxySettings {
-    /// A limit of one callee, with the part that one caller may use and the part that is reserved for trusted peers
-    /// (T32).
+    /// A limit of one callee, with the part for one caller and the part that is reserved for trusted peers (T32).
     package func share(of whole: Int, ofOne: Int? = nil) -> FairShare {
         FairShare(
             of: whole, ofOne: ofOne ?? (whole * limits.callerShare + 99) / 100,

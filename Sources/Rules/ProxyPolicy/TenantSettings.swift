@@ -1,17 +1,16 @@
 package import Settings
 
-/// The settings of `tenants` for one domain. A setting that the tenant does not set has the value of the daemon's
-/// general setting.
+/// The settings of `tenants` for one domain. A setting that the tenant does not set has the daemon's general value.
 package struct TenantSettings: SettingsGroup, Hashable {
     package var realm: String?
     package var upstream: NextHop?
     package var trusted: [TrustedPeer]?
     package var pushApps: [String]?
-    /// The maximum number of calls of the tenant that wait at the same time; zero for no limit.
+    /// The maximum number of the tenant's calls that wait at the same time; zero for no limit.
     package var calls = 0
     /// The maximum number of contacts of the tenant; zero for no limit.
     package var contacts = 0
-    /// The maximum number of pushes for calls of the tenant in a minute; zero for no limit.
+    /// The maximum number of pushes per minute for the tenant's calls; zero for no limit.
     package var pushes = 0
 
     package init() {}
@@ -47,7 +46,7 @@ package struct TenantSettings: SettingsGroup, Hashable {
         ),
     ]
 
-    /// The example of the group for one tenant in the sample settings file.
+    /// The example of a tenant's group in the sample settings file.
     package static let example: TenantSettings = {
         var settings = TenantSettings()
         settings.realm = "asterisk"

@@ -8,10 +8,10 @@ package struct TenantNumber: Hashable, Sendable {
     package init(_ rawValue: Int) { self.rawValue = rawValue }
 }
 
-/// The tenants: domains with settings of their own, whose users, peers and limits are separate from all other domains
+/// The tenants: domains with their own settings, whose users, peers and limits are separate from all other domains
 /// (T41).
 ///
-/// All domains that are no tenants share the general settings. A domain that is no tenant has no ``TenantNumber``.
+/// Domains that are no tenants share the general settings, and have no ``TenantNumber``.
 package struct Tenants: Sendable {
     package struct Tenant: Hashable, Sendable {
         /// The tenant's domain in lower case.
@@ -41,12 +41,12 @@ package struct Tenants: Sendable {
         ownApps = Set(all.flatMap { $0.settings.pushApps ?? [] })
     }
 
-    /// The tenant with the given domain, which must be in lower case; `nil` for every other domain.
+    /// The tenant with the given lower-case domain; `nil` for any other domain.
     package func number(of domain: ByteString) -> TenantNumber? { all.isEmpty ? nil : numbers[domain] }
 
     package subscript(number: TenantNumber) -> Tenant { all[number.rawValue] }
 
-    /// The peers that are trusted for a tenant; `nil` stands for the domains that are no tenants.
+    /// The trusted peers of a tenant; a `nil` tenant means the domains that are no tenants.
     package func peers(of tenant: TenantNumber?) -> [TrustedPeer] { tenant.map { self[$0].peers } ?? commonPeers }
 
     /// All peers that are trusted for any domain, each once.
@@ -58,7 +58,7 @@ package struct Tenants: Sendable {
         return peers
     }
 
-    /// Whether any tenant has push apps of its own.
+    /// Whether any tenant has its own push apps.
     package var haveApps: Bool { all.contains { $0.settings.pushApps != nil } }
 
     /// Whether phones of a tenant may register tokens of the app `name` (T41.4).

@@ -1,6 +1,6 @@
 package import Settings
 
-/// Settings for the checks whether the upstream answers.
+/// Settings of the checks whether the upstream answers.
 package struct UpstreamCheckSettings: SettingsGroup, Equatable {
     package var interval: Duration = .seconds(30)
     package var patience: Duration = .seconds(3)

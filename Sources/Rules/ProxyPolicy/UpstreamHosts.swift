@@ -2,20 +2,19 @@ package import Addressing
 package import Bytes
 package import SIPGrammar
 
-/// The hosts that stand for the upstream in a Request-URI (T9.19).
+/// The hosts in a Request-URI that stand for the upstream (T9.19).
 ///
-/// A phone that calls back from its list of calls uses the From that the PBX wrote, and the PBX often writes its own
-/// address as the host in From.
+/// A phone that calls back dials the PBX's From, which often has the PBX's own address as host.
 package enum UpstreamHosts: Hashable, Sendable {
-    /// The host in the setting `upstream`, and the addresses of that host.
+    /// The host in the setting `upstream`, and the host's addresses.
     case ofUpstream
     /// The hosts that the settings list, in lower case.
     case listed([ByteString])
 
-    /// Whether a Request-URI whose host is not this daemon names the upstream.
+    /// Whether a Request-URI with a foreign host names the upstream.
     ///
-    /// The port of the URI must be 5060, 5061, the port in the setting, or the port of a resolved address, as inside
-    /// dialogs (T20.4).
+    /// The URI's port must be 5060, 5061, the port in the setting, or the port of a resolved address, as inside dialogs
+    /// (T20.4).
     package func name(_ uri: SIPURI, of upstream: NextHop?, at places: [Endpoint]) -> Bool {
         guard uri.scheme == .sip || uri.scheme == .sips, let upstream else { return false }
         if let port = uri.port, port != 5060, port != 5061, port != upstream.port {

@@ -37,7 +37,7 @@ package struct UpstreamRegistrationSettings: SettingsGroup, Hashable {
         upstream == nil ? [SettingComplaint("expected the SIP URI of the PBX", key: "upstream")] : []
     }
 
-    /// The example of the group for one domain of `register-upstream` in the sample settings file.
+    /// The example of a domain's group under `register-upstream` in the sample settings file.
     package static let example: UpstreamRegistrationSettings = {
         var settings = UpstreamRegistrationSettings()
         settings.upstream = NextHop("sip:pbx.example.net:5060")

@@ -1,17 +1,15 @@
-/// The push settings that registrations need: which push tokens belong to the apps in the settings, and the values for
-/// the 200 to a REGISTER.
+/// The push settings for registrations: which push tokens belong to apps in the settings, and the values in the 200 to
+/// a REGISTER.
 ///
-/// ``PushAcceptance`` does not know whether a provider is switched on, because operators change that while the daemon
-/// runs. The rules for the tokens and apps of each provider are in the provider's folder.
+/// ``PushAcceptance`` does not know whether a provider is switched on, because operators switch providers while the
+/// daemon runs. Each provider's rules for tokens and apps are in the provider's folder.
 package struct PushAcceptance: Equatable, Sendable {
     private let settings: PushSettings
-    /// The rules for the tokens of each provider, in the order of the providers' numbers.
+    /// Each provider's rules for tokens, in the order of the providers' numbers.
     private let services: [any TokenAcceptance]
-    /// The public VAPID key (RFC 8292) in base64url. Devices need the public VAPID key to make their web push
-    /// subscriptions.
+    /// The public VAPID key (RFC 8292) in base64url. Devices need the public VAPID key to make web push subscriptions.
     package var vapidKey: String?
-    /// Whether phones of the rules' domain may use the app of a token (T41.4); `nil` if phones of the domain may use
-    /// all apps.
+    /// Whether phones of the domain may use the app of a token (T41.4); `nil` if phones of the domain may use all apps.
     package var isOfDomain: (@Sendable (PushToken) -> Bool)?
 
     /// Creates the rules from the default settings.
@@ -19,7 +17,8 @@ package struct PushAcceptance: Equatable, Sendable {
 
     /// Creates the rules for accepted push tokens from the push settings.
     ///
-    /// - Parameter settings: the push settings, with the project in each service account's file if it is known.
+    /// - Parameter settings: the push settings, with the project from each service account file if the project is
+    ///   known.
     package init(_ settings: PushSettings) {
         self.settings = settings
         services = PushProvider.allCases.sorted { $0.number < $1.number }.map { provider in
@@ -32,7 +31,7 @@ package struct PushAcceptance: Equatable, Sendable {
 
     subscript(provider: PushProvider) -> any TokenAcceptance { services[Int(provider.number) - 1] }
 
-    /// The reason why no app in the settings can push to the token; `nil` if an app can.
+    /// Why no app in the settings can push to the token; `nil` if an app can push to the token.
     package func problem(with token: PushToken) -> TokenProblem? {
         if let problem = self[token.provider].problem(with: token) { return problem }
         guard let isOfDomain, !isOfDomain(token) else { return nil }

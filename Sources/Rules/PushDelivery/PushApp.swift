@@ -1,9 +1,9 @@
 package import Bytes
 package import Timekeeping
 
-/// An app at one push provider: the server for its pushes, their format, and its limits.
+/// An app at one push provider, with the server for its pushes, the payload format and the limits.
 ///
-/// ``PushApp`` is a class, so that all pushes share one instance, which never changes.
+/// ``PushApp`` is a class, so that all pushes share one immutable instance.
 package final class PushApp: Sendable {
     /// The app's index in the ``PushDirectory``.
     package struct ID: Hashable, Sendable { package let index: Int }
@@ -27,23 +27,23 @@ package final class PushApp: Sendable {
     /// Builds the request for one try of a push.
     ///
     /// - Parameters:
-    ///   - push: the push and its device, whose token belongs to the app.
-    ///   - deviceCode: the code by which the app's reports name the device, if ``asksForDeviceCode`` is true.
+    ///   - push: the push to a device whose token belongs to the app.
+    ///   - deviceCode: the code that names the device in the app's reports, if ``asksForDeviceCode`` is true.
     ///   - now: the time of the try, from which lifetimes are counted.
-    /// - Returns: the request, or the outcome of the push if no request can be built.
+    /// - Returns: the request, or the outcome of a push for which no request can be built.
     package func render(_ push: PushRequest, deviceCode: ByteString? = nil, now: UnixTime) -> PushRendering {
         rules.request(PayloadContext(push: push, deviceCode: deviceCode, settings: payload, now: now))
     }
 
-    /// Whether payloads contain a code for the device, so that the app can send the code when it reports about a push.
+    /// Whether payloads contain the device's code, which the app needs for its reports about pushes.
     package var asksForDeviceCode: Bool { rules.asksForDeviceCode }
 
     /// Converts the provider's answer to a push into an outcome.
     ///
     /// - Parameters:
     ///   - answer: the answer to a request that ``render(_:deviceCode:now:)`` has built.
-    ///   - isProven: whether the provider has already accepted a push of the app; if not, a "foreign token" answer
-    ///     counts as a wrong setting, and no contact is removed.
+    ///   - isProven: whether the provider has accepted a push of the app before; if not, a "foreign token" answer
+    ///     counts as a wrong setting.
     ///   - now: the present time, from which a date in `Retry-After` is counted.
     /// - Returns: the outcome of the try.
     package func outcome(of answer: ProviderAnswer, isProven: Bool, now: UnixTime) -> PushOutcome {
@@ -55,11 +55,11 @@ package final class PushApp: Sendable {
     /// ``origin(of:)``.
     package var baseURL: String? { rules.baseURL }
 
-    /// The server that a token names, if the app has no ``baseURL``: the scheme, the host, and the port if it is not
-    /// the standard port. If no push can be sent to the token, ``origin(of:)`` returns `nil`.
+    /// The scheme, host and non-standard port of the server that a token names, for an app without ``baseURL``; `nil`
+    /// if no push can be sent.
     package func origin(of token: PushToken) -> String? { rules.origin(of: token) }
 
-    /// Whether the daemon opens a connection before the first push, because all pushes use one server over TLS.
+    /// Whether the daemon connects before the first push, because all pushes use one server over TLS.
     package var keepsConnection: Bool { baseURL?.hasPrefix("https:") == true }
 
     package var limits: ProviderLimits { rules.limits }

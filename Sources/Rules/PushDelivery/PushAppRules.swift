@@ -2,8 +2,7 @@ package import Settings
 
 /// The rules of one app at its push provider: how the daemon builds requests, and how it interprets answers.
 ///
-/// Each provider implements the protocol ``PushAppRules`` by a class, which ``PushApp`` uses. The dynamic method calls
-/// through the protocol cost little compared with the HTTP request of a push.
+/// Each push provider has a class with the protocol ``PushAppRules``, which ``PushApp`` uses.
 package protocol PushAppRules: AnyObject, Sendable {
     /// Builds the request for one try of a push.
     func request(_ context: PayloadContext) -> PushRendering
@@ -17,18 +16,18 @@ package protocol PushAppRules: AnyObject, Sendable {
 
     /// The scheme, host and port of the server for all requests; `nil` if each token names its server.
     var baseURL: String? { get }
-    /// The server that a token names, if the app has no ``baseURL``; `nil` for a token to which no push can be sent.
+    /// The server that a token names, for an app without ``baseURL``; `nil` for a token to which no push can be sent.
     func origin(of token: PushToken) -> String?
     var connection: PushConnectionSettings { get }
     var limits: ProviderLimits { get }
 
-    /// Whether payloads contain a code for the device, so that the app can send the code when it reports about a push.
+    /// Whether payloads contain the device's code, which the app needs for its reports about pushes.
     var asksForDeviceCode: Bool { get }
-    /// How the daemon notifies a phone of a call's end if the phone did not register before: by the app's setting or,
-    /// if the app has none, by the default for payload format and token.
+    /// The notice of a call's end to a phone that did not register: by the app's setting or else by the default for
+    /// payload format and token.
     func afterEnd(of token: PushToken) -> AfterEnd
-    /// Whether a call stays in the list of missed calls, although the phone got the INVITE after the end of the call.
-    /// The parameter `wish` is the setting of the app, or `nil` for the app's default.
+    /// Whether a call stays in the list of missed calls after the phone got its INVITE late. The parameter `wish` is
+    /// the setting of the app, or `nil` for the app's default.
     func afterLateInvite(_ wish: AfterLateInvite?) -> AfterLateInvite
     /// Whether a push to the token can carry a list of missed calls (A28).
     func carriesLists(_ token: PushToken) -> Bool
@@ -50,7 +49,7 @@ package struct PushConnectionSettings: Sendable {
     package var keyFile: String?
     /// The HTTP proxy for requests to the server; `nil` if the setting for all providers applies.
     package var proxy: PushProxy?
-    /// The secrets with which each request is signed: the current one, and the previous one until the receiver has the
+    /// The secrets that sign each request: the current secret, and the previous secret until the receiver has the
     /// current one.
     package var secrets: [Secret] = []
 }

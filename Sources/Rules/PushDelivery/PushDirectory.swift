@@ -1,6 +1,6 @@
 import Bytes
 
-/// All enabled push apps. A ``PushDirectory`` finds the app to which a push token belongs.
+/// All enabled push apps, and the rules by which a push token selects its app.
 package struct PushDirectory: Sendable {
     package private(set) var apps: [PushApp] = []
     /// For each provider, the app without a name, which gets the tokens that select no other app.
@@ -18,8 +18,7 @@ package struct PushDirectory: Sendable {
 
     package subscript(id: PushApp.ID) -> PushApp? { apps.indices.contains(id.index) ? apps[id.index] : nil }
 
-    /// The push app to which a push token belongs. If the token's provider is not enabled, or if no app accepts the
-    /// token, for example after a change of the settings, ``app(for:)`` returns `nil`.
+    /// The app of a push token; `nil` if the token's provider is disabled or no app accepts the token.
     package func app(for token: PushToken) -> PushApp.ID? {
         guard acceptance.problem(with: token) == nil else { return nil }
         return named[token.provider].flatMap { acceptance[token.provider].app(of: token, in: $0) }
@@ -27,8 +26,8 @@ package struct PushDirectory: Sendable {
     }
 
     private mutating func add(_ apps: [PushAppSettings], of provider: PushProvider, _ payload: PayloadSettings) {
-        // A single push app without a name gets all push tokens. If a provider has several push apps, `pn-param` must
-        // select one of them.
+        // A single push app without a name gets all tokens of its provider. If a provider has several push apps,
+        // `pn-param` must select one of them.
         let isChosen = apps.count > 1 || apps.first?.name != nil
         for app in apps {
             let id = PushApp.ID(index: self.apps.count)

@@ -6,22 +6,22 @@ package enum PushProxy: Hashable, Sendable {
     case none
     case http(Address)
 
-    /// The address of an HTTP proxy. The proxy opens a tunnel to the provider with CONNECT.
+    /// The address of an HTTP proxy, which opens a tunnel to the provider with CONNECT.
     package struct Address: Hashable, Sendable, CustomStringConvertible {
-        /// A host name, or an IP address; an IPv6 address is written without brackets.
+        /// A host name or an IP address, without the brackets of IPv6.
         package let host: String
         package let port: UInt16
         package let user: Secret?
         package let password: Secret?
 
-        /// The URL of the proxy as in the settings, but without user and password.
+        /// The URL of the HTTP proxy as in the settings, without user and password.
         package var description: String {
             let server = host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)"
             return user == nil ? "http://\(server)" : "http://(secret)@\(server)"
         }
     }
 
-    /// The proxy for an app: the app's own setting or, if the app has none, the setting for all providers.
+    /// The HTTP proxy for an app: the app's own setting or else the setting for all providers.
     package static func chosen(_ own: PushProxy?, else general: PushProxy?) -> Address? {
         guard case .http(let address)? = own ?? general else { return nil }
         return address
@@ -88,7 +88,7 @@ extension PushProxy.Address {
         self.password = Secret(password)
     }
 
-    /// Undoes percent-encoding; the result is `nil` for text that is malformed or contains control characters.
+    /// Undoes percent-encoding; `nil` for malformed text or text with control characters.
     private static func decoded(_ text: Substring) -> String? {
         var bytes: [UInt8] = []
         var rest = text.utf8[...]

@@ -3,23 +3,23 @@ package import Bytes
 import Collections
 package import Timekeeping
 
-/// Identifies one push by a number that the daemon uses only once in each run.
+/// The number of one push, which the daemon uses only once in each run.
 package struct PushID: SerialID, Absentable, Sendable {
     package let rawValue: UInt64
     package static var absent: PushID { PushID(rawValue: 0) }
     package init(rawValue: UInt64) { self.rawValue = rawValue }
 
-    /// Compares two push ids. In other modules, the compiler's own comparison would be slow, because it uses a witness
+    /// Compares two push ids. The compiler's own comparison would be slow in other modules, because it uses a witness
     /// table.
     @inlinable
     package static func == (left: PushID, right: PushID) -> Bool { left.rawValue == right.rawValue }
 }
 
-/// The `call_ref` of ECSS-10, which identifies one call for one user. No `call_ref` is used twice, not even after a
+/// The `call_ref` of ECSS-10, which identifies one call to one user. No `call_ref` is used twice, not even after a
 /// restart.
 package struct CallRef: Hashable, Absentable, Sendable, CustomStringConvertible {
     package let rawValue: UInt64
-    /// The value that stands for no call. A call gets a random number other than 0.
+    /// The value for no call; a call has a random number other than 0.
     package static var absent: CallRef { CallRef(rawValue: 0) }
     package init(rawValue: UInt64) { self.rawValue = rawValue }
 
@@ -36,10 +36,10 @@ package struct CallRef: Hashable, Absentable, Sendable, CustomStringConvertible 
     }
 }
 
-/// The data about a call that the push for this call contains (R12 to R15).
+/// The data about an incoming call in its push (R12 to R15).
 package struct IncomingCall: Hashable, Sendable {
     package let callRef: CallRef
-    /// The caller's URI without parameters. If the caller is anonymous, pushes do not contain the URI (A14).
+    /// The caller's URI without parameters. Pushes do not contain the URI of an anonymous caller (A14).
     package let callerURI: ByteString
     /// The caller's display name; empty if the caller has none (A16).
     package let displayName: ByteString
@@ -66,7 +66,7 @@ extension IncomingCall {
     /// Whether pushes show no caller, because the caller asked for privacy or has no URI.
     var isNameless: Bool { isAnonymous || callerURI.isEmpty }
 
-    /// The caller as people see it: the display name or, if the caller has none, the URI.
+    /// The caller as a phone shows it: the display name or else the URI.
     func shownCaller(anonymous: String) -> ByteString {
         if isNameless { return ByteString(anonymous) }
         return displayName.isEmpty ? callerURI : displayName
@@ -92,7 +92,7 @@ package enum PushMessage: Sendable {
     case incomingCall(IncomingCall)
     /// A list of missed calls, oldest first (R26).
     case missedCalls([MissedCall])
-    /// A push that shows nothing and tests whether the provider accepts the token. Only Apple and Google support test
+    /// A push that shows nothing and tests whether the provider accepts the token. Only Apple and Google support silent
     /// pushes.
     case silent
     /// A notification that an application server has ordered, or an end push.
@@ -103,18 +103,18 @@ package enum PushMessage: Sendable {
 package struct PushRequest: Sendable {
     package let id: PushID
     /// The code by which provider and app identify the push. The code of a push is the same in all tries, so that iOS
-    /// does not show the push twice, and is the same for all devices.
+    /// does not show the push twice, and at all devices.
     package let code: PushCode
     /// The device that gets the push; ``DeviceID/nobody`` if no known device has the token.
     package let device: DeviceID
     package let token: PushToken
     package let message: PushMessage
-    /// The badge: the number of the device's unread pushes, including this push (A18).
+    /// The badge: the number of the device's unread pushes, including the new push (A18).
     package let badge: Int
-    /// The time at which the push becomes useless: the end of the ring time for a call, or the expiry of a list or
+    /// The time at which the push becomes useless: the end of a call's ring time, or the expiry of a list or
     /// notification.
     package let deadline: UnixTime
-    /// The nonce with which the woken phone can register without a challenge; `nil` if the push has none.
+    /// The nonce with which the woken phone can register without a challenge; `nil` for a push without nonce.
     package let nonce: ByteString?
 
     package init(
@@ -140,14 +140,14 @@ extension PushRequest {
         }
     }
 
-    /// The collapse key, by which a push replaces an earlier push that the provider has not delivered yet.
+    /// The collapse key, by which a push replaces an earlier, undelivered push.
     ///
-    /// The key of a list of missed calls contains the oldest call, because a growing list of missed calls keeps its
-    /// oldest call. A push for a call has no collapse key, because the call is over before the push could be repeated.
+    /// The collapse key of a list of missed calls contains the oldest call, which stays in a growing list. A push for a
+    /// call has no collapse key, because no later push about the call would replace it in time.
     var collapseKey: String? {
         switch message {
         case .incomingCall, .silent: nil
-        // APNs and web push make their own keys for notifications: see ``APNsRequest`` and ``WebPushRequest``.
+        // APNs and web push have their own collapse keys for notifications: see ``APNsRequest`` and ``WebPushRequest``.
         case .notification: nil
         case .missedCalls(let calls): calls.first.map { "missed-\($0.callRef)" }
         }

@@ -1,9 +1,9 @@
 package import Bytes
 package import Settings
 
-/// The settings of one push provider, and the facts about the provider that other code needs. A new provider consists
-/// of a type with the protocol ``PushServiceSettings``, and of ``PushAppRules`` for its apps. docs/Modules.md says how
-/// to add a provider.
+/// The settings of one push provider, and the facts about the provider that other code needs. A new push provider needs
+/// a type with the protocol ``PushServiceSettings``, and ``PushAppRules`` for its apps; docs/Modules.md says how to add
+/// one.
 package protocol PushServiceSettings: SettingsGroup, Equatable {
     /// The values of `pn-provider` for the service's tokens. A service with several environments has several values of
     /// `pn-provider`.
@@ -12,12 +12,12 @@ package protocol PushServiceSettings: SettingsGroup, Equatable {
     static var platforms: Set<PushPlatform> { get }
     /// The names of the settings that decide to which app a token belongs, for messages to operators.
     static var tokenKeys: String { get }
-    /// The names of the settings for an app's credentials, as text that begins with a full stop; empty if apps need no
+    /// The setting names for an app's credentials, as text that begins with a full stop; empty if apps need no
     /// credentials.
     static var credentialKeys: String { get }
 
     var enabled: Bool { get }
-    /// The enabled apps for tokens with the given provider. The push app without a name comes first in the list.
+    /// The enabled apps for tokens with the given provider. The app without a name is the first app in the list.
     func apps(of provider: PushProvider) -> [PushAppSettings]
     /// The rules that decide which push tokens belong to an app in the settings.
     var acceptance: any TokenAcceptance { get }
@@ -42,7 +42,7 @@ package enum PushPlatform: Hashable, Sendable, CaseIterable {
 package struct PushAppSettings {
     /// The name of the app; `nil` for the app that gets all tokens without an app name.
     let name: String?
-    /// The values of `pn-param` that select the push app.
+    /// The values of `pn-param` that select the app.
     let params: [String]
     let rules: any PushAppRules
 
@@ -53,13 +53,12 @@ package struct PushAppSettings {
     }
 }
 
-/// Decides which push tokens of one service belong to an app in the settings. The daemon applies the rules of a push
-/// service at each registration and each push.
+/// Decides which push tokens of one service belong to an app in the settings. The rules of a push service are applied
+/// at each registration and each push.
 package protocol TokenAcceptance: Sendable {
-    /// The reason why no app in the settings can push to the token; `nil` if an app can.
+    /// Why no app in the settings can push to the token; `nil` if an app can push to the token.
     func problem(with token: PushToken) -> TokenProblem?
-    /// The push app that the `pn-param` of the push token selects. The parameter `apps` maps each value of `pn-param`
-    /// to its app.
+    /// The app that the token's `pn-param` selects; the parameter `apps` maps each value of `pn-param` to its app.
     func app(of token: PushToken, in apps: [ByteString: PushApp.ID]) -> PushApp.ID?
 }
 
@@ -69,8 +68,7 @@ extension TokenAcceptance {
 
 /// A file whose path is in the settings of a push service.
 package enum PushFile: Hashable, Sendable {
-    /// The file of a private key that signs tokens, on the curve P-256. The associated value `key` is the name of the
-    /// setting with the path.
+    /// The file of a private P-256 key that signs tokens; `key` is the name of the setting with the path.
     case signingKey(String, key: String)
     /// The file of a client certificate, and the file of its private key if the key has its own file.
     case certificate(String, privateKey: String?)
@@ -80,7 +78,7 @@ package enum PushFile: Hashable, Sendable {
 }
 
 extension [PushFile] {
-    /// Lists the given files of a push service. The list omits file paths that are `nil`.
+    /// The given files of a push service, without paths that are `nil`.
     static func named(
         signingKey: (String?, key: String) = (nil, key: ""), certificate: String? = nil, privateKey: String? = nil,
         account: String? = nil, authorities: String? = nil

@@ -1,7 +1,7 @@
 package import Addressing
 package import Settings
 
-/// The settings of all push providers, and the push settings that apply to all providers.
+/// The settings of each push provider, and the push settings for all providers.
 package struct PushSettings: SettingsGroup, Equatable {
     package var apns = APNsSettings()
     package var fcm = FCMSettings()
@@ -63,7 +63,7 @@ package struct PushSettings: SettingsGroup, Equatable {
         services.first { type(of: $0).providers.contains(provider) }
     }
 
-    /// The providers in the settings that are enabled, so that devices can register with them.
+    /// The push providers that the settings enable, so that devices can register with them.
     package var enabledProviders: Set<PushProvider> {
         Set(services.filter(\.enabled).flatMap { type(of: $0).providers })
     }
@@ -89,7 +89,7 @@ extension SettingType<IPAddress> {
     }
 }
 
-/// The limits for requests to one push provider. Each provider has its own limits.
+/// The limits on requests to one push provider.
 package struct ProviderLimits: SettingsGroup, Hashable {
     package var requests = 1000
     package var queue = 20_000

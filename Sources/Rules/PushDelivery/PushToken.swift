@@ -6,18 +6,18 @@ package enum PushProvider: String, Hashable, Sendable, CaseIterable {
     /// Linphone's spelling of the name of Apple's sandbox environment.
     case apnsDevelopment = "apns.dev"
     case fcm
-    /// Web push to browsers and apps (RFC 8030). The token is the URL of a web push subscription (RFC 8030).
+    /// Web push to browsers and apps (RFC 8030); the token is the URL of a web push subscription.
     case webPush = "webpush"
     /// Acrobits' mediator, which sends pushes to Apple and Google for Acrobits' apps.
     case acrobits
-    /// The operator's own push server, to which the daemon sends HTTP requests. For the operator's own push server,
-    /// `pn-param` is the app's name in the settings.
+    /// The operator's own push server, which gets HTTP requests. The `pn-param` of a token for the operator's own push
+    /// server is the app's name in the settings.
     case http
-    /// The push service of RuStore, an app store for Android. `pn-param` is the project's id.
+    /// The push service of RuStore, an app store for Android; `pn-param` is the project's id.
     case ruStore = "rustore"
 
-    /// Parses a value of `pn-provider`, in upper or lower case, or an alias that real clients send. A value that names
-    /// no known provider gives `nil`.
+    /// Parses a value of `pn-provider`, in upper or lower case, or an alias that real clients send; `nil` for an
+    /// unknown provider.
     package init?(_ value: ByteString) {
         switch value.string.lowercased() {
         case "apns", "apple": self = .apns
@@ -31,7 +31,7 @@ package enum PushProvider: String, Hashable, Sendable, CaseIterable {
         }
     }
 
-    /// The number of the provider in the daemon's tables in memory. The number of a provider is never stored or sent.
+    /// The number of the provider in tables in memory, which is never stored or sent.
     package var number: UInt8 {
         switch self {
         case .apns: 1
@@ -57,21 +57,20 @@ package enum PushProvider: String, Hashable, Sendable, CaseIterable {
         }
     }
 
-    /// Hashes the provider's number, because the compiler's own function would hash the provider's name at each
-    /// look-up.
+    /// Hashes the provider's number, because the compiler's own function would hash the provider's name.
     package func hash(into hasher: inout Hasher) { hasher.combine(number) }
 }
 
-/// The three push parameters of RFC 8599, which address one installation of an app at a provider. Push parameters are
-/// compared after percent-decoding.
+/// The three push parameters of RFC 8599, which address one installation of an app at a push provider. Push parameters
+/// are compared after percent-decoding.
 ///
-/// The push token is a secret, because everybody who has the token can wake the phone, so ``description`` does not
-/// reveal it.
+/// The push token is secret, because everybody who has it can wake the phone; ``description`` does not reveal the
+/// token.
 package struct PushToken: Hashable, Sendable, CustomStringConvertible {
     package let provider: PushProvider
-    /// The value of `pn-param`, or of ECSS-10's `pn-params`, after percent-decoding; empty if the device sent neither.
+    /// The percent-decoded value of `pn-param`, or of ECSS-10's `pn-params`; empty if the device sent neither.
     package let param: ByteString
-    /// The value of `pn-prid` after percent-decoding, which is never empty. For APNs, `pn-prid` can have several pairs
+    /// The percent-decoded value of `pn-prid`, which is never empty. For APNs, `pn-prid` can have several pairs
     /// `token:service`, joined by `&`.
     package let prid: ByteString
 
@@ -81,7 +80,7 @@ package struct PushToken: Hashable, Sendable, CustomStringConvertible {
         self.prid = prid
     }
 
-    /// The provider, the token's length and, if the token is long, its first four characters.
+    /// The provider, the token's length and, of a long token, the first four characters.
     package var description: String {
         "\(provider.rawValue):\(prid.count >= 16 ? prid.string.prefix(4) : "")…(\(prid.count))"
     }

@@ -1,7 +1,7 @@
-/// The reason why push parameters in a contact or in an app's report are refused.
+/// Why push parameters in a contact or in an app's report are refused.
 ///
-/// The daemon sends the ``sentence`` about a token's problem in a Warning field and in HTTP answers, and logs it. The
-/// sentence about a token's problem contains no text from a phone.
+/// The daemon writes the ``sentence`` into a Warning, into HTTP answers and into the log. The ``sentence`` about a
+/// token's problem contains no text from a phone.
 package enum TokenProblem: Hashable, Sendable, CaseIterable {
     /// The value of `pn-provider` is unknown to the daemon.
     case unknownProvider
@@ -42,7 +42,7 @@ package enum TokenProblem: Hashable, Sendable, CaseIterable {
         }
     }
 
-    /// The advice for the operator if contacts that were accepted earlier now have the problem.
+    /// The advice to the operator if earlier accepted contacts now have the problem.
     package var cure: StaticString {
         switch self {
         case .unknownProvider: "nothing: this daemon cannot push to it"

@@ -4,7 +4,7 @@ package import PushDelivery
 package import Registration
 package import Timekeeping
 
-/// The lists of missed calls of all users; a user without missed calls has no list.
+/// The lists of missed calls of all users (buckets); a user without missed calls has no list.
 package struct BucketTable: Sendable {
     private var buckets = PlacedTable<AddressOfRecord, MissedCallBucket>(empty: MissedCallBucket())
     /// The number of missed calls of all users together.
@@ -22,7 +22,7 @@ package struct BucketTable: Sendable {
     /// The user's missed calls, oldest first.
     package func entries(of aor: AddressOfRecord) -> [BucketEntry] { buckets[aor]?.entries ?? [] }
 
-    /// Whether the device has missed calls about which it was not notified; few devices have such calls.
+    /// Whether the device has missed calls that no accepted list has reported yet.
     package func hasMissedCalls(_ device: DeviceID, of aor: AddressOfRecord) -> Bool {
         buckets.place(of: aor).map { buckets[$0].hasMissedCalls(device) } == true
     }
@@ -31,8 +31,8 @@ package struct BucketTable: Sendable {
         buckets[aor]?.unread(of: device) ?? 0
     }
 
-    /// The devices that have registered since a missed call but have not got their list, because their provider did not
-    /// accept it. The devices are returned in the same order each time.
+    /// The devices that registered after a missed call but have not got their list, because the push provider did not
+    /// accept the list. The devices are returned in the same order each time.
     package func owed(isBack: (DeviceID, UnixTime) -> Bool) -> [(device: DeviceID, aor: AddressOfRecord)] {
         var owed: [(device: DeviceID, aor: AddressOfRecord)] = []
         for (aor, bucket) in buckets.all {
@@ -45,7 +45,7 @@ package struct BucketTable: Sendable {
         return owed.sorted { $0.device.rawValue < $1.device.rawValue }
     }
 
-    /// The users with missed calls that are too old, found by a search through all users with missed calls.
+    /// The users with missed calls above the maximum age.
     func usersWithOld(now: UnixTime) -> [AddressOfRecord] {
         buckets.all.filter { $0.value.hasOld(settings, now: now) }.map(\.key)
     }
@@ -61,8 +61,7 @@ package struct BucketTable: Sendable {
             entryCount += added
             if isEmpty { buckets.remove(at: place) }
         } else {
-            // The table of missed calls gets an entry for a user only if the event adds a missed call, because most
-            // events leave an empty list empty.
+            // A user gets a list only when an event adds a missed call, because most events leave an empty list empty.
             var bucket = MissedCallBucket()
             let (made, added, isEmpty) = Self.tell(&bucket, event, settings)
             changes = made
@@ -72,8 +71,7 @@ package struct BucketTable: Sendable {
         return changes
     }
 
-    /// Applies an event to a list of missed calls; the list is `inout`, because each separate read from a table would
-    /// copy the list.
+    /// Applies an event to a list of missed calls that is `inout` to avoid copies of the list.
     private static func tell(
         _ bucket: inout MissedCallBucket, _ event: (inout MissedCallBucket, BucketSettings) -> [BucketChange],
         _ settings: BucketSettings

@@ -3,13 +3,13 @@ package import Calling
 package import PushDelivery
 package import Timekeeping
 
-/// Handles reports about pushes, for example that the user has read a push. Most reports come from apps, and some facts
+/// Handles reports about pushes, for example that the user has read a push. Most reports come from apps; some facts
 /// come from SIP messages.
 extension PushLedger {
     /// Notes an app's report about a push; repeated and late reports have no effect.
     ///
-    /// - Returns: true if the timeline record of the push is open. If the result is false, the mark belongs into the
-    ///   stored record of the push, if such a record exists.
+    /// - Returns: true if the timeline record of the push is open. If the result is false, the report belongs into the
+    ///   stored record of the push.
     package mutating func marked(_ code: PushCode, _ mark: PushMark, by device: DeviceID, at date: UnixTime) -> Bool {
         if mark == .read { unread.ended(code, of: device) }
         return timeline.marked(code, of: device, mark, at: date)
@@ -22,7 +22,7 @@ extension PushLedger {
         }
     }
 
-    /// Removes the pushes about an answered call from the badges of all phones.
+    /// Removes an answered call from the badges of all phones.
     package mutating func answered(_ call: ProxiedRequest, now: Moment, into actions: inout some PushOrders) {
         guard let userCall = call.userCall, unread.count > 0 else { return }
         for branch in call.fork.branches {
@@ -38,16 +38,16 @@ extension PushLedger {
         read([code], by: device, now: now, into: &actions)
     }
 
-    /// Notes that the provider has accepted a list of missed calls.
+    /// Notes that the push provider has accepted a list of missed calls.
     ///
-    /// Earlier pushes about the listed calls, and older lists, count as read now, because the new list repeats them.
+    /// Earlier pushes about the listed calls count as read, because the new list repeats the calls.
     package mutating func listAccepted(
         _ code: PushCode, _ calls: [CallRef], by device: DeviceID, now: Moment, into actions: inout some PushOrders
     ) {
         read(unread.listAccepted(code, of: calls, by: device), by: device, now: now, into: &actions)
     }
 
-    /// Marks pushes as read, in their open records, or in the store if their records are already written.
+    /// Marks pushes as read, in open timeline records or, if a record is already stored, in the store.
     private mutating func read(
         _ codes: [PushCode], by device: DeviceID, now: Moment, into actions: inout some PushOrders
     ) {

@@ -6,14 +6,15 @@ package import Routing
 import Telemetry
 package import Timekeeping
 
-/// Keeps the users' lists of missed calls, and sends each device its list when the device registers again (R19 to R27).
+/// Keeps the users' lists of missed calls, and sends each device its list after the device's next REGISTER (R19 to
+/// R27).
 extension PushLedger {
-    /// Whether the device has missed calls about which it was not notified.
+    /// Whether the device has missed calls that no accepted list has reported yet.
     package func hasMissedCalls(_ device: DeviceID, of aor: AddressOfRecord) -> Bool {
         buckets.hasMissedCalls(device, of: aor)
     }
 
-    /// Applies an event to a user's list of missed calls, and orders the journal and the store to keep the changes.
+    /// Applies an event to a user's list of missed calls, and orders the journal and the store to write the changes.
     package mutating func tellBucket(
         of aor: AddressOfRecord, into actions: inout some PushOrders,
         _ event: (inout MissedCallBucket, BucketSettings) -> [BucketChange]
@@ -23,7 +24,7 @@ extension PushLedger {
         actions.missedCallsChanged(changes, of: aor)
     }
 
-    /// Updates a user's list of missed calls after the state of a call has changed (R20, R21, A21).
+    /// Updates a user's list of missed calls after a call's state has changed (R20, R21, A21).
     package mutating func tellBucket(of call: ProxiedRequest, into actions: inout some PushOrders) {
         guard let userCall = call.userCall, let news = call.takeBucketNews() else { return }
         tellBucket(of: userCall.aor, into: &actions) { bucket, _ in
@@ -36,9 +37,9 @@ extension PushLedger {
         }
     }
 
-    /// Adds a call to the missed calls of the given devices, until the devices are notified of the call.
+    /// Adds a call to the missed calls of the given devices until each device knows of the call.
     ///
-    /// While a call is active, only the journal has the call as a missed call, and the store has no row.
+    /// While a call is active, only the journal has the missed call, and the store has no row.
     package mutating func callOffered(
         _ userCall: UserCall, from caller: CallerIdentity, at date: UnixTime, to devices: [DeviceID],
         into actions: inout some PushOrders
@@ -50,10 +51,10 @@ extension PushLedger {
         }
     }
 
-    /// Restores the missed calls that belong to a call of the daemon's earlier run.
+    /// Restores the missed calls of a call from before the restart.
     ///
-    /// The parameter `broughtBy` is the caller to whose limits the missed call counts. The parameter `devices` contains
-    /// the devices that can get lists of missed calls.
+    /// The parameter `broughtBy` is the caller whose limits count the missed call. The parameter `devices` contains the
+    /// devices that can get lists of missed calls.
     package mutating func resumed(
         _ stored: StoredCall, _ userCall: StoredUserCall, from caller: CallerIdentity, by broughtBy: Caller,
         devices: Set<DeviceID>,
@@ -72,7 +73,7 @@ extension PushLedger {
         }
     }
 
-    /// Notes that a call of the daemon's earlier run has ended, because the call cannot be resumed.
+    /// Notes the end of a call from before the restart that cannot be resumed.
     package mutating func ended(_ userCall: StoredUserCall, into actions: inout some PushOrders) {
         tellBucket(of: userCall.aor, into: &actions) { bucket, _ in bucket.callEnded(userCall.callRef) }
     }
@@ -111,11 +112,11 @@ extension PushLedger {
                 deadline: now.date + life), now: now, into: &actions)
     }
 
-    /// Reports missed calls of a device whose token cannot carry lists of missed calls (A28), once for each call, in
-    /// the log and the timeline. Missed calls that cannot be reported are kept until they expire, because the device
-    /// may register with another token.
+    /// Reports in the log and the timeline, once for each call, that a device's token cannot carry lists of missed
+    /// calls (A28). Missed calls that the token cannot carry are kept until they expire, because the device may
+    /// register with another token.
     ///
-    /// - Returns: the number of calls that were reported now.
+    /// - Returns: the number of newly reported calls.
     package mutating func listNotCarried(
         by target: ForkTarget, _ token: PushToken, of aor: AddressOfRecord, now: Moment,
         into actions: inout some PushOrders
@@ -143,7 +144,7 @@ extension PushLedger {
         _ = timers.schedule(.report(device, aor), at: instant)
     }
 
-    /// Handles the provider's final outcome for a list of missed calls.
+    /// Handles the final result of the push with a list of missed calls.
     package mutating func reportFinished(
         _ refs: [CallRef], to device: DeviceID, of aor: AddressOfRecord, _ outcome: PushOutcome, now: Moment,
         into actions: inout some PushOrders
@@ -151,8 +152,8 @@ extension PushLedger {
         switch outcome {
         case .accepted, .acceptedWithNewToken: forgetFailedReport(to: device)
         case .retry, .renewCredential, .credentialsRefused, .noConnection: retryReport(to: device, of: aor, now: now)
-        // If the provider refused the push for the list, the missed calls wait for the device's next REGISTER, because
-        // a second push would fail for the same reason.
+        // If the provider refuses the list, the missed calls wait for the device's next REGISTER, because a second push
+        // would fail too.
         case .tokenDead, .foreignToken, .payloadRefused, .noSuitableToken: forgetFailedReport(to: device)
         }
         tellBucket(of: aor, into: &actions) { bucket, _ in
@@ -162,15 +163,15 @@ extension PushLedger {
         }
     }
 
-    /// Schedules a retry of a list that the provider did not accept, after a pause that is longer each time.
+    /// Schedules a retry of a list of missed calls that the push provider did not accept; each pause is longer.
     ///
-    /// Retries of a list end when the provider accepts the list, or when its calls are too old.
+    /// The retries end when the push provider accepts the list, or when the missed calls are too old.
     private mutating func retryReport(to device: DeviceID, of aor: AddressOfRecord, now: Moment) {
         let count = (forgetFailedReport(to: device)?.count ?? 0) + 1
         let pauses: [Duration] = [.seconds(60), .seconds(300), .seconds(900), .seconds(3600)]
         let pause = pauses[min(count, pauses.count) - 1]
-        // A random factor from 3/4 to 5/4 changes the pause, so that lists that failed together are not retried
-        // together.
+        // The pause has a random factor from 3/4 to 5/4, so that lists that failed together are retried at different
+        // times.
         let chance = Double(random() >> 11) / Double(1 << 53)
         scheduleReport(to: device, of: aor, after: count, at: now.instant + pause * (0.75 + 0.5 * chance))
     }
@@ -192,7 +193,7 @@ extension PushLedger {
 
     // MARK: Age
 
-    /// Drops missed calls that are too old, even of users who neither register nor are called.
+    /// Drops missed calls that are too old, also of users who neither register nor are called.
     package mutating func sweep(now: Moment, into actions: inout some PushOrders) {
         for user in buckets.usersWithOld(now: now.date) {
             tellBucket(of: user, into: &actions) { bucket, settings in bucket.dropOld(settings, now: now.date) }
@@ -204,8 +205,8 @@ extension PushLedger {
 
     // MARK: The start
 
-    /// Schedules the lists of missed calls that the daemon's earlier run had not sent, for devices that have registered
-    /// since the calls.
+    /// Schedules lists of missed calls that were not sent before the restart, for devices that registered after the
+    /// calls.
     package mutating func restored(
         now: Moment, into actions: inout some PushOrders, isBack: (DeviceID, UnixTime) -> Bool
     ) {
@@ -213,8 +214,8 @@ extension PushLedger {
         sendOwed(now: now, isBack: isBack)
     }
 
-    /// Schedules the missed-call lists of devices that have registered since their missed calls; the lists are spread
-    /// over half a minute.
+    /// Schedules the lists of devices that registered after their missed calls; half a minute separates the first list
+    /// from the last.
     package mutating func sendOwed(now: Moment, isBack: (DeviceID, UnixTime) -> Bool) {
         for owed in buckets.owed(isBack: isBack) where failedReports[owed.device] == nil {
             let delay = Duration.milliseconds(Int64(random() % 30_000))
@@ -224,8 +225,7 @@ extension PushLedger {
 
     // MARK: Devices and operators
 
-    /// Removes a device from the missed calls that wait for the device, and cancels the retry of the device's list of
-    /// missed calls.
+    /// Removes a device from the missed calls that wait for the device, and cancels the retry of its list.
     package mutating func deviceRemoved(
         _ device: DeviceID, of aor: AddressOfRecord, into actions: inout some PushOrders
     ) {
@@ -234,14 +234,14 @@ extension PushLedger {
         forgetFailedReport(to: device)
     }
 
-    /// Gives the missed calls of a removed device to other devices of the user.
+    /// Moves the missed calls of a removed device to other devices of the user.
     package mutating func passOn(
         from device: DeviceID, to heirs: [DeviceID], of aor: AddressOfRecord, into actions: inout some PushOrders
     ) {
         tellBucket(of: aor, into: &actions) { bucket, _ in bucket.deviceDied(device, heirs: heirs) }
     }
 
-    /// Forgets a user's missed calls, which an operator has deleted from the store.
+    /// Removes a user's missed calls that an operator has deleted from the store.
     package mutating func forget(
         _ calls: [BucketEntry], of aor: AddressOfRecord, now: Moment, into actions: inout some PushOrders
     ) {

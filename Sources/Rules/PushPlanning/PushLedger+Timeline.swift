@@ -7,17 +7,16 @@ package import Routing
 import SIPGrammar
 package import Timekeeping
 
-/// Writes the timeline: one record for each device of each call, for each list of missed calls, and for each
-/// notification.
+/// Writes the timeline: one record for each device of a call, for each list of missed calls, and for each notification.
 ///
-/// A branch keeps the id of its timeline record until the record has the end of the branch.
+/// A fork branch keeps the id of its timeline record until the record has the end of the branch.
 extension PushLedger {
     // MARK: Beginning
 
     /// Begins the timeline record of a device that gets an INVITE, a push, or both.
     ///
-    /// The parameter `app` is the name of the app that gets the push; it is empty if no push is needed. The parameter
-    /// `earlier` is the time at which the daemon's earlier run began the call.
+    /// The parameter `app` is the name of the app that gets the push, and empty if no push is needed. The parameter
+    /// `earlier` is the time at which the call began, for a call from before the restart.
     package mutating func began(
         _ branch: Int, of call: ProxiedRequest, _ userCall: UserCall, _ device: DeviceID,
         _ omission: TimelineRecord.Omission?,
@@ -35,7 +34,7 @@ extension PushLedger {
             now: now.instant + (date - now.date))
     }
 
-    /// Begins the timeline record of a call that a phone makes through the upstream.
+    /// Begins the timeline record of a phone's call to the upstream.
     package mutating func began(
         _ call: ProxiedRequest, of caller: AddressOfRecord, to peer: ByteString, _ incoming: IncomingRequest,
         since date: UnixTime,
@@ -102,7 +101,7 @@ extension PushLedger {
 
     // MARK: Records that end immediately
 
-    /// Records a notification that a device does not get, with the reason.
+    /// Records why a device does not get a notification.
     package mutating func omitted(
         _ omission: TimelineRecord.Omission, _ notification: PushNotification, _ code: PushCode,
         for device: DeviceID, of aor: AddressOfRecord, orderedBy orderer: ByteString = .empty, now: Moment,
@@ -125,8 +124,7 @@ extension PushLedger {
         return record
     }
 
-    /// Whether the caller's limit allows one more timeline record (T32.5); if the result is false, the log reports that
-    /// records are missing.
+    /// Whether the caller's limit allows one more timeline record (T32.5); if not, the log reports missing records.
     mutating func keepsRecord(from caller: Caller, now: Instant) -> Bool {
         if recordShares.admits(from: caller, now: now) { return true }
         timeline.leftOut()
@@ -136,13 +134,13 @@ extension PushLedger {
 
     // MARK: Later events
 
-    /// Notes in the branch's record that the device has sent a REGISTER, whose changes are not stored yet.
+    /// Notes in a branch's timeline record that the device has sent a REGISTER, whose changes are not stored yet.
     package mutating func registered(_ branch: ForkBranch, now: Moment) {
         if let id = branch.record { timeline.registered(id, now: now.instant) }
     }
 
-    /// Notes in a branch's timeline record that a message of the device on its registered flow released the call
-    /// without a REGISTER.
+    /// Notes in a branch's timeline record that a sign of life on the device's flow released the call without a
+    /// REGISTER.
     package mutating func showedLife(_ branch: ForkBranch, by sign: TimelineRecord.SignOfLife) {
         if let id = branch.record { timeline.showedLife(id, by: sign) }
     }
@@ -151,7 +149,7 @@ extension PushLedger {
         if let id = branch.record { timeline.invited(id, now: now.instant) }
     }
 
-    /// Writes the reason for a branch's end into its timeline record, for reasons that the fork does not know.
+    /// Writes into a branch's timeline record a reason for the end that the fork does not know.
     package mutating func ended(
         _ branch: Int, of call: ProxiedRequest, _ end: TimelineRecord.End, now: Moment,
         into actions: inout some PushOrders
@@ -160,7 +158,7 @@ extension PushLedger {
         keep(timeline.ended(id, end, now: now.instant), into: &actions)
     }
 
-    /// Updates the timeline records of a fork's branches after an event has changed the fork.
+    /// Updates the timeline records of a fork's branches after a change of the fork.
     package mutating func changed(_ call: ProxiedRequest, now: Moment, into actions: inout some PushOrders) {
         for index in call.fork.branches.indices {
             guard let id = call.fork.branches[index].record else { continue }
@@ -188,7 +186,7 @@ extension PushLedger {
         }
     }
 
-    /// Begins a new timeline record for a branch that the daemon's earlier run began.
+    /// Begins a new timeline record for a branch from before the restart.
     ///
     /// The parameter `wasAccepted` says whether the provider accepted the earlier push, which only the journal knows.
     package mutating func resumed(
@@ -209,8 +207,8 @@ extension PushLedger {
         }
     }
 
-    /// Writes the open timeline records when the daemon stops, except the records of calls, which the daemon's next run
-    /// resumes.
+    /// Writes the open timeline records when the daemon stops, except records of calls, which continue after the
+    /// restart.
     package mutating func stopped(now: Moment, into actions: inout some PushOrders) {
         let records = timeline.stopped(now: now.instant)
         if !records.isEmpty { actions.trace(records.map { .record($0) }) }

@@ -9,21 +9,20 @@ package import Routing
 package import Telemetry
 package import Timekeeping
 
-/// The state of all pushes: active pushes, limits, unread pushes (the badge), missed calls and the timeline.
+/// The state of all pushes: active pushes, rate limits, unread pushes (the badge), missed calls and the timeline.
 ///
-/// The dispatcher decides when and how a push is sent to its provider. A ``PushLedger`` performs no input or output:
-/// the engine reports events to it, and it appends orders to `actions`.
+/// The ``PushDispatcher`` decides when and how a push is sent to its provider. A ``PushLedger`` does no input or
+/// output: the engine reports events, and the ledger appends orders to `actions`.
 package struct PushLedger: ~Copyable {
     package private(set) var pushes: [PushID: AskedPush] = [:]
     package let dispatcher: PushDispatcher
-    /// A buffer for the dispatcher's orders while ``PushLedger`` carries them out, kept in a property to reuse its
-    /// memory.
+    /// A buffer for the dispatcher's orders, kept to reuse its memory.
     private var orders: [PushDispatcher.Action] = []
     package internal(set) var timeline: PushTimeline
     package internal(set) var unread: UnreadPushes
     package internal(set) var buckets: BucketTable
     private var limits: PushRates
-    /// The limit on log lines about callers whose pushes are refused.
+    /// The rate limit of log lines about callers whose pushes are refused.
     private var lines = CallerLines()
     /// The limit on the timeline records that each caller can cause (T32.5).
     var recordShares: RecordShares
@@ -57,27 +56,25 @@ package struct PushLedger: ~Copyable {
 
     // MARK: Limits
 
-    /// Whether the caller's limit allows one more push to any device. A push that the caller's limit admits is counted.
+    /// Whether the caller's rate limit allows one more push to any device; an allowed push is counted.
     package mutating func admits(_ caller: Caller, now: Instant) -> Bool { limits.admits(caller, now: now) }
 
-    /// Whether the log gets a line about a caller whose calls now wake no phone.
+    /// Whether the log gets a line about a caller whose calls wake no phone.
     ///
-    /// - Returns: the number of log lines that were suppressed since the last line; `nil` if the new line is suppressed
-    ///   too.
+    /// - Returns: the number of suppressed log lines since the last line; `nil` if the new line is suppressed too.
     package mutating func tellsOfRefused(_ caller: Caller, now: Instant) -> Int? { lines.admit(caller, now: now) }
 
-    /// Whether the limit of the push token allows one more test push. A test push that the token's limit admits is
-    /// counted.
+    /// Whether the push token's rate limit allows one more test push; an allowed test push is counted.
     package mutating func admitsTest(of token: PushToken, now: Instant) -> Bool {
         limits.admitsTest(of: token, now: now)
     }
 
-    /// Whether the limits allow a push to the device for anything but a call: see ``PushRates``.
+    /// Whether the rate limits allow a push to the device for something other than a call: see ``PushRates``.
     package func mayNotify(_ device: DeviceID, for caller: Caller?, now: Instant) -> Bool {
         limits.mayNotify(device, for: caller, now: now)
     }
 
-    /// Counts a push to the device for anything but a call.
+    /// Counts a push to the device for something other than a call.
     package mutating func notified(_ device: DeviceID, for caller: Caller?, now: Instant) {
         limits.notified(device, for: caller, now: now)
     }
@@ -95,9 +92,9 @@ package struct PushLedger: ~Copyable {
 
     // MARK: Names
 
-    /// Makes the random code of a new push.
+    /// A random code for a new push.
     ///
-    /// An app that shows a push's code proves that it got the push, because nobody else can guess the code.
+    /// A correct code proves that an app got the push, because nobody can guess the code.
     package func newCode() -> PushCode { PushCode(high: random(), low: random()) }
 
     mutating func newRecordID() -> RecordID {
@@ -115,25 +112,26 @@ package struct PushLedger: ~Copyable {
 
     // MARK: Sending
 
-    /// Passes a push to the dispatcher; ``nextOutcome()`` returns the outcome of the push later, or already now.
+    /// Passes a push to the dispatcher; ``nextOutcome()`` returns the result later, or at once if the push has ended
+    /// already.
     package mutating func send(_ request: PushRequest, now: Moment, into actions: inout some PushOrders) {
         dispatcher.pushAsked(request, now: now)
         carryOut(now: now, into: &actions)
     }
 
-    /// Passes an event to the dispatcher: a provider's answer, or a credential that was made or failed.
+    /// Passes an event to the dispatcher: a push provider's answer, or a made or failed credential.
     package mutating func happened(_ event: PushDispatcher.Event, now: Moment, into actions: inout some PushOrders) {
         dispatcher.happened(event, now: now)
         carryOut(now: now, into: &actions)
     }
 
-    /// Starts the dispatcher, which from now on fetches credentials before a push needs them.
+    /// Starts the dispatcher, which fetches credentials before a push needs them.
     package mutating func started(now: Moment, into actions: inout some PushOrders) {
         dispatcher.started(now: now)
         carryOut(now: now, into: &actions)
     }
 
-    /// Replaces the keys for push providers by keys that were read again from their files.
+    /// Replaces the credentials for push providers by credentials that were read again from files.
     package mutating func credentialsChanged(
         _ credentials: PushCredentials, now: Moment, into actions: inout some PushOrders
     ) {
@@ -143,7 +141,7 @@ package struct PushLedger: ~Copyable {
 
     private mutating func carryOut(now: Moment, into actions: inout some PushOrders) {
         dispatcher.takeActions(into: &orders)
-        // The array of orders is reversed, because popping from its end moves each order out instead of copying it.
+        // The orders are reversed, because removing the last element moves an order without a copy.
         orders.reverse()
         while let order = orders.popLast() {
             switch order {
@@ -156,8 +154,8 @@ package struct PushLedger: ~Copyable {
 
     // MARK: Outcomes
 
-    /// Removes and returns a push that has ended, with the provider's final outcome, even if no branch waits for the
-    /// push any more. If no further push has ended, ``nextOutcome()`` returns `nil`.
+    /// Removes and returns a push that has ended, with its final result, even if no branch waits for the push any more.
+    /// If no further push has ended, ``nextOutcome()`` returns `nil`.
     package mutating func nextOutcome() -> (push: AskedPush, outcome: PushOutcome)? {
         while let (id, outcome) = dispatcher.nextOutcome() {
             guard let push = pushes.removeValue(forKey: id) else { continue }
@@ -167,9 +165,9 @@ package struct PushLedger: ~Copyable {
         return nil
     }
 
-    /// Notes a step in the delivery of a push in its timeline record.
+    /// Notes a step of a push in the push's timeline record.
     ///
-    /// The fork is told whether a push was sent, so that a phone that is lost later gets no second push.
+    /// The fork learns whether a push was sent, so that a phone that is lost later gets no second push.
     private mutating func noted(_ id: PushID, _ step: PushStep, now: Moment, into actions: inout some PushOrders) {
         guard let push = pushes[id] else { return }
         if case .sent = step { push.hasLeft = true }
@@ -192,11 +190,11 @@ package struct PushLedger: ~Copyable {
         }
     }
 
-    /// Drops the push of a branch that no longer needs the push, and withdraws the push if it was not sent yet.
+    /// Drops a branch's push that is no longer needed, and withdraws the push if it was not sent yet.
     ///
-    /// If the dropped push was sent, the provider's answer still counts for the badge, the record and the token, but
-    /// not for the branch. The parameter `end` is a push about the call's end, which is sent if the provider accepts
-    /// the dropped push.
+    /// The provider's answer to a dropped push still counts for the badge, the timeline record and the token, but not
+    /// for the branch. The parameter `end` is a push about the call's end, which is sent if the provider accepts the
+    /// dropped push.
     package mutating func drop(
         _ branch: Int, of call: ProxiedRequest, owing end: EndedCallNotice? = nil, now: Moment,
         into actions: inout some PushOrders
@@ -225,8 +223,8 @@ package struct PushLedger: ~Copyable {
 
     // MARK: Waking a phone
 
-    /// Sends the push about a call for a branch that waits (R11). The parameter `old` is the code of the push, if the
-    /// daemon's earlier run has already ordered the push. The push contains the nonce `nonce`.
+    /// Sends the push about a call for a branch that waits for its phone (R11). The parameter `old` is the code of the
+    /// push, if the push was already ordered before the restart.
     package mutating func wake(
         _ target: ForkTarget, _ token: PushToken, for branch: Int, of call: ProxiedRequest, _ userCall: UserCall,
         _ caller: CallerIdentity, again old: PushCode? = nil, nonce: ByteString? = nil, now: Moment,
@@ -275,13 +273,13 @@ package struct PushLedger: ~Copyable {
             into: &actions)
     }
 
-    /// The shortest lifetime of a call's push, which applies to a phone whose connection was lost while it rang.
+    /// The shortest lifetime of a call's push, for a phone whose connection was lost while it rang.
     private static var shortestCallPush: Duration { .seconds(5) }
 
     // MARK: Timers
 
-    /// The time at which ``timePassed(now:into:)`` or ``due(now:into:)`` next has something to do; a past time if
-    /// outcomes of pushes wait.
+    /// The time of the next work for ``timePassed(now:into:)`` or ``due(now:into:)``; in the past if results of pushes
+    /// wait.
     package var nextDeadline: Instant? {
         if dispatcher.hasOutcomes { return .distantPast }
         guard let timer = timers.nextDeadline, let dispatch = dispatcher.nextDeadline else {
@@ -296,9 +294,9 @@ package struct PushLedger: ~Copyable {
         carryOut(now: now, into: &actions)
     }
 
-    /// Handles the timers that have fired, up to the first timer for a list of missed calls.
+    /// Handles fired timers up to the first timer for a list of missed calls.
     ///
-    /// - Returns: the device whose list is due; `nil` if no fired timer is left.
+    /// - Returns: the device whose list of missed calls is due; `nil` if no fired timer is left.
     package mutating func due(now: Moment, into actions: inout some PushOrders) -> (
         device: DeviceID, aor: AddressOfRecord
     )? {
@@ -314,7 +312,7 @@ package struct PushLedger: ~Copyable {
 
 /// A push that was ordered and has not ended.
 ///
-/// ``AskedPush`` is a class, because each step of a push finds the same instance and changes it.
+/// ``AskedPush`` is a class, because each step of a push changes the same instance.
 package final class AskedPush {
     /// The reason why the push is sent.
     package enum Purpose {
@@ -333,16 +331,16 @@ package final class AskedPush {
     package let code: PushCode
     package let device: DeviceID
     package let aor: AddressOfRecord
-    /// The id of the push's timeline record; `nil` if no record is kept.
+    /// The push's timeline record; `nil` if no record is kept.
     package let record: RecordID?
-    /// Whether the branch that ordered the push no longer waits for it.
+    /// Whether the fork branch that ordered the push no longer waits for the push.
     package internal(set) var isDropped = false
     /// Whether the push was sent to the provider at least once.
     package internal(set) var hasLeft = false
     /// Whether the push was not sent because its provider is paused.
     package internal(set) var isPaused = false
-    /// The notice about the call's end, which the phone gets as a push when the provider has accepted the call's push;
-    /// `nil` while the call continues.
+    /// The push about the call's end, sent after the provider has accepted the call's push; `nil` while the call
+    /// continues.
     package internal(set) var end: EndedCallNotice?
 
     package init(_ purpose: Purpose, _ code: PushCode, device: DeviceID, aor: AddressOfRecord, record: RecordID?) {
@@ -354,15 +352,15 @@ package final class AskedPush {
     }
 }
 
-/// Limits on the number of pushes per minute (T11.2).
+/// The rate limits of pushes per minute (T11.2).
 package struct PushRates {
-    /// The limit on pushes for the calls to one device.
+    /// The rate limit of pushes for calls to one device.
     package private(set) var device: SharedRate<DeviceID>
-    /// The limit on pushes to one device that are not about calls.
+    /// The rate limit of pushes to one device that are not about calls.
     private var notification: SharedRate<DeviceID>
-    /// The limit on pushes that one caller causes, to all devices together.
+    /// The rate limit of pushes that one caller causes at all devices together.
     private var caller: RateLimit<Caller>
-    /// The limit on test pushes to one push token.
+    /// The rate limit of test pushes to one push token.
     private var testedToken: RateLimit<PushToken>
 
     package init(_ settings: ProxySettings) {
@@ -379,25 +377,23 @@ package struct PushRates {
         testedToken.limit = settings.notificationsPerDevice
     }
 
-    /// Whether the limits allow a push to the device for one more call of the caller; if the limits allow it, the
-    /// method counts the push (T11.1, T32.1).
+    /// Whether the rate limits allow a push to the device for one more call of the caller; an allowed push is counted
+    /// (T11.1, T32.1).
     package mutating func admits(_ device: DeviceID, for caller: Caller, now: Instant) -> Bool {
         self.device.admit(
             device, by: caller.number(at: device.rawValue), isTrusted: caller.isTrusted, now: now)
     }
 
-    /// Whether the limits allow the caller one more push to any device; if the limits allow it, the method counts the
-    /// push.
+    /// Whether the rate limit allows the caller one more push to any device; an allowed push is counted.
     package mutating func admits(_ caller: Caller, now: Instant) -> Bool { self.caller.admit(caller, now: now) }
 
-    /// Whether the limits allow one more test push to the push token; if the limits allow it, the method counts the
-    /// test push.
+    /// Whether the rate limit allows one more test push to the push token; an allowed test push is counted.
     package mutating func admitsTest(of token: PushToken, now: Instant) -> Bool { testedToken.admit(token, now: now) }
 
-    /// Whether the limits allow a push to the device for anything but a call.
+    /// Whether the rate limits allow a push to the device for something other than a call.
     ///
-    /// Notifications have a limit of their own, and are also refused while calls have used up the limit for calls.
-    /// Notifications never use up the limit for calls, and a phone is not woken more often than both limits allow.
+    /// Notifications have their own rate limit, and are also refused while calls have used up the rate limit of calls.
+    /// Notifications do not count toward the rate limit of calls.
     package func mayNotify(_ device: DeviceID, for caller: Caller?, now: Instant) -> Bool {
         notification.hasRoom(
             for: device, by: caller?.number(at: device.rawValue), isTrusted: caller?.isTrusted ?? true, now: now)
@@ -411,8 +407,8 @@ package struct PushRates {
 }
 
 package enum LedgerTimer: Sendable {
-    /// A list of missed calls is due, after its provider refused the list or while its phone answers the INVITE of an
-    /// ended call.
+    /// A list of missed calls is due, because its provider refused it earlier, or because a phone should first answer
+    /// an ended call's INVITE.
     case report(DeviceID, AddressOfRecord)
     /// Some missed calls are too old and must be dropped.
     case sweep

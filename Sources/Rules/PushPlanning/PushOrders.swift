@@ -1,14 +1,14 @@
 package import PushDelivery
 package import Registration
 
-/// Receives the orders of ``PushLedger``, in the order in which they must be carried out.
+/// Receives the orders of ``PushLedger``, which must be executed in order.
 package protocol PushOrders {
     /// Send a push to its push provider.
     mutating func send(_ push: PushDispatcher.Transmission)
-    /// Make a credential for a provider.
+    /// Make a credential for a push provider.
     mutating func makeCredential(_ order: PushCredentials.Order)
     /// Write the given records into the timeline.
     mutating func trace(_ changes: [TimelineChange])
-    /// Write the given changes of a user's missed calls: immediately into the journal, and soon into the store.
+    /// Write changes of a user's missed calls, immediately into the journal and soon into the store.
     mutating func missedCallsChanged(_ changes: [BucketChange], of aor: AddressOfRecord)
 }

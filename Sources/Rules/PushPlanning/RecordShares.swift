@@ -3,14 +3,14 @@ package import ProxyPolicy
 package import Telemetry
 package import Timekeeping
 
-/// Limits the number of timeline records that each caller can cause within the time for which records are kept (T32.5).
+/// Limits the number of timeline records of each caller within the time for which records are kept (T32.5).
 ///
-/// If a caller has reached the limit, the daemon writes no further records of the caller's calls. Requests that the
-/// daemon refuses immediately have a limit of their own (``Refusals``).
+/// The calls of a caller who has reached the limit get no further timeline records. Requests that the daemon refuses
+/// immediately have their own limit of timeline records (``Refusals``).
 package struct RecordShares {
-    /// Counts the records of calls from phones; one phone may cause a sixteenth of all records.
+    /// Counts the timeline records of calls from phones; one phone may cause a sixteenth of all records.
     private var phones: SharedRate<Bool>
-    /// Counts the records of calls from callers that trusted peers name.
+    /// Counts the timeline records of calls from callers that trusted peers name.
     private var peers: SharedRate<Bool>
     private var logLimit = LogRateLimit(burst: 1, per: .seconds(60))
 
@@ -20,8 +20,7 @@ package struct RecordShares {
         peers = SharedRate(settings.share(of: whole), in: age, limitsWhole: false)
     }
 
-    /// Whether the limits allow one more timeline record for the caller's calls; if the limits allow it, the method
-    /// counts the record.
+    /// Whether the limits allow one more timeline record for the caller's calls; an allowed record is counted.
     package mutating func admits(from caller: Caller, now: Instant) -> Bool {
         let (number, isTrusted) = (caller.rawValue, caller.isTrusted)
         return isTrusted

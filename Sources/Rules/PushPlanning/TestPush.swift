@@ -12,7 +12,7 @@ package struct TestPushTicket: Hashable, Sendable {
 
 /// A test push, from its order to its end.
 ///
-/// ``TestPush`` is a class, so that other pushes need no memory for the record of a test push.
+/// ``TestPush`` is a class, so that other pushes need no memory for a test push's record.
 package final class TestPush {
     package let ticket: TestPushTicket
     /// The complete timeline record of the test push; `nil` until the push has ended.
@@ -25,7 +25,7 @@ package final class TestPush {
 }
 
 extension AskedPush {
-    /// The complete record of a test push; if no timeline is kept, the record contains only the outcome.
+    /// The complete record of a test push; without a timeline, the record contains only the result of the push.
     package func testRecord(_ test: TestPush, _ outcome: PushOutcome, now: Moment) -> TimelineRecord {
         if let record = test.record { return record }
         var record = TimelineRecord(

@@ -4,9 +4,9 @@ package import SIPGrammar
 /// The public address for which a device registers (AOR): the canonical form of a `sip:` or `sips:` URI (RFC 3261
 /// section 10.3 step 5).
 ///
-/// In an AOR, the user is percent-decoded and case-sensitive, and the host is in lower case. An AOR has no other parts
-/// of the URI than user and host. User and host can be slices of a message; ``compacted()`` makes a copy that can be
-/// kept longer than the message.
+/// The user of an AOR is percent-decoded and case-sensitive, and the host is in lower case. An AOR has no other parts
+/// of the URI than user and host. User and host can be slices of a message; ``compacted()`` makes a copy that does not
+/// keep the message in memory.
 package struct AddressOfRecord: Hashable, Sendable, CustomStringConvertible {
     package let user: ByteString
     package let host: ByteString
@@ -17,8 +17,8 @@ package struct AddressOfRecord: Hashable, Sendable, CustomStringConvertible {
         self.host = host
     }
 
-    /// Creates the AOR from a To URI or Request-URI. For a URI of another scheme, such as `tel:`, and for a URI without
-    /// a user, the result is `nil`.
+    /// Creates the AOR from a To URI or Request-URI; `nil` for another scheme, such as `tel:`, and for a URI without
+    /// user.
     package init?(_ uri: SIPURI) {
         guard uri.scheme == .sip || uri.scheme == .sips, let user = uri.user, !user.isEmpty, !uri.host.isEmpty else {
             return nil

@@ -2,34 +2,30 @@ import Bytes
 import PushDelivery
 import SIPGrammar
 
-/// A Contact of a REGISTER, and the decision about it.
+/// A Contact of a REGISTER, and the registrar's decision about the Contact.
 ///
-/// ``AskedContact`` is a class, because many functions read it, and each copy of a struct would retain twenty slices of
-/// the message.
+/// ``AskedContact`` is a class, because each copy of a structure would retain twenty slices of the message.
 final class AskedContact {
     let address: NameAddress
-    /// The contact's URI in a form for comparisons, which is made at the first comparison.
+    /// The contact's URI in a form for comparisons, made at the first comparison.
     private(set) lazy var uri = ComparableURI(address.uri)
-    /// The contact in the form in which bindings store it: see ``ContactText``.
+    /// The contact's text as bindings store it: see ``ContactText``.
     let text: ByteString
-    /// The expiry in seconds that the phone asks for, before the limits in the settings apply; 0 unregisters the
-    /// contact.
+    /// The expiry in seconds that the phone asks for, before the limits in the settings; 0 unregisters the contact.
     let expires: UInt32
     let triple: PushParameters.Triple
     let push: PushParameters
     let label: DeviceLabel?
-    /// The contact's flow, if the REGISTER uses outbound flows (RFC 5626); `nil` if the REGISTER uses no outbound
-    /// flows.
+    /// The contact's outbound flow (RFC 5626); `nil` if the REGISTER uses no outbound flows.
     let flow: RegistrationFlow?
-    /// Why the daemon sends no pushes to a contact that asks for pushes; `nil` if the daemon sends pushes, or if the
-    /// contact asks for none.
+    /// Why a contact that asks for pushes gets none; `nil` if the contact gets pushes or asks for none.
     var notUsed: RegistrationFact.PushNotUsed?
-    /// The index of the stored contact that this contact refreshes; `nil` if this contact refreshes none.
+    /// The index of the stored contact that this Contact refreshes; `nil` if this Contact refreshes none.
     var match: Int?
 
     var isSignOut: Bool { expires == 0 }
 
-    /// The push token in the contact, even if the daemon does not use it.
+    /// The push token in the contact, even if the daemon does not use the token.
     var token: PushToken? { push.token }
 
     /// Creates the contact from a REGISTER and one of its Contact values.
@@ -45,7 +41,7 @@ final class AskedContact {
         let triple = PushParameters.Triple(contact: address)
         self.address = address
         self.flow = counts ? flow : nil
-        // Without outbound flows, the parameter `reg-id` has no meaning and is not stored.
+        // Without outbound flows, `reg-id` has no meaning and is not stored.
         self.text = flow != nil && !counts ? ContactText.withoutFlowNumber(text) : text
         self.triple = triple
         expires = lifetime.asked(byContact: address.expires, byRequest: request.expires)
@@ -55,9 +51,9 @@ final class AskedContact {
 
     /// Whether a stored contact with an equivalent URI belongs to the phone that sends the REGISTER.
     ///
-    /// If the stored contact has a token, an equal URI is not enough: the Call-IDs must be equal too. A phone can get
-    /// the private IP address of a sleeping phone, and must not end the sleeping phone's push contact. If both tokens
-    /// and labels differ, the two contacts belong to two devices, whatever the Call-IDs are (reading A6).
+    /// A stored contact with a push token must also have the Call-ID of the REGISTER. A phone that gets the private IP
+    /// address of a sleeping phone must not end the sleeping phone's contact. Two contacts with different tokens and
+    /// different labels belong to two devices, even with equal Call-IDs (reading A6).
     func isSameContact(as stored: StoredContact, callID: ByteString) -> Bool {
         guard uri.isEquivalent(to: stored.uri, ignoringPush: true) else { return false }
         let hasOtherToken = token != nil && stored.token != nil && token != stored.token
@@ -65,14 +61,13 @@ final class AskedContact {
         return !(stored.isPush || hasOtherToken) || stored.callID == callID
     }
 
-    /// Whether the stored contact is a different flow of the device of this contact.
+    /// Whether the stored contact is a different flow of the same device.
     func isOtherFlow(than stored: StoredContact) -> Bool {
         guard let flow, let other = stored.flow else { return false }
         return flow.instance == other.instance && flow.number != other.number
     }
 
-    /// Whether a later Contact of the REGISTER describes the binding of this Contact, and therefore replaces this
-    /// Contact.
+    /// Whether a later Contact of the same REGISTER describes the same binding, and therefore replaces this Contact.
     func isRepeated(by later: AskedContact) -> Bool {
         if let flow, let laterFlow = later.flow { return flow == laterFlow }
         if let token, let laterToken = later.token { return token == laterToken }
@@ -82,8 +77,8 @@ final class AskedContact {
 
 extension NameAddress {
     /// The contact's parameter `expires` in seconds; `nil` if the parameter is missing. A malformed `expires` counts as
-    /// 3600 seconds, as in the Expires field (RFC 3261 section 10.2.1.1). An `expires` value that needs more than 32
-    /// bits counts as the largest 32-bit number.
+    /// 3600 seconds, as in the Expires field (RFC 3261 section 10.2.1.1). An `expires` above 32 bits counts as the
+    /// largest 32-bit number.
     var expires: UInt32? {
         guard let parameter = parameters.first(named: "expires") else { return nil }
         guard let value = parameter.value?.unquoted(), !value.isEmpty, value.allSatisfy(\.isASCIIDigit) else {
@@ -95,8 +90,8 @@ extension NameAddress {
     /// The contact's parameter `q` in thousandths; 1000 if the parameter is missing or malformed.
     var q: UInt16 { parameters.value(of: "q").flatMap(Self.thousandths) ?? 1000 }
 
-    /// Parses a `qvalue` (RFC 3261 section 25.1), from 0 to 1 with up to three decimals. Reads a `qvalue`, and returns
-    /// it in thousandths; `nil` if the text is no `qvalue`.
+    /// Parses a `qvalue` (RFC 3261 section 25.1), from 0 to 1 with up to three decimals, and returns thousandths; `nil`
+    /// if malformed.
     static func thousandths(of value: ByteString) -> UInt16? {
         guard !value.isEmpty, value.count <= 5 else { return nil }
         let dot = value.firstIndex(of: UInt8(ascii: ".")) ?? value.count

@@ -5,27 +5,26 @@ package import Timekeeping
 /// A copy of one binding in ``BindingTable``: a contact of an AOR with the values of its last REGISTER (RFC 3261
 /// section 10).
 ///
-/// All texts of the binding are in one block of memory.
+/// All texts of the binding are in one memory block.
 package struct Binding: Sendable {
     package let id: DeviceID
-    /// The end of the time that the last REGISTER was granted. A push contact is kept after its granted time (rule R7,
-    /// reading A8).
+    /// The time at which the expiry ends that the last REGISTER was granted. A contact with push token is kept after
+    /// its granted expiry (rule R7, reading A8).
     package let freshUntil: Instant
-    /// The time at which the device last registered its token. If a provider reports that the token died before the
-    /// device's last registration, the daemon ignores the report.
+    /// The time at which the device last registered its push token. A provider's report of a dead token is ignored if
+    /// the token died before the device's last registration.
     package let registeredAt: UnixTime
-    /// The flow on which the contact's last REGISTER came. Requests to the device are sent on the flow of its last
-    /// REGISTER.
+    /// The flow of the contact's last REGISTER, on which requests to the device are sent.
     package let flow: Flow
-    /// The parameter `q` of the contact in thousandths; 1000 if the device sent none.
+    /// The contact's parameter `q` in thousandths; 1000 if the device sent none.
     package let q: UInt16
-    /// The number of the push provider: see ``PushProvider/number``; 0 for a contact without push token.
+    /// The number of the push provider (see ``PushProvider/number``); 0 for a contact without push token.
     let provider: UInt8
     let marks: Marks
     package let cseq: UInt32
     /// The expiry in seconds that the last REGISTER was granted.
     package let granted: UInt32
-    /// The nonce with which the device can register again.
+    /// The nonce with which the device can register without a new challenge.
     let nonce: KeptNonce
     private let block: ByteString
     private let userLength: UInt16
@@ -62,7 +61,7 @@ package struct Binding: Sendable {
         static let isBusy = Marks(rawValue: 1)
         /// Each REGISTER of the contact is examined completely, even if the contact's text is unchanged. The mark
         /// `needsReview` is set if the push parameters are a query, name an unknown provider or do not fit the
-        /// settings, or if another proxy sends the pushes.
+        /// settings, or another proxy sends the pushes.
         static let needsReview = Marks(rawValue: 2)
         /// The contact has `+sip.pnsreg`, so the device wakes up by itself to refresh its registration.
         static let refreshesItself = Marks(rawValue: 4)
@@ -72,9 +71,9 @@ package struct Binding: Sendable {
         static let hasLabel = Marks(rawValue: 16)
         /// The binding is a flow of RFC 5626 (see ``RegistrationFlow``), so its device can have several bindings.
         static let isFlow = Marks(rawValue: 32)
-        /// The last request that the daemon sent on the flow got no response.
+        /// The last request on the flow got no response.
         static let hasFailed = Marks(rawValue: 64)
-        /// The phone got a refresh push, which wakes it to register before its granted time ends.
+        /// The phone got a refresh push, which makes the phone register before its granted expiry.
         static let wasAskedToRefresh = Marks(rawValue: 128)
     }
 }
@@ -87,7 +86,7 @@ extension Binding {
             user: block[0..<Int(userLength)], host: block[Int(userLength)..<contactRange.lowerBound])
     }
 
-    /// The contact in the form in which bindings store it: see ``ContactText``.
+    /// The contact's text as bindings store it: see ``ContactText``.
     package var contact: ByteString { block[contactRange] }
     package var callID: ByteString { block[contactRange.upperBound..<block.count - Int(pathLength)] }
 
@@ -100,15 +99,14 @@ extension Binding {
     /// The Path values of the last REGISTER as one text, in the form of ``joined(_:)``.
     var joinedPath: ByteString { block[block.count - Int(pathLength)..<block.count] }
 
-    /// The separator between the Path values in one text. No Path value contains the separator, because a header field
-    /// value without folds contains no line end.
+    /// The separator of Path values in one text; Path values never contain the separator, because folds are removed.
     static let pathSeparator = UInt8(ascii: "\n")
 }
 
 // MARK: Making
 
 extension Binding {
-    /// The values of one contact in a REGISTER. The texts of a contact's values can be slices of the message.
+    /// The values of one contact in a REGISTER, whose texts can be slices of the message.
     struct Content: Sendable {
         var aor: AddressOfRecord
         var contact: ByteString
@@ -125,7 +123,7 @@ extension Binding {
         var nonce = KeptNonce.none
     }
 
-    /// The values of a binding, with the binding's contact replaced by `contact`.
+    /// The values of the binding with `contact` instead of the binding's contact.
     func content(with contact: ByteString) -> Content {
         Content(
             aor: aor, contact: contact, callID: callID, path: path, flow: flow, cseq: cseq, granted: granted,
@@ -133,7 +131,7 @@ extension Binding {
             nonce: nonce)
     }
 
-    /// Joins Path values to one text with ``pathSeparator``. Folds in the Path values are replaced by spaces.
+    /// Joins Path values to one text with ``pathSeparator``, and replaces folds by spaces.
     static func joined(_ path: [ByteString]) -> ByteString {
         guard !path.isEmpty else { return .empty }
         var out: [UInt8] = []

@@ -4,9 +4,8 @@ import Timekeeping
 
 /// A binding in a compact form, because ``BindingTable`` can have a million bindings.
 ///
-/// One memory block has the texts of a binding, in this order: flow, user, Call-ID, Path, and the parts of the contact
-/// that only its phone has. The parts of a contact that many bindings have in common are in a ``ContactFrames/Frame``,
-/// which many bindings share.
+/// One memory block has the binding's texts in this order: flow, user, Call-ID, Path, and the contact's own parts. The
+/// parts of a contact that many bindings have in common are in a shared ``ContactFrames/Frame``.
 struct BindingRecord: Sendable {
     let id: DeviceID
     var freshUntil: Instant
@@ -53,7 +52,7 @@ struct BindingRecord: Sendable {
         self.nonce = nonce
     }
 
-    /// The nonce with which the device can register again.
+    /// The nonce with which the device can register without a new challenge.
     var nonce: KeptNonce {
         get {
             KeptNonce(name: nonceName, count: nonceCount, stored: nonceCount &+ UInt32(nonceAhead))
@@ -77,17 +76,16 @@ struct BindingRecord: Sendable {
     var userRange: Range<Int> { Int(flowLength)..<Int(flowLength) + Int(userLength) }
     var callIDRange: Range<Int> { userRange.upperBound..<userRange.upperBound + Int(callIDLength) }
     var pathRange: Range<Int> { callIDRange.upperBound..<callIDRange.upperBound + Int(pathLength) }
-    /// The range in the memory block of the contact's own parts, up to the end of the block.
+    /// The range of the contact's own parts in the memory block, up to the end of the block.
     var ownRange: Range<Int> { pathRange.upperBound..<Int(block.count) }
 }
 
 // MARK: Writing
 
 extension BindingTable {
-    /// Creates the record of a binding, and the block with its texts.
+    /// Creates the record of a binding, and the memory block with its texts.
     ///
-    /// - Returns: the record; `nil` if one of the binding's texts is too long. In practice no text is too long, because
-    ///   the daemon refuses long texts of peers earlier.
+    /// - Returns: the record; `nil` if a text of the binding is too long, which the daemon's earlier checks prevent.
     mutating func makeRecord(_ id: DeviceID, _ content: Binding.Content) -> BindingRecord? {
         guard content.contact.count <= ContactText.longest else { return nil }
         var bytes: [UInt8] = []
@@ -104,7 +102,7 @@ extension BindingTable {
         var marks = content.marks.subtracting([.isUnreachable, .hasLabel])
         if content.flow == .nowhere { marks.insert(.isUnreachable) }
         if content.contact.withSpan({ ContactText.markStart(in: $0) }) != nil { marks.insert(.hasLabel) }
-        // If the block was added to the table, the lengths of all its parts fit into their fields.
+        // The lengths of all parts fit into their fields if the memory block could be added.
         guard let block = blocks.add(bytes.span) else { return nil }
         return BindingRecord(
             id: id, freshUntil: content.freshUntil, registeredAt: content.registeredAt, cseq: content.cseq,
@@ -135,7 +133,7 @@ extension BindingTable {
 // MARK: Reading
 
 extension BindingTable {
-    /// The binding in a slot, with its texts put together from the block and the frame.
+    /// The binding in a slot, with its texts joined from the memory block and the frame.
     func binding(at slot: UInt32) -> Binding {
         let record = self[slot]
         return blocks.withBytes(record.block) { bytes in

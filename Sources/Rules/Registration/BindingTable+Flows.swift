@@ -2,13 +2,13 @@ package import Addressing
 import Bytes
 package import Timekeeping
 
-/// Handles devices with several flows (RFC 5626). Each flow of a device is a binding, and all bindings of one instance
-/// belong to one device.
+/// Handles devices with several flows (RFC 5626). Each flow of a device is a binding, and all bindings with one
+/// `+sip.instance` belong to one device.
 ///
 /// The id of a device is the lowest id of its bindings. Calls, pushes and missed calls belong to the device, and can
-/// use any of the device's flows. All functions in `BindingTable+Flows` accept the id of any binding of the device.
+/// use any flow of the device. All functions in `BindingTable+Flows` accept the id of any binding of the device.
 extension BindingTable {
-    /// The id of the device to which a binding belongs. The id of a device with one binding is the id of the binding.
+    /// The id of the device to which a binding belongs. A device with one binding has the id of the binding.
     package func device(of binding: DeviceID) -> DeviceID {
         guard let slot = slot(of: binding), self[slot].marks.contains(.isFlow) else { return binding }
         return flowSlots(besides: slot).map { self[$0].id }.min() ?? binding
@@ -22,7 +22,7 @@ extension BindingTable {
         return bestFirst(flowSlots(besides: slot), now: now).map { self[$0].id }
     }
 
-    /// The user's devices that have flows of RFC 5626, each with its valid flows, best first. ``flowDevices(of:now:)``
+    /// The user's devices with flows of RFC 5626, each with its valid flows, best flow first. ``flowDevices(of:now:)``
     /// reads each contact only once, for speed.
     func flowDevices(of aor: AddressOfRecord, now: Instant) -> [(device: DeviceID, flows: [UInt32])] {
         var devices: [ByteString: [UInt32]] = [:]
@@ -53,14 +53,14 @@ extension BindingTable {
         return flowSlots(besides: slot).count > 1
     }
 
-    /// Notes that a request on a flow got no response. The device's other flows are tried first, until a message
-    /// arrives on the failed flow or the phone registers the flow again.
+    /// Notes that a request on a flow got no response. The device's other flows are preferred until a message arrives
+    /// on the failed flow, or the phone registers the flow again.
     package mutating func flowFailed(_ binding: DeviceID) {
         guard let slot = slot(of: binding), self[slot].marks.contains(.isFlow) else { return }
         self[slot].marks.insert(.hasFailed)
     }
 
-    /// Notes that a message arrived on a flow, so that the flow works again.
+    /// Notes that a message arrived on a failed flow, so that the flow works again.
     package mutating func flowRevived(_ binding: DeviceID) {
         guard let slot = slot(of: binding) else { return }
         self[slot].marks.remove(.hasFailed)
@@ -94,8 +94,7 @@ extension BindingTable {
 
     // MARK: A device that loses the binding whose number it has
 
-    /// Before a binding is removed, records the id that the binding's device will have, if the device has further
-    /// flows.
+    /// Stores the id that a device with further flows will have after the removal of the binding in the slot.
     mutating func noteHeir(of slot: UInt32) {
         guard self[slot].marks.contains(.isFlow) else { return }
         let id = self[slot].id

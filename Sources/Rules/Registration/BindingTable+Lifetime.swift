@@ -4,20 +4,20 @@ package import Timekeeping
 
 /// Removes bindings that have expired or whose provider is switched off, and restores bindings after a restart.
 extension BindingTable {
-    /// A device whose binding was removed, and the user of this device.
+    /// A removed binding's device, and the user of the device.
     package struct Ended: Hashable, Sendable {
         package let id: DeviceID
         package let aor: AddressOfRecord
     }
 
-    /// Removes bindings without push token whose granted time is over. ``removeExpired(limit:now:)`` examines at most
-    /// `limit` deadlines; ``nextExpiry`` shows whether more deadlines are due.
+    /// Removes bindings without push token whose granted expiry is over. ``removeExpired(limit:now:)`` examines at most
+    /// `limit` expiry times; ``nextExpiry`` shows whether more are due.
     package mutating func removeExpired(limit: Int, now: Instant) -> [Ended] {
         var ended: [Ended] = []
         for _ in 0..<limit {
             guard let slot = expiry.popExpired(now: now) else { break }
             if self[slot].freshUntil > now {
-                // A binding that was refreshed after its deadline was set gets a new deadline.
+                // A binding that was refreshed after its expiry time was set gets a new expiry time.
                 scheduleExpiry(of: slot, at: self[slot].freshUntil)
             } else if self[slot].marks.contains(.isBusy) {
                 scheduleExpiry(of: slot, at: now + .seconds(1))
@@ -29,16 +29,16 @@ extension BindingTable {
         return ended
     }
 
-    /// How many contacts are removed, or lose their pushes, when a provider is switched off.
+    /// How many contacts are removed or lose their pushes when a provider is switched off.
     package struct SwitchOff: Hashable, Sendable {
-        /// The number of contacts that are removed, because only a push could reach them.
+        /// The number of contacts that are removed, because only a push could reach the device.
         package var ending = 0
-        /// The number of contacts that get no more pushes and stay until their granted time is over.
+        /// The number of contacts that get no more pushes, and stay until their granted expiry.
         package var ordinary = 0
     }
 
-    /// Computes the effects that ``providerDisabled(_:now:)`` would have now. ``switchOff(of:now:)`` examines every
-    /// binding of the table.
+    /// The effects that ``providerDisabled(_:now:)`` would have now. ``switchOff(of:now:)`` examines every binding of
+    /// the table.
     package func switchOff(of provider: PushProvider, now: Instant) -> SwitchOff {
         var result = SwitchOff()
         guard enabled.contains(provider) else { return result }
@@ -54,9 +54,10 @@ extension BindingTable {
 
     /// Switches a push provider off, and ends the contacts that need the provider (rules R8c, R9).
     ///
-    /// A contact whose granted time is over is removed immediately. Contacts that have not expired stay, but without
-    /// pushes, because their devices may be online. ``providerDisabled(_:now:)`` examines every binding of the table.
-    /// When a provider is switched off, only the rows of removed bindings change in the store.
+    /// A contact after its granted expiry is removed immediately when its provider is switched off. A contact before
+    /// its granted expiry stays without pushes, because its device may be online. ``providerDisabled(_:now:)`` examines
+    /// every binding of the table. When a provider is switched off, only the rows of removed bindings change in the
+    /// store.
     package mutating func providerDisabled(_ provider: PushProvider, now: Instant) -> [Ended] {
         guard enabled.contains(provider) else { return [] }
         enabled.set(provider, on: false)
@@ -72,7 +73,7 @@ extension BindingTable {
         return ended
     }
 
-    /// Switches a provider on, so that its remaining contacts become push contacts again.
+    /// Switches a push provider on, so that its remaining contacts get pushes again.
     package mutating func providerEnabled(_ provider: PushProvider) {
         guard !enabled.contains(provider) else { return }
         enabled.set(provider, on: true)
@@ -81,13 +82,13 @@ extension BindingTable {
         }
     }
 
-    /// The result of restoring a binding from its row in the store.
+    /// The result of restoring a binding from the store.
     package enum Restored: Hashable, Sendable {
         /// The binding has expired or cannot be read, so its row must be deleted from the store.
         case dropped
         case kept
-        /// The binding was restored, but the settings no longer accept its push token. The daemon does not wake the
-        /// device until the settings are corrected.
+        /// The binding was restored, but the settings no longer accept its push token, so the daemon does not wake the
+        /// device.
         case unfit(TokenProblem)
     }
 
@@ -95,13 +96,13 @@ extension BindingTable {
     package mutating func restore(_ row: StoredBinding, settings: RegistrarSettings, now: Moment) -> Restored {
         guard row.id.rawValue > 0, slot(of: row.id) == nil, let contact = RestoredContact(row, settings: settings)
         else { return .dropped }
-        // If the wall clock was set back, the stored expiry may be too far in the future, so the binding stays for at
-        // most the granted time.
+        // If the wall clock was set back, the stored expiry may be too late, so the binding stays for at most the
+        // granted time.
         let remaining = min(row.freshUntil - now.date, .seconds(Int64(row.granted)))
         let content = Binding.Content(
             aor: row.aor, contact: row.contact, callID: row.callID, path: row.path,
-            // The flow of a stored binding counts as closed, because all connections of the daemon's earlier run have
-            // ended, and the present run uses their numbers again.
+            // The flow of a restored binding counts as closed, because connections end with the process and their
+            // numbers are used again.
             flow: row.flow.closed, cseq: row.cseq, granted: row.granted, freshUntil: now.instant + remaining,
             registeredAt: row.registeredAt,
             q: contact.q, provider: contact.provider, marks: contact.marks,
@@ -120,14 +121,13 @@ extension BindingTable {
     }
 }
 
-/// The values of a binding that are derived from its contact in the store.
+/// The values of a binding that are derived from its stored contact.
 private struct RestoredContact {
     var q: UInt16 = 1000
     var provider: UInt8 = 0
     var marks: Binding.Marks = []
-    /// The reason why the settings do not accept the token of a push contact. A push contact that the settings do not
-    /// accept stays a push contact, because the settings may be wrong. When the phone of a contact with a problem
-    /// registers again, the daemon examines the REGISTER completely.
+    /// Why the settings do not accept the token of a contact. A contact with a problem is kept as a contact with push,
+    /// because the settings may be wrong. The next REGISTER of a contact with a problem is examined completely.
     var problem: TokenProblem?
 
     /// Reads the contact in a row of the store.

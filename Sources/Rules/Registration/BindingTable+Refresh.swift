@@ -2,17 +2,17 @@ package import Addressing
 package import Timekeeping
 
 extension BindingTable {
-    /// Finds the push contacts whose granted time is nearly over, so that a refresh push wakes their phones to register
-    /// again (RFC 8599 section 5.5). A contact that was found once is not found again until its phone registers.
-    /// ``dueForRefresh`` visits one part of the table.
+    /// Finds contacts with push token whose granted expiry is near, so that a refresh push makes their phones register
+    /// again (RFC 8599 section 5.5). A found contact is not found again until its phone registers. Each call of
+    /// ``dueForRefresh`` examines one part of the table.
     ///
     /// - Parameters:
-    ///   - cursor: the slot at which the visit begins; the visit moves it behind the visited slots, and restarts it at
-    ///     the end of the table.
-    ///   - count: the number of table slots to visit.
-    ///   - lead: how long before the end of its granted time a contact is found.
+    ///   - cursor: the slot at which the search begins; the search moves the cursor behind the examined slots, and back
+    ///     to 0 at the end.
+    ///   - count: the number of slots to examine.
+    ///   - lead: how long before its granted expiry a contact is found.
     ///   - now: the present time.
-    /// - Returns: the devices to wake.
+    /// - Returns: the devices that need a refresh push.
     package mutating func dueForRefresh(
         from cursor: inout UInt32, count: Int, lead: Duration, now: Instant
     ) -> [DeviceID] {
@@ -32,6 +32,6 @@ extension BindingTable {
         return due
     }
 
-    /// The number of slots that a walk through the whole table visits.
+    /// The number of slots that a search through the whole table examines.
     package var walkLength: Int { slots.count }
 }

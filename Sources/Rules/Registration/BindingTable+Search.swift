@@ -2,8 +2,8 @@ package import Addressing
 package import PushDelivery
 package import Timekeeping
 
-/// The position in a search through all bindings, which goes step by step. Bindings can be added and removed between
-/// two steps.
+/// The position of a search through all bindings, which is made in steps. Bindings can be added and removed between two
+/// steps of the search.
 package struct BindingCursor: Hashable, Sendable {
     fileprivate var slot: UInt32 = 0
 
@@ -22,8 +22,7 @@ extension BindingTable {
     /// Calls `body` with the devices in one part of the table that Apple's pushes can wake, like
     /// ``forEachDevice(of:with:from:limit:_:)``.
     ///
-    /// A device whose REGISTER is being written to the store is omitted, because the REGISTER is newer than the
-    /// caller's data.
+    /// A device whose REGISTER is being stored is omitted, because the REGISTER is newer than the caller's data.
     package func forEachAppleDevice(
         from cursor: inout BindingCursor, limit: Int, _ body: (PushDevice) -> Void
     ) -> Bool {
@@ -33,17 +32,16 @@ extension BindingTable {
         }
     }
 
-    /// Calls `body` with the devices in one part of the table that pushes of certain providers can wake. Contacts of
-    /// providers that are not in the given set are not read.
+    /// Calls `body` with the devices in one part of the table that pushes of the given providers can wake.
     ///
     /// - Parameters:
-    ///   - providers: the providers of the devices to visit; providers that are switched off are ignored.
-    ///   - words: parts of the wanted tokens that need no escapes in a URI; the search visits only devices whose
-    ///     contacts contain one of `words`, in upper or lower case; an empty list means all devices.
-    ///   - cursor: the position at which the visit begins, which is moved behind the visited bindings.
-    ///   - limit: the maximum number of tokens to read, where skipping a hundred bindings or searching a contact for
-    ///     ten words counts as reading one token.
-    ///   - body: gets each device, including some devices whose tokens differ from the wanted tokens.
+    ///   - providers: the providers of the wanted devices; switched-off providers are ignored.
+    ///   - words: parts of the wanted tokens that need no escapes in a URI, in upper or lower case; an empty list means
+    ///     all devices.
+    ///   - cursor: the position at which the search begins; the search moves the cursor behind the examined bindings.
+    ///   - limit: the maximum number of tokens to read; skipping a hundred bindings, or searching a contact for ten
+    ///     words, counts as one token.
+    ///   - body: gets each found device; the token of a found device may still differ from the wanted tokens.
     /// - Returns: whether bindings remain behind the cursor.
     package func forEachDevice(
         of providers: ProviderSet, with words: [[UInt8]], from cursor: inout BindingCursor, limit: Int,
@@ -55,8 +53,7 @@ extension BindingTable {
             cursor.slot += 1
             cost += 1
             let provider = self[slot].provider
-            // The search skips vacant slots, because a vacant slot has the provider number 0, which no set of providers
-            // contains.
+            // A vacant slot is skipped, because it has the provider number 0, which no set of providers contains.
             guard providers.contains(number: provider), enabled.contains(number: provider) else { continue }
             if !words.isEmpty {
                 cost += 10 * words.count
@@ -72,8 +69,8 @@ extension BindingTable {
 }
 
 extension BindingTable {
-    /// Whether the contact may contain one of the wanted words. The search examines each part of the contact
-    /// separately, because a token is never split over two parts.
+    /// Whether the contact may contain one of the wanted words. Each part of the contact is searched separately,
+    /// because a token is never split over two parts.
     private func mayHold(_ words: [[UInt8]], at slot: UInt32) -> Bool {
         !allContactParts(at: slot) { part in !part.mayHold(words) }
     }
@@ -95,7 +92,8 @@ extension BindingTable {
     /// The user of a device; `nil` if the device is unknown.
     package func aor(of device: DeviceID) -> AddressOfRecord? { slot(of: device).map { aor(at: $0) } }
 
-    /// The time at which a push device of the user last registered; `nil` if no push can wake any device of the user.
+    /// The time of the last REGISTER of any wakeable device of the user; `nil` if no push can wake any device of the
+    /// user.
     package func lastSign(ofWakeable aor: AddressOfRecord) -> UnixTime? {
         var last: UnixTime?
         forEachSlot(of: aor) { slot in

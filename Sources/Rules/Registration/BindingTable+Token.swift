@@ -5,14 +5,14 @@ package import Timekeeping
 
 extension BindingTable {
     /// Replaces a device's push token, because the provider returned a new token (FCM's canonical id). The device keeps
-    /// its id and all values except the push token.
+    /// all values of its binding except the push token.
     ///
     /// - Parameters:
-    ///   - id: the device whose push token is replaced.
+    ///   - id: the device with the replaced push token.
     ///   - token: the new `pn-prid`, not percent-encoded.
     ///   - now: the present time, for the dates in the store.
-    /// - Returns: the row to write; `nil` if the device is gone, its REGISTER is being written to the store, it already
-    ///   has the new token, or the contact would become too long.
+    /// - Returns: the row to write; `nil` if the device is gone or has the token, its REGISTER is being stored, or the
+    ///   contact would be too long.
     package mutating func replaceToken(of id: DeviceID, with token: ByteString, now: Moment) -> BindingChange? {
         guard let slot = slot(of: id), !token.isEmpty, token.count <= PushParameters.longestValue else { return nil }
         let binding = binding(at: slot)

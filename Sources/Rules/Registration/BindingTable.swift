@@ -3,12 +3,11 @@ package import Bytes
 import Collections
 package import Timekeeping
 
-/// All bindings of one shard, in memory. The indexes of ``BindingTable`` find bindings by AOR, by id, and by
-/// connection.
+/// All bindings of one shard, in memory, with indexes by AOR, by id and by connection.
 ///
-/// Records of bindings are in slots of chunks with a fixed size, so that growth never moves a record. The bindings of
-/// one AOR are a chain of slots. The texts of bindings are stored separately: see ``BindingRecord``. A REGISTER changes
-/// the table of bindings only when its ``RegisterPlan`` or ``ContactRefresh`` is applied.
+/// Binding records are in slots of fixed-size chunks, so that growth never moves a record. The bindings of one AOR are
+/// a chain of slots. The texts of bindings are stored separately: see ``BindingRecord``. A REGISTER changes the table
+/// only when its ``RegisterPlan`` or ``ContactRefresh`` is applied.
 package struct BindingTable: ~Copyable, Sendable {
     static let noSlot = UInt32.max
     private static let chunkSize: UInt32 = 1024
@@ -20,38 +19,37 @@ package struct BindingTable: ~Copyable, Sendable {
     private var freeSlot = BindingTable.noSlot
     private var byAOR = SlotIndex()
     private var byID = SlotIndex()
-    /// The bindings whose flows are open stream connections, by the connection's number. The index ``byConnection``
-    /// finds the bindings of a connection when the connection closes.
+    /// The bindings on open stream connections, by the connection's number, for the end of a connection.
     private var byConnection = SlotIndex()
     private var departed = DepartedAddresses()
-    /// The deadlines of bindings without push token, by slot. A refresh does not move the deadline of its binding: if
-    /// the deadline of a refreshed binding is reached, the binding gets a new deadline.
+    /// The expiry times of bindings without push token, by slot. A refresh does not move the expiry time in the queue;
+    /// a refreshed binding gets a new expiry time when its old one is reached.
     @usableFromInline var expiry = DeadlineQueue<UInt32>()
-    /// The entry in ``expiry`` for the binding in each slot. Bindings of push contacts have no entry, because they do
-    /// not expire.
+    /// The entry in ``expiry`` of the binding in each slot. Bindings with push token have no entry, because they do not
+    /// expire.
     private var deadlines: [DeadlineID] = []
     /// The number of bindings for each provider, by the provider's number. Index 0 of the array counts the contacts
     /// without push token.
     private var countByProvider = [Int](repeating: 0, count: 256)
     /// The number of bindings of each domain that has a limit, by domain in lower case.
     private var countByDomain: [ByteString: Int] = [:]
-    /// The push providers that are switched on. Contacts of providers that are switched off are not push contacts
+    /// The push providers that are switched on. Contacts of switched-off providers count as contacts without push
     /// (reading A4).
     package internal(set) var enabled: ProviderSet
-    /// The new ids of devices whose bindings with the old ids were removed: see ``takeHeir(of:)``.
+    /// The new ids of devices whose binding with the old id was removed: see ``takeHeir(of:)``.
     var heirs: [DeviceID: DeviceID] = [:]
     /// The id that the next new binding gets.
     package internal(set) var nextID = DeviceID(rawValue: 1)
 
     /// Creates an empty table of bindings.
     ///
-    /// If the date of the start is given, new ids are higher than all ids of earlier runs, even of deleted rows. The id
-    /// of a removed device must not be used again, because a list of missed calls may still contain this id. If no date
-    /// is given, the ids of devices count from 1.
+    /// With the date of the start, new ids are higher than all ids of earlier runs, even of deleted rows. The id of a
+    /// removed device must not be reused, because a list of missed calls may still contain the id. Without the date of
+    /// the start, binding ids count from 1.
     package init(enabled: ProviderSet, startedAt date: UnixTime? = nil) {
         self.enabled = enabled
         // Device ids grow with the time: each millisecond since 1970 has a million ids. A million ids for each
-        // millisecond suffice for two centuries, and fit into a signed 64-bit column of the store.
+        // millisecond fit for two centuries into a signed 64-bit column of the store.
         if let date { nextID = DeviceID(rawValue: UInt64(max(0, date.milliseconds)) << 20 | 1) }
     }
 
@@ -60,8 +58,8 @@ package struct BindingTable: ~Copyable, Sendable {
     /// The number of bindings of a domain; `nil` if the domain's bindings are not counted.
     package func count(of domain: ByteString) -> Int? { countByDomain.isEmpty ? nil : countByDomain[domain] }
 
-    /// From now on, the table counts the bindings of the given domains, and only of these domains. If a domain is new,
-    /// ``countBindings(of:)`` visits all bindings.
+    /// Counts the bindings of only the given domains from now on. A new domain makes ``countBindings(of:)`` examine all
+    /// bindings.
     package mutating func countBindings(of domains: Set<ByteString>) {
         let isNew = domains.contains { countByDomain[$0] == nil }
         countByDomain = Dictionary(uniqueKeysWithValues: domains.map { ($0, countByDomain[$0] ?? 0) })
@@ -70,7 +68,7 @@ package struct BindingTable: ~Copyable, Sendable {
         for slot in slots where !self[slot].isVacant { countByDomain[aor(at: slot).host]? += 1 }
     }
 
-    /// The number of stored push contacts.
+    /// The number of stored contacts with a push token that can wake the device.
     package var pushCount: Int {
         countByProvider.indices.reduce(0) { sum, number in
             enabled.contains(number: UInt8(number)) ? sum + countByProvider[number] : sum
@@ -87,13 +85,13 @@ package struct BindingTable: ~Copyable, Sendable {
     /// Whether the AOR has a binding, which may have expired.
     package func isKnown(_ aor: AddressOfRecord) -> Bool { firstSlot(of: aor) != nil }
 
-    /// Whether the AOR's last binding expired or was removed lately, since the daemon started.
+    /// Whether the AOR's last binding was removed lately, since the daemon started.
     package func wasKnown(_ aor: AddressOfRecord) -> Bool { departed.contains(aor) }
 
-    /// Remembers an AOR whose binding was not restored at the start, because it had expired.
+    /// Remembers an AOR whose binding had expired at the start and was not restored.
     mutating func noteDeparted(_ aor: AddressOfRecord) { departed.add(aor) }
 
-    /// The valid bindings of an AOR, in the order in which they were added to the table.
+    /// The valid bindings of an AOR, oldest first.
     package func bindings(for aor: AddressOfRecord, now: Instant) -> [Binding] {
         var found: [Binding] = []
         forEachSlot(of: aor) { slot in
@@ -102,7 +100,7 @@ package struct BindingTable: ~Copyable, Sendable {
         return found
     }
 
-    /// Whether the user has a device that is known only from a report over HTTP, so that only pushes reach it.
+    /// Whether the user has a device that is known only from a report over HTTP and can be reached only by pushes.
     package func hasReportedDevice(_ aor: AddressOfRecord) -> Bool {
         var isFound = false
         forEachSlot(of: aor) { slot in
@@ -115,7 +113,7 @@ package struct BindingTable: ~Copyable, Sendable {
 
     package func flow(of id: DeviceID) -> Flow? { slot(of: id).map { flow(at: $0) } }
 
-    /// The first binding of the AOR, even if it has expired, for whose flow `isWanted` is true.
+    /// The first binding of the AOR, valid or expired, for whose flow `isWanted` is true.
     package func device(of aor: AddressOfRecord, where isWanted: (Flow) -> Bool) -> DeviceID? {
         var slot = firstSlot(of: aor) ?? Self.noSlot
         while slot != Self.noSlot {
@@ -125,11 +123,11 @@ package struct BindingTable: ~Copyable, Sendable {
         return nil
     }
 
-    /// Whether the binding is a push contact: it stays after its granted time, and a call wakes its device (rules R7,
+    /// Whether a push can wake the binding's device, so that the binding stays after its granted expiry (rules R7,
     /// R11).
     package func isPush(_ binding: Binding) -> Bool { enabled.contains(number: binding.provider) }
 
-    /// Whether the device's binding is a push contact. ``isPush(_:)`` does not copy the binding, for speed.
+    /// Whether a push can wake the device. ``isPush(_:)`` copies no binding, for speed.
     package func isPush(_ id: DeviceID) -> Bool {
         slot(of: id).map { enabled.contains(number: self[$0].provider) } ?? false
     }
@@ -151,10 +149,10 @@ package struct BindingTable: ~Copyable, Sendable {
         }
     }
 
-    /// Removes a binding, because its push token is dead, or because an operator removes it.
+    /// Removes a binding, because its push token is dead or an operator removes it.
     ///
-    /// - Returns: the change to write to the store; `nil` if the binding is already gone, or if the store is writing a
-    ///   REGISTER of the binding, because that REGISTER is newer than the reason for the removal.
+    /// - Returns: the change for the store; `nil` if the binding is gone, or a newer REGISTER of the binding is being
+    ///   stored.
     package mutating func remove(_ id: DeviceID) -> BindingChange? {
         guard let slot = slot(of: id), !self[slot].marks.contains(.isBusy) else { return nil }
         remove(slot: slot)
@@ -219,8 +217,8 @@ extension BindingTable {
         scheduleExpiry(of: slot)
     }
 
-    /// Sets the deadline of the binding in a slot to the end of its granted time. A push contact gets no deadline,
-    /// because it does not expire.
+    /// Sets the expiry time of the binding in a slot to its granted expiry. A binding with push token gets no expiry
+    /// time in the queue.
     mutating func scheduleExpiry(of slot: UInt32) {
         cancelExpiry(of: slot)
         if !enabled.contains(number: self[slot].provider) { scheduleExpiry(of: slot, at: self[slot].freshUntil) }
@@ -263,8 +261,8 @@ extension BindingTable {
         freeSlot = slot
     }
 
-    /// Handles the end of a stream connection. The contacts on a closed connection keep the peer's address, but no
-    /// request can be sent on the connection.
+    /// Handles the end of a stream connection. Contacts on a closed connection keep the peer's address, but no request
+    /// can be sent on the connection.
     package mutating func flowClosed(_ flow: Flow) {
         guard flow.isConnection else { return }
         for slot in byConnection.slots(hash: Self.hash(connection: flow.connection)) where self.flow(at: slot) == flow {
@@ -309,7 +307,7 @@ extension BindingTable {
         return UInt32(truncatingIfNeeded: hasher.finalize())
     }
 
-    /// A hash of a device's id. Mixing the bits of the id is enough, because the daemon assigns the ids itself.
+    /// A hash of a device's id. Mixing the bits is enough, because the daemon itself assigns the ids.
     private static func hash(_ id: DeviceID) -> UInt32 {
         UInt32(truncatingIfNeeded: (id.rawValue &* 0x9e37_79b9_7f4a_7c15) >> 32)
     }

@@ -2,7 +2,7 @@ package import Bytes
 import SIPGrammar
 
 extension ByteString {
-    /// Splits a text at the separators, except inside double quotes. Empty parts of the split text are returned too.
+    /// Splits a text at the separators outside double quotes, and returns empty parts too.
     package func split(at separators: [UInt8]) -> [ByteString] {
         var parts: [ByteString] = []
         var start = 0
@@ -28,15 +28,15 @@ extension ByteString {
         return parts
     }
 
-    /// The text without white space and line ends at its beginning and its end.
+    /// The text without leading and trailing white space and line ends.
     package func trimmed() -> ByteString {
         self[withSpan { $0.trimmed(0..<count) }]
     }
 }
 
 extension UInt8 {
-    /// Whether the byte is a letter, a digit or a `mark` (RFC 3261 section 25.1), so that it has the same meaning with
-    /// and without percent-encoding.
+    /// Whether the byte is a letter, a digit or a `mark` (RFC 3261 section 25.1), which means the same with and without
+    /// percent-encoding.
     var isUnreserved: Bool {
         switch self {
         case UInt8(ascii: "-"), UInt8(ascii: "_"), UInt8(ascii: "."), UInt8(ascii: "!"), UInt8(ascii: "~"),

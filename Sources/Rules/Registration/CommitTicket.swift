@@ -1,6 +1,6 @@
-/// Identifies one write to the store for whose result the engine waits.
+/// The number of one write to the store whose result the engine awaits.
 package struct CommitTicket: Hashable, Sendable {
-    /// The part of the engine that waits for a write to the store.
+    /// The part of the engine that awaits a write to the store.
     package enum Owner: Hashable, Sendable {
         case registrar
         case messages

@@ -1,26 +1,24 @@
 import Bytes
 import Collections
 
-/// Keeps the parts that are equal in the contacts of many phones in shared frames, to save memory. A ``Frame`` has the
-/// host of an AOR, and all parts of a contact except the parts that only one phone has.
+/// Stores text that many contacts have in common only once, in shared frames, to save memory. A ``Frame`` has the host
+/// of the AOR, and the parts of a contact that many phones have in common.
 ///
-/// The parts of one phone are its address, its push token, its name, and other values that are neither short words nor
-/// numbers. A binding stores the parts of the contact that only its phone has, and the number of the frame with the
-/// common parts. The phone's own parts and the frame together give the exact text of the contact.
+/// A phone's own parts are its address, push token and name, and values that are neither short words nor numbers. A
+/// binding stores the phone's own parts of the contact, and the number of the frame with the common parts. The phone's
+/// own parts and the frame together give the exact text of the contact.
 struct ContactFrames: Sendable {
-    /// The number of the frame that fits every contact. With the frame `whole`, the binding stores the whole contact
-    /// and the host itself.
+    /// The number of the frame that fits every contact; the binding then stores the whole contact and the host itself.
     static let whole: UInt16 = 0
 
-    /// The maximum number of frames that all bindings share. If the maximum number of frames exists, new contacts that
-    /// fit no frame are stored whole.
+    /// The maximum number of frames; above the maximum, new contacts that fit no frame are stored whole.
     private static let limit = 1024
 
-    /// The text that many contacts have in common. ``Frame`` is a class, because a struct would retain each of its
-    /// parts separately when it is used.
+    /// The text that many contacts have in common. ``Frame`` is a class, because each use of a structure would retain
+    /// each of its parts.
     final class Frame: Sendable {
         fileprivate let host: [UInt8]
-        /// The text of the contact without the parts that only its phone has.
+        /// The text of the contact without the phone's own parts.
         fileprivate let text: [UInt8]
         /// The indexes in ``text`` at which the phone's own parts are inserted.
         fileprivate let places: [UInt16]
@@ -35,15 +33,14 @@ struct ContactFrames: Sendable {
     private var frames = [Frame(host: [], text: [], places: [0])]
     /// The numbers of the frames, by the hashes of the frames.
     private var index = SlotIndex()
-    /// The number of the frame that fitted the latest contact; this frame probably fits the next contact too.
+    /// The number of the frame of the latest contact, which probably fits the next contact too.
     private var last = ContactFrames.whole
 
     subscript(number: UInt16) -> Frame { frames[Int(number)] }
 
-    /// Appends the phone's own parts of a contact to `own`; for the frame ``whole``, appends the whole contact and the
-    /// host.
+    /// Appends the phone's own parts of a contact to `own`; for the frame ``whole``, the whole contact and the host.
     ///
-    /// - Returns: the number of the frame that has the common parts of the contact.
+    /// - Returns: the number of the frame with the contact's common parts.
     mutating func fold(_ contact: Span<UInt8>, host: Span<UInt8>, into own: inout [UInt8]) -> UInt16 {
         let cut = ContactCut(contact)
         let number = number(of: contact, cut, host: host)
@@ -152,14 +149,14 @@ extension ContactFrames.Frame {
     }
 }
 
-/// The ranges of the phone's own parts in a contact. A semicolon inside quotes counts as a separator too, which does no
-/// harm.
+/// The ranges of the phone's own parts in a contact. A semicolon inside quotes also counts as a separator, which is
+/// harmless.
 private struct ContactCut {
     private(set) var count = 0
     private var starts: [6 of UInt16] = .init(repeating: 0)
     private var ends: [6 of UInt16] = .init(repeating: 0)
 
-    /// The minimum length in bytes of a parameter value that counts as a phone's own part. A shorter value is kept in
+    /// The minimum length in bytes of a parameter value that counts as the phone's own part. A shorter value is kept in
     /// the frame, because many contacts have the same value.
     private static let shortest = 6
 
@@ -198,8 +195,7 @@ extension Span<UInt8> {
         start + 8 <= count && equalsIgnoringCase(start..<start + 8, "pn-param")
     }
 
-    /// Whether the text's bytes in the given range are a decimal number. Many contacts have the same numbers, for
-    /// example numbers of seconds.
+    /// Whether the bytes in the range are a decimal number, which many contacts have in common.
     fileprivate func isDecimal(in range: Range<Int>) -> Bool {
         for index in range where !self[index].isASCIIDigit { return false }
         return true
@@ -216,7 +212,7 @@ extension Span<UInt8> {
 }
 
 extension [UInt8] {
-    /// Appends a length: as one byte if the length is less than 128, and as two bytes if it is not.
+    /// Appends a length: as one byte below 128, otherwise as two bytes.
     fileprivate mutating func append(lengthOf count: Int) {
         if count < 0x80 {
             append(UInt8(truncatingIfNeeded: count))

@@ -2,13 +2,13 @@ package import Addressing
 import SIPGrammar
 import Timekeeping
 
-/// A REGISTER that refreshes one contact, and leaves the contact's text, flow, Call-ID and Path unchanged. Nearly all
-/// REGISTERs only refresh a contact.
+/// A REGISTER that refreshes one contact, with the same text, flow, Call-ID and Path as before. Nearly all REGISTERs
+/// only refresh a contact.
 ///
-/// The refresh of a push contact need not be written to the store first, because the old row restores the contact just
-/// as well after a restart. ``BindingTable/apply(_:)`` applies the refresh of a push contact before the 200 is sent.
-/// The refresh of a contact without push token needs a ``RegisterPlan`` too: the store writes the new expiry before the
-/// 200 is sent.
+/// The refresh of a contact with push token need not be stored first, because the old row works as well after a
+/// restart. ``BindingTable/apply(_:)`` applies the refresh of a contact with push token before the 200 is sent. The
+/// refresh of a contact without push token also needs a ``RegisterPlan``, which stores the new expiry before the 200 is
+/// sent.
 package struct ContactRefresh: Sendable {
     package let id: DeviceID
     /// The slot of the binding (`slot`), and the first slot of its AOR (`first`).
@@ -18,12 +18,12 @@ package struct ContactRefresh: Sendable {
     let granted: UInt32
     let freshUntil: Instant
     let registeredAt: UnixTime
-    /// The number of the push provider, which the 200 to the REGISTER needs, like the next three values.
+    /// The number of the push provider, for the 200 to the REGISTER, like the next three values.
     let provider: UInt8
     let refreshesItself: Bool
     package let isOutbound: Bool
     let wantsGRUU: Bool
-    /// The nonce that the binding keeps from now on; `nil` if the binding's nonce does not change.
+    /// The nonce that the binding keeps after the refresh; `nil` for no change.
     var nonce: KeptNonce?
 }
 

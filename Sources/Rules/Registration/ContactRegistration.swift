@@ -4,11 +4,11 @@ import PushDelivery
 import SIPGrammar
 import Timekeeping
 
-/// Decides how the contacts of one REGISTER change the bindings of their AOR. Either all changes of a REGISTER are
-/// made, or none (RFC 3261 section 10.3).
+/// Decides how the contacts of one REGISTER change the bindings of their AOR. A REGISTER makes all its changes or none
+/// (RFC 3261 section 10.3).
 ///
-/// Contacts that register are processed before contacts that unregister, because a client whose address has changed can
-/// send its new contact and its old contact (`expires=0`) with the same token.
+/// Registering contacts are processed before unregistering contacts, because a moved client can send its new and old
+/// contact (`expires=0`) with one token.
 struct ContactRegistration {
     let request: SIPRequest
     let flow: Flow
@@ -47,7 +47,7 @@ struct ContactRegistration {
         }
     }
 
-    /// Decides about all contacts of the REGISTER. New contacts get consecutive ids that begin with `firstNewID`.
+    /// Decides about all contacts of the REGISTER; new contacts get consecutive ids from `firstNewID` on.
     mutating func decide(_ plan: RegisterPlan, firstNewID: DeviceID) -> RegisterDecision {
         if let refusal = readContacts(for: plan.aor) { return refusal }
         dropRepeated()
@@ -79,8 +79,7 @@ struct ContactRegistration {
         return .accepted(plan)
     }
 
-    /// Collects the values for the response to a retransmitted REGISTER, even if the daemon sent the first response
-    /// before a restart. A retransmitted REGISTER changes no contact.
+    /// Collects the values for the 200 to a retransmitted REGISTER, which changes no contact.
     mutating func announceAgain(_ plan: RegisterPlan) {
         guard readContacts(for: plan.aor) == nil else { return }
         dropRepeated()
@@ -96,8 +95,7 @@ struct ContactRegistration {
 
     /// Reads all contacts of the REGISTER.
     ///
-    /// - Returns: the refusal of the whole REGISTER if one contact is not acceptable; `nil` if all contacts are
-    ///   acceptable.
+    /// - Returns: the refusal of the whole REGISTER; `nil` if all contacts are acceptable.
     private mutating func readContacts(for aor: AddressOfRecord) -> RegisterDecision? {
         guard request.contacts.count <= settings.maxContactsPerRequest, request.callID.count <= Self.longestField,
             request.frame.values(of: .path).reduce(0, { $0 + $1.count }) <= Self.longestField
@@ -110,8 +108,8 @@ struct ContactRegistration {
             asked.append(contact)
         }
         if let refusal = refusalOfFlows(for: aor) { return refusal }
-        // If a REGISTER came without TLS, its `sips:` contact is refused, because no request could be sent to the
-        // contact (RFC 5630 section 5.3).
+        // A `sips:` contact in a REGISTER without TLS is refused, because no request could be sent to it (RFC 5630
+        // section 5.3).
         if !flow.transport.isSecure, asked.contains(where: { !$0.isSignOut && $0.address.uri.scheme == .sips }) {
             return .rejected(.forbidden, [.warning(380, by: aor.host, "SIPS Not Allowed")])
         }
@@ -135,8 +133,7 @@ struct ContactRegistration {
     }
 
     /// The refusal of a REGISTER that breaks RFC 5626 section 6, or whose contact is the user's own GRUU (RFC 5627
-    /// section 5.1); `nil` for any other REGISTER. If a user registered the user's own GRUU as a contact, calls would
-    /// loop.
+    /// section 5.1); otherwise `nil`. Calls would loop if a user registered the user's own GRUU.
     private func refusalOfFlows(for aor: AddressOfRecord) -> RegisterDecision? {
         for contact in asked where contact.address.uri.parameters.contains("gr") {
             guard AddressOfRecord(contact.address.uri) != aor else { return .rejected(.forbidden, []) }
@@ -148,8 +145,8 @@ struct ContactRegistration {
     }
 
     /// The Feature-Caps fields of a refusal, from which the app can choose another push service (rules P3, P9). The
-    /// Feature-Caps fields do not name the service of the refused contact, because a new REGISTER with the named push
-    /// service would be refused again.
+    /// Feature-Caps fields omit the push service of the refused contact, because a new REGISTER with it would be
+    /// refused again.
     private func offer(to refused: AskedContact?) -> [AddedField] {
         let asked = refused?.triple.provider.flatMap { PushProvider(named: $0) }
         return enabled.providers.filter { $0 != asked }.flatMap { provider in
@@ -184,9 +181,9 @@ struct ContactRegistration {
         asked = kept
     }
 
-    /// Finds the stored contact that each contact of the REGISTER refreshes. The rules for finding a stored contact
-    /// apply in this order: by flow, by token (reading A6) or URI, by the token of a report over HTTP, by label (rule
-    /// R8b), and by URI. With this order of the rules, two contacts of one device do not replace each other.
+    /// Finds the stored contact that each contact of the REGISTER refreshes. A stored contact is found by flow, then
+    /// token (reading A6) or URI, reported token, label (rule R8b), and URI alone. The order of the rules prevents two
+    /// contacts of one device from replacing each other.
     private mutating func match() {
         let callID = request.callID
         take { contact, stored in contact.flow != nil && stored.flow == contact.flow }
@@ -198,8 +195,7 @@ struct ContactRegistration {
         take { contact, stored in contact.isSameContact(as: stored, callID: callID) }
     }
 
-    /// Matches each contact of the REGISTER that has no match yet with the first free stored contact for which
-    /// `isMatch` is true.
+    /// Matches each unmatched contact of the REGISTER with the first free stored contact for which `isMatch` is true.
     private mutating func take(where isMatch: (AskedContact, StoredContact) -> Bool) {
         for index in asked.indices where !asked[index].isSignOut && asked[index].match == nil {
             let contact = asked[index]
@@ -216,13 +212,12 @@ struct ContactRegistration {
 
     private func install(_ contact: AskedContact, as id: DeviceID, in plan: RegisterPlan) {
         let granted = lifetime.granted(contact.expires)
-        // A contact keeps the number of its provider even while the provider is switched off, so that it becomes a push
-        // contact when the provider is switched on.
+        // A contact keeps its provider's number while the provider is switched off, so that pushes work again when the
+        // provider is switched on.
         var provider: UInt8 = 0
         if contact.notUsed != .pushedElsewhere { provider = contact.token?.provider.number ?? 0 }
         var text = contact.text
-        // The contact keeps the label of its report over HTTP, because the sender of the report uses this label to
-        // remove the device.
+        // The contact keeps the label of its HTTP report, because the reporter uses the label to remove the device.
         if contact.token != nil, let match = contact.match, let label = stored[match].reportedLabel {
             text = ContactText.marked(text, asReported: label) ?? text
         }
@@ -256,7 +251,7 @@ struct ContactRegistration {
         if contact.triple.hasConflictingParams { plan.facts.append(.conflictingParams(id)) }
     }
 
-    /// Whether the REGISTER changes only values whose loss at a restart does no harm.
+    /// Whether the REGISTER changes only values that a restart may lose without harm.
     private func isBookkeeping(_ content: Binding.Content, on old: StoredContact) -> Bool {
         let binding = old.binding
         return enabled.contains(number: content.provider) && binding.provider == content.provider
@@ -264,7 +259,7 @@ struct ContactRegistration {
             && binding.joinedPath == Binding.joined(content.path)
     }
 
-    /// Removes the stored contacts that a registering contact replaces: older contacts of its device (rule R8b), and
+    /// Removes the stored contacts that a registering contact replaces: older contacts of the device (rule R8b), and
     /// contacts with the same token or URI.
     private mutating func supersede(by contact: AskedContact, _ id: DeviceID, in plan: RegisterPlan) {
         for place in stored.indices where !taken[place] && !contact.isOtherFlow(than: stored[place]) {
@@ -300,8 +295,7 @@ struct ContactRegistration {
         let uri = contact.address.uri
         let sameURI = free.filter { contact.uri.isEquivalent(to: stored[$0].uri, ignoringPush: true) }
         if contact.triple.prid != nil {
-            // A token belongs to one device, so a push contact with a different token stays, even if its address is the
-            // same.
+            // A contact with another token stays, even with the same address, because a token belongs to one device.
             let named = free.filter { place in stored[place].token.map(contact.triple.names) ?? false }
             if !named.isEmpty { return named }
             let reported = free.filter { stored[$0].wasReported(with: contact.token) }
@@ -310,8 +304,8 @@ struct ContactRegistration {
             if !ordinary.isEmpty { return ordinary }
             return labelled(as: contact, among: free)
         }
-        // If several contacts have the address of the sign-out, the contact with the client's Call-ID is removed; if no
-        // contact has this Call-ID, the contacts without token are removed.
+        // Among several contacts with the address of the sign-out, the contact with the REGISTER's Call-ID is removed
+        // or, without such a contact, the contacts without token.
         let own = sameURI.filter { stored[$0].callID == request.callID }
         if !own.isEmpty { return own }
         let ordinary = sameURI.filter { !stored[$0].isPush }
@@ -319,8 +313,8 @@ struct ContactRegistration {
         if !sameURI.isEmpty { return sameURI }
         let labelled = labelled(as: contact, among: free)
         if !labelled.isEmpty { return labelled }
-        // If the client's address has changed, the stored contact with the REGISTER's Call-ID is the client's old
-        // contact. A REGISTER that only removes an old address has a different address in its Via.
+        // The stored contact with the REGISTER's Call-ID is the client's old contact, if the client's address has
+        // changed. A REGISTER that only removes an old address has another address in its Via.
         let via = request.via
         guard SIPURI.isSameHost(via.host, uri.host), (via.port ?? 5060) == (uri.port ?? 5060) else { return [] }
         return free.filter { stored[$0].callID == request.callID }

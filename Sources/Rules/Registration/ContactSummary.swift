@@ -2,12 +2,11 @@ import Bytes
 import PushDelivery
 import SIPGrammar
 
-/// The values of a stored contact that a restart needs, found by a quick scan of the contact's bytes, because a start
-/// reads a million contacts. Contacts in rare forms are parsed completely (see
-/// ``BindingTable/restore(_:settings:now:)``).
+/// The values of a stored contact that a restart needs, found by a quick scan, because a start reads a million
+/// contacts. Contacts in rare forms are parsed completely (see ``BindingTable/restore(_:settings:now:)``).
 struct ContactSummary: Hashable {
-    /// The push token of the contact; `nil` if the contact has no push parameters. The token of a scanned contact has a
-    /// valid form, but may belong to no app in the settings.
+    /// The push token of the contact; `nil` if the contact has no push parameters. The scanned token has a valid form,
+    /// but may belong to no app in the settings.
     private(set) var token: PushToken?
     /// Whether the contact has the parameter `+sip.pnsreg`.
     private(set) var refreshesItself = false
@@ -84,13 +83,12 @@ struct ContactSummary: Hashable {
         }
     }
 
-    /// The push parameters in the URI of the contact. If the name of a push parameter occurs twice, the first parameter
-    /// counts.
+    /// The push parameters in the URI of the contact. If a push parameter occurs twice, the first value counts.
     private struct Push {
         private(set) var isAbsent = true
         private(set) var provider: PushProvider?
         private var hasProvider = false
-        /// The ranges in the contact of the values of `pn-prid` and `pn-param`.
+        /// The ranges of the values of `pn-prid` and `pn-param` in the contact.
         private(set) var prid, param: Range<Int>?
         private var hasToken = false
         private var isOdd = false
@@ -105,8 +103,8 @@ struct ContactSummary: Hashable {
             isAbsent = false
             if let value, value.count > PushParameters.longestValue { isOdd = true }
             if text.equalsIgnoringCase(name, "pn-provider") {
-                // Phones send `pn-provider` first. Parameters before `pn-provider` have been read as if the provider
-                // were Apple.
+                // Phones send `pn-provider` first. Parameters before `pn-provider` were read as if the provider were
+                // Apple.
                 guard !hasProvider else { return }
                 hasProvider = true
                 provider = value.flatMap {
@@ -118,7 +116,7 @@ struct ContactSummary: Hashable {
                 hasToken = true
                 if provider != .fcm, let value, text.hasSeparator(value) { isOdd = true }
             } else if text.equalsIgnoringCase(name, "pn-param") || text.equalsIgnoringCase(name, "pn-params") {
-                // If `pn-param` occurs twice, the contact is parsed completely.
+                // A contact with two `pn-param` is parsed completely.
                 if param != nil || place == nil { isOdd = true }
                 param = place
                 if provider != .fcm, value.map({ text.hasSeparator($0) }) ?? true { isOdd = true }

@@ -1,20 +1,18 @@
 package import Bytes
 package import SIPGrammar
 
-/// The form in which bindings store a Contact value: `<URI>;name=value;...`.
+/// The text of a Contact value as bindings store it: `<URI>;name=value;...`.
 ///
-/// The stored form has no display name, no `expires`, no malformed `q` and no unneeded white space. All push parameters
-/// are inside the URI (reading A2). Most clients send their contacts in the stored form, so comparing bytes recognises
-/// most refreshes.
+/// The stored text of a contact has no display name, no `expires`, no malformed `q` and no unneeded white space. All
+/// push parameters of the stored text are inside the URI (reading A2). Most clients send their contacts as bindings
+/// store them, so comparing bytes recognises most refreshes.
 package enum ContactText {
-    /// The maximum length of a contact in bytes. A contact above 8192 bytes is refused with 400, because the daemon
-    /// keeps all contacts in memory.
+    /// The maximum length of a contact in bytes; a longer contact gets 400, because all contacts are in memory.
     static let longest = 8192
 
-    /// Converts a Contact value to the form in which bindings store it.
+    /// Converts a Contact value to the text that bindings store.
     ///
-    /// - Returns: `nil` for a URI with characters that are not allowed in angle brackets, and for a value that is too
-    ///   long.
+    /// - Returns: `nil` for a URI with characters that angle brackets do not allow, and for a value that is too long.
     package static func canonical(_ contact: NameAddress) -> ByteString? {
         let uri = contact.uri
         guard uri.text.count <= longest, !uri.text.isEmpty else { return nil }
@@ -67,11 +65,11 @@ package enum ContactText {
         return SIPURI(text[1..<end])
     }
 
-    /// Parses a contact in the stored form; `nil` if the text has a different form.
+    /// Parses the stored text of a contact; `nil` for text in another form.
     static func read(_ text: ByteString) -> NameAddress? { text.hasPrefix("<") ? NameAddress(text) : nil }
 
-    /// The Request-URI of a request to a contact: the contact's URI without push parameters, without `method` and
-    /// without URI headers (RFC 3261 section 16.6 item 2, section 19.1.5).
+    /// The Request-URI for a contact: its URI without push parameters, `method` and URI headers (RFC 3261 section 16.6
+    /// item 2, section 19.1.5).
     static func requestURI(of contact: SIPURI) -> ByteString {
         let parameters = contact.parameters
         return ByteString(capacity: contact.text.count) { out in
@@ -85,8 +83,8 @@ package enum ContactText {
 }
 
 extension [UInt8] {
-    /// Appends a header field value with its line ends replaced by spaces. SIP allows folds inside quotes, but some
-    /// clients reject folds in a response.
+    /// Appends a header field value with spaces instead of line ends. SIP allows folds inside quotes, but some clients
+    /// reject folds in a response.
     mutating func append(unfolding value: ByteString) {
         guard value.contains(UInt8(ascii: "\n")) || value.contains(UInt8(ascii: "\r")) else {
             append(value)
@@ -97,7 +95,7 @@ extension [UInt8] {
         }
     }
 
-    /// Appends a parameter of the header field as a URI parameter: without quotes, and with reserved characters
+    /// Appends a header field parameter as a URI parameter, without quotes and with reserved characters
     /// percent-encoded.
     fileprivate mutating func append(asURIParameter place: ParameterPlace, of parameters: Parameters) {
         append(";")

@@ -5,7 +5,7 @@ package import Timekeeping
 /// The `Date` header field of a 200 to a REGISTER, from which phones set their clocks (RFC 3261 section 10.3 step 8,
 /// section 20.17).
 ///
-/// The text of the `Date` field is made at most once in a second, for any number of REGISTERs.
+/// The text of the `Date` field is made at most once a second, for any number of REGISTERs.
 package struct DateField: Sendable {
     private var second = Int64.min
     private var text = ByteString.empty

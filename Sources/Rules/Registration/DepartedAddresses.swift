@@ -1,10 +1,10 @@
-/// The users whose last contact was removed lately. A call to a user whose contact expired lately gets 480, and a call
-/// to an unknown user gets 404. If users have no passwords, only the list of departed users shows whether a user
-/// without a contact exists.
+/// The users whose last contact was removed lately (departed users). A call to a departed user gets 480, and a call to
+/// an unknown user gets 404. Without passwords, only ``DepartedAddresses`` shows whether a user without a contact
+/// exists.
 ///
-/// The list ``DepartedAddresses`` has a maximum size. If the list of departed users is full, its older half is dropped.
+/// The set of departed users has a maximum size; a full set drops its older half.
 struct DepartedAddresses: Sendable {
-    /// The hashes of the AORs of users whose last contact was removed lately. Each hash of an AOR needs eight bytes.
+    /// The hashes of departed users' AORs, eight bytes each.
     private var recent = Set<Int>()
     private var older = Set<Int>()
 

@@ -5,11 +5,10 @@ package import SIPGrammar
 /// device's token or address changes (rule R8b, reading A5).
 package struct DeviceLabel: Hashable, Sendable {
     package let source: RegistrarSettings.LabelSource
-    /// The value of the Contact parameter `label`, unchanged; or the value of `+sip.instance`, in lower case.
+    /// The unchanged value of the Contact parameter `label`, or the value of `+sip.instance` in lower case.
     package let value: ByteString
 
-    /// Reads the label of a Contact from the first source that has one. If no source has a label for the device, no
-    /// ``DeviceLabel`` is created.
+    /// Reads the label of a Contact from the first source that has one; `nil` if no source has one.
     package init?(contact: NameAddress, sources: [RegistrarSettings.LabelSource]) {
         for source in sources {
             switch source {
@@ -38,8 +37,8 @@ package struct DeviceLabel: Hashable, Sendable {
         return instance
     }
 
-    /// Whether many devices can have the given instance: it is all zeros, or it is pjsua's default, which is zeros and
-    /// a hash of the host name.
+    /// Whether many devices can have the instance: it is all zeros, or pjsua's default of zeros and a hash of the host
+    /// name.
     static func isShared(_ instance: ByteString) -> Bool {
         let prefix: StaticString = "urn:uuid:"
         let uuid = instance.hasPrefix(prefix) ? instance[prefix.utf8CodeUnitCount..<instance.count] : instance

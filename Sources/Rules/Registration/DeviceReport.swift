@@ -4,7 +4,7 @@ package import PushDelivery
 import SIPGrammar
 package import Timekeeping
 
-/// A device that an app or its server has reported over HTTP, whether or not the device has ever sent a REGISTER.
+/// A device that an app or its server has reported over HTTP, even if the device never sent a REGISTER.
 package struct ReportedDevice: Hashable, Sendable {
     private enum Content: Hashable {
         case token(PushToken)
@@ -13,7 +13,7 @@ package struct ReportedDevice: Hashable, Sendable {
 
     private let content: Content
     /// The label of the app's installation, such as Acrobits' selector; empty if the label is unknown. The label of an
-    /// installation stays the same when its token changes.
+    /// app's installation stays the same when its token changes.
     package let label: ByteString
 
     package init(token: PushToken, label: ByteString) {
@@ -28,13 +28,12 @@ package struct ReportedDevice: Hashable, Sendable {
         label = told.selector
     }
 
-    /// The token to store for a report if the contact `stored` belongs to the reported device; `nil` if a part of the
-    /// token is missing.
+    /// The token to store if the contact `stored` belongs to the reported device; `nil` if a part of the token is
+    /// missing.
     func token(over stored: StoredContact?) -> PushToken? {
         switch content {
         case .token(let token):
-            // If the device itself has registered the stored push token, and the stored push token contains all tokens
-            // of the report, the stored push token is kept.
+            // A stored token that the device itself has registered is kept if it contains all reported tokens.
             if let stored, stored.hasRegistered, let known = stored.token, known.covers(token) { return known }
             return token
         case .told(let told): return told.pushToken(over: stored?.token)
@@ -55,21 +54,20 @@ package enum DeviceSelection: Hashable, Sendable {
     case all
     /// The device that was reported with the given label: see ``ReportedDevice/label``.
     case label(ByteString)
-    /// The devices, with any provider, whose `pn-prid` is the given token or contains it as one of two tokens.
+    /// The devices, with any provider, whose `pn-prid` is or contains the given token.
     case token(ByteString)
-    /// The device that an app's report describes: by the selector or, if the report has no selector, by a token.
+    /// The device that an app's report describes: by the selector or, without a selector, by a token.
     case told(ReportedTokens)
     /// The device with the given id, with or without a push token.
     case device(DeviceID)
 }
 
 extension RegisterProcessor {
-    /// Decides about the report of a device over HTTP. A device that has registered keeps its contact and its flow when
-    /// it is reported. A reported device that has not registered has only a token: calls wake the device, and it gets
-    /// requests after it has registered.
+    /// Decides about the report of a device over HTTP. A device that has registered keeps its contact and its flow. A
+    /// device that has not registered has only a token: calls wake the device, and the device gets requests after its
+    /// REGISTER.
     ///
-    /// - Returns: the changes to bindings, as the plan of a REGISTER, but with an empty ``RegisterPlan/refreshed``,
-    ///   because no device registered.
+    /// - Returns: the changes to bindings; ``RegisterPlan/refreshed`` is empty, because no device has registered.
     package func plan(
         _ device: ReportedDevice, for aor: AddressOfRecord, in table: borrowing BindingTable, now: Moment
     ) -> RegisterDecision {
@@ -80,8 +78,7 @@ extension RegisterProcessor {
         guard table.enabled.contains(token.provider) else {
             return .rejected(.pushNotSupported, [], because: .providerOff)
         }
-        // If a stored contact would give a changed push token when the daemon reads the contact again, the report is
-        // refused.
+        // The report is refused if reading the stored contact again would give another push token.
         switch PushParameters(
             PushParameters.Triple(
                 provider: ByteString(token.provider.rawValue), param: token.param, prid: token.prid,
@@ -106,8 +103,8 @@ extension RegisterProcessor {
         } else {
             plan.facts.append(.added(id, isPush: true))
         }
-        // A second contact with an equal push token or app installation belongs to the reported device and is removed.
-        // Further flows of the device are kept, and get the new token too.
+        // A second contact with the same push token or app installation belongs to the reported device and is removed.
+        // Further flows of the device stay, and get the new token too.
         for other in stored where other.id != id {
             if let known, known.isFlow(besides: other) {
                 guard other.token != token, let content = self.content(of: token, label, on: other, now: now) else {
@@ -128,8 +125,7 @@ extension RegisterProcessor {
         return .accepted(plan)
     }
 
-    /// Plans the removal of the selected devices. If no device matches the report, the returned plan contains no
-    /// changes.
+    /// Plans the removal of the selected devices. If no device matches the selection, the returned plan has no changes.
     package func plan(
         removing selection: DeviceSelection, of aor: AddressOfRecord, in table: borrowing BindingTable, now: Moment
     ) -> RegisterPlan {
@@ -189,24 +185,24 @@ extension Flow {
 }
 
 extension ForkTarget {
-    /// Whether requests can be sent to the device, because it has registered at least once.
+    /// Whether requests can be sent to the device, because the device has registered at least once.
     package var isReachable: Bool { flow != .nowhere }
 }
 
 extension StoredContact {
-    /// Whether the device has registered at least once, and is not known from a report over HTTP alone.
+    /// Whether the device has registered at least once, so that it is known from more than an HTTP report.
     var hasRegistered: Bool { binding.flow != .nowhere }
 
-    /// The label from a report about the device over HTTP; `nil` if the device was never reported. The label of a
-    /// report is kept even if the device then registers without a label.
+    /// The label from a report about the device over HTTP; `nil` for a device that was never reported. The label from
+    /// an HTTP report stays even if the device registers without a label.
     var reportedLabel: ByteString? {
         guard hasRegistered else { return address.decodedParameter("label") ?? .empty }
-        // The label of a report is not read from the URI, because the parameters of the URI belong to the phone.
+        // The label from a report is not read from the URI, whose parameters belong to the phone.
         return address.parameters.first(named: "reported").map { ($0.value ?? .empty).percentDecoded() }
     }
 
-    /// Whether a REGISTER with the given token comes from the device of the stored contact. If the device was never
-    /// reported over HTTP, ``wasReported(with:)`` is false.
+    /// Whether a REGISTER with the given token comes from the reported device of the stored contact; false for a device
+    /// that was never reported.
     func wasReported(with token: PushToken?) -> Bool {
         guard reportedLabel != nil, let token, let own = self.token else { return false }
         return own.reachesInstallation(of: token)
@@ -246,14 +242,13 @@ extension ContactText {
 
     private static let mark = Array(";reported".utf8)
 
-    /// Removes the label of a report over HTTP from the end of a stored contact. The stored contact keeps the
-    /// parameters that came from the device itself.
+    /// Removes the label from an HTTP report at the end of a stored contact, and keeps the device's own parameters.
     static func removeMark(from text: inout [UInt8]) {
         if let start = markStart(in: text.span) { text.removeSubrange(start...) }
     }
 
-    /// The index at which the label of a report over HTTP begins; `nil` if the stored contact does not end with such a
-    /// label.
+    /// The index at which the label from an HTTP report begins; `nil` for a stored contact without label from an HTTP
+    /// report.
     static func markStart(in text: Span<UInt8>) -> Int? {
         guard var start = text.indices.last, text[start] != UInt8(ascii: ">") else { return nil }
         while start > 0, text[start] != UInt8(ascii: ";") { start -= 1 }
@@ -264,7 +259,7 @@ extension ContactText {
         return start
     }
 
-    /// The stored contact with the label of a report over HTTP at its end; `nil` if the contact would be too long.
+    /// The stored contact with the label from an HTTP report at its end; `nil` if the contact would be too long.
     static func marked(_ text: ByteString, asReported label: ByteString) -> ByteString? {
         guard let uri = uri(of: text) else { return nil }
         let end = uri.text.count + 2

@@ -1,10 +1,10 @@
 import Bytes
 import PushDelivery
 
-/// The Feature-Caps header fields by which the daemon announces its push providers (RFC 8599; RFC 6809 for the syntax).
+/// The Feature-Caps header fields that announce the daemon's push providers (RFC 8599; RFC 6809 for the syntax).
 struct FeatureCaps: Sendable {
-    /// The header field values for each provider, by ``PushProvider/number``. Devices that can wake up by themselves
-    /// (`+sip.pnsreg`) get the values `withRefresh`, and all other devices get `alone`.
+    /// The header field values for each provider, by ``PushProvider/number``. Devices that wake up by themselves
+    /// (`+sip.pnsreg`) get `withRefresh`, and all other devices get `alone`.
     private let alone, withRefresh: [[ByteString]]
 
     init(_ settings: RegistrarSettings) {
@@ -18,7 +18,7 @@ struct FeatureCaps: Sendable {
         withRefresh = rows(refresh: settings.refreshSeconds)
     }
 
-    /// The header field values that announce the provider with the given number; empty for 0, which stands for no push
+    /// The header field values that announce the provider with the given number; empty for 0, which means no push
     /// token.
     func row(of number: UInt8, refreshesItself: Bool = false) -> [ByteString] {
         let rows = refreshesItself ? withRefresh : alone
@@ -45,10 +45,10 @@ struct FeatureCaps: Sendable {
         return ByteString(out)
     }
 
-    /// The names of the push services that other proxies, nearer to the device, announce in a REGISTER (rule P1).
+    /// The push services that other proxies, nearer to the device, announce in a REGISTER (rule P1).
     ///
-    /// Every `+sip.pns="..."` in the Feature-Caps values is read. In a Feature-Caps value of another proxy, the `*` at
-    /// the beginning can be missing, and the quoted value can be a list.
+    /// Every `+sip.pns="..."` in the Feature-Caps values is read. Other proxies may omit the `*` at the beginning of a
+    /// Feature-Caps value, and may write a list of services in the quotes.
     static func names(announcedIn rows: [ByteString]) -> [ByteString] {
         var found: [ByteString] = []
         for row in rows {
@@ -63,8 +63,7 @@ struct FeatureCaps: Sendable {
         return found
     }
 
-    /// Whether one of the names means the given provider. An alias of the provider counts too, and upper and lower case
-    /// are equal.
+    /// Whether one of the names is the given provider or an alias, in upper or lower case.
     static func names(_ names: [ByteString], include provider: ByteString) -> Bool {
         names.contains { name in
             if let known = PushProvider(name) { return known == PushProvider(provider) }

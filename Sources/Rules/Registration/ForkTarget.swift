@@ -4,21 +4,20 @@ package import PushDelivery
 package import SIPGrammar
 package import Timekeeping
 
-/// A device of the called user, with the flow on which it gets requests.
+/// A device of the called user, with the flow for requests to the device.
 package struct ForkTarget: Sendable {
     package enum Kind: Hashable, Sendable {
         /// The device gets the INVITE immediately.
         case ordinary
-        /// The device gets a push first, and gets the INVITE after it has registered (rules R11, R16).
+        /// The device gets a push first, and the INVITE after its REGISTER (rules R11, R16).
         case sleeping(PushToken)
     }
 
-    /// The id of the device, which all flows of the device have in common.
+    /// The id of the device, which all its flows have in common.
     package let id: DeviceID
-    /// The binding on whose flow the daemon sends the request.
+    /// The binding on whose flow the request is sent.
     package let binding: DeviceID
-    /// The contact's URI with its push parameters. The push parameters are parsed only when the token is needed, for
-    /// speed.
+    /// The contact's URI with its push parameters, which are parsed only when the token is needed.
     fileprivate let contact: SIPURI
     /// The push provider of the contact; `nil` if no push can wake the device.
     package let provider: PushProvider?
@@ -27,15 +26,15 @@ package struct ForkTarget: Sendable {
     package let path: [ByteString]
     /// The parameter `q` of the contact in thousandths.
     package let q: UInt16
-    /// The time at which the device last registered. If a provider reports that the token died before the device's last
-    /// registration, the daemon ignores the report.
+    /// The time at which the device last registered. A provider's report of a dead token is ignored if the token died
+    /// before the device's last registration.
     package let registeredAt: UnixTime
-    /// Whether the granted time of the contact has not ended yet.
+    /// Whether the granted expiry of the contact is not over.
     package let isFresh: Bool
-    /// Whether the last request that the daemon sent on the flow got no response.
+    /// Whether the last request on the flow got no response.
     package let hasFailed: Bool
 
-    /// Whether a push can wake the device, because the contact is a push contact.
+    /// Whether a push can wake the device.
     package var canBeWoken: Bool { provider != nil }
 
     /// The push token that wakes the device; `nil` if no push can wake the device.
@@ -54,11 +53,10 @@ package struct ForkTarget: Sendable {
 }
 
 extension BindingTable {
-    /// The devices that a call to the AOR reaches, highest `q` first. Among devices with equal `q`, the device with the
-    /// latest registration comes first.
+    /// The devices that a call to the AOR reaches, highest `q` first. Among devices with equal `q`, the latest
+    /// registration comes first.
     ///
-    /// A device is omitted if its contact is not a `sip:` or `sips:` URI, because no request can be sent to such a
-    /// contact.
+    /// A device whose contact is no `sip:` or `sips:` URI is omitted, because no request can be sent to it.
     package func forkTargets(for aor: AddressOfRecord, now: Instant) -> [ForkTarget] {
         let bindings = bindings(for: aor, now: now)
         var targets = bindings.compactMap { $0.marks.contains(.isFlow) ? nil : target(of: $0, now: now) }
@@ -82,15 +80,14 @@ extension BindingTable {
         return isInForce(binding, now: now) ? target(of: binding, now: now) : nil
     }
 
-    /// A device as the target of a request, on the flow of the given binding; if the binding is `nil`, on the device's
-    /// best flow.
+    /// A device as the target of a request, on the given binding's flow or, for `nil`, on the device's best flow.
     package func forkTarget(_ id: DeviceID, through flow: DeviceID?, now: Instant) -> ForkTarget? {
         guard let flow else { return forkTarget(id, now: now) }
         guard let binding = binding(flow), isInForce(binding, now: now) else { return nil }
         return target(of: binding, as: id, now: now)
     }
 
-    /// A device as the target of a request, once for each of its flows, best first.
+    /// A device as the target of a request, once for each of its flows, best flow first.
     package func flowTargets(of id: DeviceID, now: Instant) -> [ForkTarget] {
         let device = device(of: id)
         return flows(of: id, now: now).compactMap { flow in
@@ -106,8 +103,7 @@ extension BindingTable {
         return PushProvider(number: binding.provider).flatMap { PushToken($0, in: uri) }
     }
 
-    /// The push provider of a device that no push can wake, because the provider is switched off; `nil` for any other
-    /// device.
+    /// The push provider that is switched off, so that no push can wake the device; `nil` for any other device.
     package func switchedOffProvider(of id: DeviceID) -> PushProvider? {
         guard let binding = binding(id), !isPush(binding) else { return nil }
         return PushProvider(number: binding.provider)
@@ -145,8 +141,7 @@ extension ForkTarget {
 }
 
 extension PushToken {
-    /// Reads the push token in a contact's URI. The push provider is not read from the URI, because the binding has the
-    /// provider.
+    /// Reads the push token in a contact's URI. The provider is a parameter, because the binding stores the provider.
     init?(_ provider: PushProvider, in contact: SIPURI) {
         let triple = PushParameters.Triple(uri: contact)
         guard let prid = triple.prid else { return nil }

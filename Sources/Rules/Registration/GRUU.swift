@@ -25,8 +25,8 @@ package enum GRUU {
 
     private static let prefix: StaticString = "tgruu."
 
-    /// The range of the instance in a contact, without quotes and brackets; `nil` if the contact has no instance, or if
-    /// many devices can have its instance.
+    /// The range of the instance in a contact, without quotes and brackets; `nil` without an instance, or if many
+    /// devices can have it.
     static func instance(in text: Span<UInt8>) -> Range<Int>? {
         guard let close = text.firstIndex(of: UInt8(ascii: ">"), in: 0..<text.count) else { return nil }
         let parameters = text.extracting((close + 1)...)
@@ -46,8 +46,8 @@ package enum GRUU {
         return nil
     }
 
-    /// Appends the Contact parameter `pub-gruu` for a device. The parameter `place` is the range in `out` that already
-    /// contains the device's instance.
+    /// Appends the Contact parameter `pub-gruu` for a device. The parameter `place` is the range of the device's
+    /// instance in `out`.
     static func appendPublic(of aor: AddressOfRecord, instanceAt place: Range<Int>, to out: inout ByteSink) {
         out.append(";pub-gruu=\"sip:")
         out.append(asParameter: aor.user)
@@ -58,7 +58,7 @@ package enum GRUU {
         out.append("\"")
     }
 
-    /// Appends the Contact parameter `temp-gruu`. The closure `seal` appends the encrypted user part.
+    /// Appends the Contact parameter `temp-gruu`. The closure `seal` appends the encrypted user part of the GRUU.
     static func appendTemporary(at host: ByteString, to out: inout ByteSink, _ seal: (inout ByteSink) -> Void) {
         out.append(";temp-gruu=\"sip:")
         out.append(prefix)
@@ -69,18 +69,18 @@ package enum GRUU {
     }
 }
 
-/// The names that a 200 to a REGISTER contains in encrypted form. Each encrypted name contains the number of its 200,
-/// so each 200 has different texts. Only the daemon can see that two encrypted names belong to one user (RFC 5627
-/// section 3.1.2, RFC 8599 section 6.2.1).
+/// The encrypted names in a 200 to a REGISTER. Each encrypted name contains the number of its 200, so that each 200 has
+/// different texts. Only the daemon can see that two encrypted names belong to one user (RFC 5627 section 3.1.2, RFC
+/// 8599 section 6.2.1).
 package enum SealedName {
-    /// The content of a temporary GRUU: the device, and a hash of the Call-ID of its REGISTER.
+    /// The content of a temporary GRUU: the device, and a hash of the Call-ID of the device's REGISTER.
     case temporaryGRUU(DeviceID, callID: UInt32, answer: UInt32)
-    /// The content of a `pn-purr`, a reference to the registration in requests inside dialogs (RFC 8599 section 6).
+    /// The content of a `pn-purr`, which names the registration in requests inside dialogs (RFC 8599 section 6).
     case purr(DeviceID, answer: UInt32)
 }
 
 extension BindingTable {
-    /// The device of the AOR that has the given instance; `nil` if no device has the instance.
+    /// The AOR's device with the given instance; `nil` if no device has the instance.
     package func device(of aor: AddressOfRecord, instance: ByteString) -> DeviceID? {
         var found: DeviceID?
         forEachSlot(of: aor) { slot in
@@ -97,16 +97,15 @@ extension BindingTable {
     func callIDNumber(at slot: UInt32) -> UInt32 {
         let record = self[slot]
         return blocks.withBytes(record.block) { bytes in
-            // The hash function is Fowler-Noll-Vo. The hash of the instance is encrypted in the GRUU, so a collision is
-            // of no use to anybody.
+            // The hash function is Fowler-Noll-Vo. The hash of the Call-ID is encrypted in the GRUU, so nobody can
+            // profit from a collision.
             var hash: UInt32 = 0x811c_9dc5
             for index in record.callIDRange { hash = (hash ^ UInt32(bytes[index])) &* 0x0100_0193 }
             return hash
         }
     }
 
-    /// The `+sip.instance` of the contact in a slot; `nil` if the contact has none, or if many devices can have its
-    /// instance.
+    /// The `+sip.instance` of the contact in a slot; `nil` without an instance, or if many devices can have it.
     func instance(at slot: UInt32) -> ByteString? {
         guard let instance = ContactText.read(binding(at: slot).contact)?.instance, !DeviceLabel.isShared(instance)
         else { return nil }
@@ -137,8 +136,7 @@ extension ByteSink {
 
     private static func isPlain(_ bytes: Span<UInt8>) -> Bool {
         let other = bytes.firstPlace(in: 0..<bytes.count) { block in
-            // Letters need no percent-encoding, and neither do the ASCII characters from `-` to `:`, with the digits
-            // among them.
+            // Letters and the ASCII characters from `-` to `:`, which include the digits, need no percent-encoding.
             let letters = (block | SIMD16(repeating: 0x20)) &- SIMD16(repeating: UInt8(ascii: "a"))
             let digits = block &- SIMD16(repeating: UInt8(ascii: "-"))
             return (letters .> SIMD16(repeating: 25)) .& (digits .> SIMD16(repeating: 13))

@@ -4,19 +4,18 @@ import Collections
 import SIPGrammar
 package import Timekeeping
 
-/// Handles the nonces that bindings keep, so that a phone need not answer a challenge each time it wakes (T39).
+/// Handles the nonces that bindings keep, so that a waking phone need not answer a challenge (T39).
 extension BindingTable {
-    /// Whether a binding of the AOR keeps the named nonce and has not seen the nonce count, and the nonce is valid on
-    /// the flow.
+    /// Whether a binding of the AOR keeps the named nonce, has not seen the nonce count, and permits the nonce on the
+    /// flow.
     ///
-    /// Over UDP, a kept nonce is valid only at the address from which the phone has registered before: no attacker with
-    /// an overheard nonce and a forged source address can direct calls to a victim.
+    /// Over UDP, a kept nonce is valid only at an address of the phone's registration, because source addresses can be
+    /// forged.
     package func keeps(
         nonce name: UInt64, below count: UInt32, of aor: AddressOfRecord, on flow: Flow, isTrusted: Bool
     ) -> Bool {
         var isFound = false
-        // Several bindings can keep one nonce, and a nonce count that one binding has seen is not valid for another
-        // binding (T39.2).
+        // A nonce count that one binding has seen is invalid for all bindings with the nonce (T39.2).
         var isSpent = false
         forEachSlot(of: aor) { slot in
             let nonce = self[slot].nonce
@@ -62,10 +61,9 @@ extension Flow {
 }
 
 extension RegisterProcessor {
-    /// Adds the nonce of a REGISTER to the decision about the REGISTER: the binding that the REGISTER refreshes keeps
-    /// the nonce.
+    /// Makes the binding that a REGISTER refreshes keep the nonce of the REGISTER.
     ///
-    /// A nonce that a binding keeps is valid only for a REGISTER that refreshes or removes just that binding.
+    /// A kept nonce is valid only for a REGISTER that refreshes or removes just its binding.
     func keep(
         _ use: NonceUse, of request: SIPRequest, for aor: AddressOfRecord, on flow: Flow,
         after decision: RegisterDecision,
@@ -90,8 +88,8 @@ extension RegisterProcessor {
         case .accepted(let plan):
             guard plan.refreshed.count == 1, let id = plan.refreshed.first else {
                 let isSignOut = plan.refreshed.isEmpty && plan.removed.contains { table.nonce(of: $0).isUnused(use) }
-                // If a REGISTER with a kept nonce refreshes no binding or several, it is refused: no binding would
-                // store the nonce count, so an attacker could use the credentials again.
+                // A REGISTER with a kept nonce that refreshes no binding or several is refused, because no binding
+                // would store the used nonce count.
                 let isOfBinding = use.origin == .binding || table.isKept(use.name, by: aor)
                 return isOfBinding && !isSignOut ? .challenged : decision
             }
@@ -114,7 +112,7 @@ extension KeptNonce {
 }
 
 extension RegisterPlan {
-    /// Whether the store writes the row of the binding `id`.
+    /// Whether the store writes the row of the binding `id` before the 200.
     fileprivate func writes(_ id: DeviceID) -> Bool {
         persist.contains { change in
             guard case .upsert(let row) = change else { return false }

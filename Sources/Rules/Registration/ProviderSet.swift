@@ -13,8 +13,8 @@ package struct ProviderSet: Hashable, Sendable {
     /// The providers in the set, in the order of their declaration.
     package var providers: [PushProvider] { PushProvider.allCases.filter(contains) }
 
-    /// Whether the provider with the given number is in the set. No set contains the number 0, which stands for a
-    /// contact without push token.
+    /// Whether the provider with the given number is in the set. No set contains the number 0, which means a contact
+    /// without push token.
     func contains(number: UInt8) -> Bool { bits & Self.bit(number) != 0 }
 
     mutating func set(_ provider: PushProvider, on isOn: Bool) {

@@ -4,9 +4,9 @@ package import SIPGrammar
 
 /// The push parameters of a Contact (RFC 8599 section 4.1, readings A1 to A4).
 ///
-/// Most clients put the push parameters into the URI, and some clients into the header parameters after the `>`; the
-/// daemon reads both. A push parameter of the URI has priority over a header parameter. ``PushParameters`` does not
-/// know whether the provider is switched on.
+/// Most clients put push parameters into the URI, and some put them behind the `>` as header parameters; the daemon
+/// reads both. A push parameter of the URI has priority over a header parameter. ``PushParameters`` does not know
+/// whether the push provider is switched on.
 package enum PushParameters: Hashable, Sendable {
     /// The contact has no push parameters, or all its push parameters are empty (rule R6).
     case none
@@ -14,17 +14,16 @@ package enum PushParameters: Hashable, Sendable {
     /// section 4.1.5).
     case query(PushQuery)
     case push(PushToken)
-    /// The contact names a push service that the daemon does not support, or a token that belongs to no app in the
-    /// settings (rules P2, P8).
+    /// The contact names an unsupported push service, or a token of no app in the settings (rules P2, P8).
     case unsupported(TokenProblem)
     /// The push parameters of the contact contradict each other. A contact with contradictory push parameters is
-    /// accepted without pushes, and the REGISTER is not refused with 555.
+    /// accepted without pushes instead of refused with 555.
     case invalid(Invalid)
 
     package enum PushQuery: Hashable, Sendable {
         case all
         case provider(PushProvider)
-        /// The phone asks for a push service that the daemon does not know, so the response names no service.
+        /// The phone asks about an unknown push service, so the response names no service.
         case unknown
     }
 
@@ -42,16 +41,15 @@ package enum PushParameters: Hashable, Sendable {
 
     /// The push parameters of a Contact after percent-decoding, not yet checked.
     ///
-    /// A contact that unregisters can have fewer push parameters than the registered contact, so the parameters are
+    /// An unregistering contact can have fewer push parameters than the registered contact, so the parameters are
     /// compared one by one.
     package struct Triple: Hashable, Sendable {
-        /// The value of `pn-provider`: `nil` if the parameter is missing, and empty if the parameter has no value.
+        /// The value of `pn-provider`: `nil` without the parameter, empty without a value.
         package let provider: ByteString?
         package let param: ByteString?
         /// The value of `pn-prid`; `nil` if the parameter is missing or has no value.
         package let prid: ByteString?
-        /// Whether `pn-param` and ECSS-10's `pn-params` have different values, so that the value of `pn-param` is used
-        /// (reading A1).
+        /// Whether `pn-param` and ECSS-10's `pn-params` have different values; `pn-param` is used (reading A1).
         package let hasConflictingParams: Bool
     }
 
@@ -59,7 +57,7 @@ package enum PushParameters: Hashable, Sendable {
         self.init(Triple(contact: contact), settings: settings)
     }
 
-    /// The push token of a push contact; `nil` for any other contact.
+    /// The push token of a contact with valid push parameters; `nil` for any other contact.
     var token: PushToken? {
         if case .push(let token) = self { return token }
         return nil
@@ -99,8 +97,8 @@ package enum PushParameters: Hashable, Sendable {
 }
 
 extension PushParameters.Triple {
-    /// The push parameters that a scan of a contact has found. If the name of a push parameter occurs twice, the first
-    /// parameter counts.
+    /// The push parameters that a scan of a contact has found. If a push parameter occurs twice, the first value
+    /// counts.
     private struct Found {
         var provider, singular, plural, prid: ByteString?
 
@@ -112,10 +110,9 @@ extension PushParameters.Triple {
         }
 
         /// Takes the value of one parameter, if the name of the parameter is known. If `isOfField` is true, the
-        /// parameter belongs to the header field, and its value may be quoted; if false, the parameter belongs to the
-        /// URI.
+        /// parameter belongs to the header field and may be quoted; if false, to the URI.
         mutating func take(_ place: ParameterPlace, in bytes: Span<UInt8>, of text: ByteString, isOfField: Bool) {
-            // The first eight bytes of a name, as one number, identify all known names of at most eight bytes.
+            // A known name of at most eight bytes is recognised by its first eight bytes, compared as one number.
             let word = bytes.lowercasedWord(place.name)
             var value: ByteString {
                 let text = place.value.map { text[$0] } ?? .empty
@@ -136,7 +133,7 @@ extension PushParameters.Triple {
     }
 
     package init(contact: NameAddress) {
-        // Parameters of the URI take precedence over parameters of the header field, so the URI is read first.
+        // The URI is read first, because its parameters have priority over header parameters.
         var found = Found(in: contact.uri)
         let field = contact.parameters
         field.forEachPlace { bytes, place in
@@ -145,12 +142,11 @@ extension PushParameters.Triple {
         self.init(found, of: contact)
     }
 
-    /// Reads the push parameters of the URI only, for contacts in the form in which bindings store them (see
-    /// ``ContactText``).
+    /// Reads the push parameters of the URI only, for stored contacts (see ``ContactText``).
     init(uri: SIPURI) { self.init(Found(in: uri), of: NameAddress(uri)) }
 
-    /// Creates the push parameters from the values that the scan has found. Linphone's parameters from before RFC 8599
-    /// are used if both `pn-provider` and `pn-prid` are missing.
+    /// Creates the push parameters from the scanned values. Linphone's parameters from before RFC 8599 are used if both
+    /// `pn-provider` and `pn-prid` are missing.
     private init(_ found: Found, of contact: @autoclosure () -> NameAddress) {
         let (provider, singular, plural) = (found.provider, found.singular, found.plural)
         var prid = found.prid
@@ -159,7 +155,7 @@ extension PushParameters.Triple {
             return
         }
         var param = singular ?? plural
-        // Phones send the two Apple tokens in any order, so they are stored in a fixed order.
+        // Phones send two Apple tokens in any order, so they are stored in a fixed order.
         if let two = prid, two.contains(UInt8(ascii: "&")),
             provider.map({ PushProvider(named: $0)?.isApple == true }) ?? true
         {
@@ -171,8 +167,7 @@ extension PushParameters.Triple {
             hasConflictingParams: singular != nil && plural != nil && singular != plural)
     }
 
-    /// Reads the push parameters that Linphone sent before RFC 8599 (`pn-type`, `pn-tok`, `app-id`), in the way that
-    /// Flexisip does.
+    /// Reads Linphone's push parameters from before RFC 8599 (`pn-type`, `pn-tok`, `app-id`) as Flexisip does.
     private init?(legacyOf contact: NameAddress) {
         guard let type = contact.decodedParameter("pn-type"), let token = contact.decodedParameter("pn-tok"),
             !type.isEmpty, !token.isEmpty
@@ -185,7 +180,8 @@ extension PushParameters.Triple {
                 app = app[0..<app.count - suffix.utf8CodeUnitCount]
                 break
             }
-            // Linphone's old parameters contain no team. Any word will do as team, because pushes do not need the team.
+            // Linphone's old parameters contain no team. The team is an invented word, because pushes do not need the
+            // team.
             if !app.isEmpty { app = ByteString(Array("ABCD1234.".utf8) + app.array) }
         }
         self.init(
@@ -193,7 +189,7 @@ extension PushParameters.Triple {
     }
 
     /// Whether an unregistering contact with the given push parameters means the contact with the given token. Every
-    /// parameter of the unregistering contact must be equal (reading A7).
+    /// push parameter of the unregistering contact must be equal (reading A7).
     package func names(_ token: PushToken) -> Bool {
         guard let prid, prid == token.prid else { return false }
         if let provider, !provider.isEmpty, PushProvider(provider) != token.provider { return false }
@@ -203,9 +199,8 @@ extension PushParameters.Triple {
 }
 
 extension NameAddress {
-    /// The value of a URI parameter or, if the URI does not have it, of a header parameter, without percent-encoding
-    /// and quotes. If neither parameter exists, ``decodedParameter(_:)`` returns `nil`; for a parameter without value,
-    /// an empty text.
+    /// The decoded value of a URI parameter or else of a header parameter, without quotes. If neither parameter exists,
+    /// the value is `nil`; for a parameter without value, an empty text.
     func decodedParameter(_ name: StaticString) -> ByteString? {
         if let found = uri.parameters.first(named: name) { return (found.value ?? .empty).percentDecoded() }
         guard let found = parameters.first(named: name) else { return nil }
@@ -220,8 +215,7 @@ extension ByteString {
 }
 
 extension PushProvider {
-    /// Parses a `pn-provider` value like `init(_:)`. For the values that nearly all phones send, no `String` is
-    /// created, for speed.
+    /// Parses a `pn-provider` value like `init(_:)`, but creates no `String` for frequent values.
     init?(named value: ByteString) {
         if value == "fcm" {
             self = .fcm
@@ -250,7 +244,7 @@ enum AppleServices {
         var named: [ByteString] = []
         for token in tokens {
             guard let colon = token.firstIndex(of: UInt8(ascii: ":")) else {
-                // If `pn-prid` has only one token, the token needs no service.
+                // A single token in `pn-prid` needs no service.
                 return tokens.count == 1 && !token.isEmpty
             }
             guard colon > 0 else { return false }
@@ -260,7 +254,7 @@ enum AppleServices {
     }
 
     /// The tokens of a `pn-prid` in a fixed order: first the token for calls, then the other tokens by the name of the
-    /// service. A `pn-prid` that is no list of tokens with services is returned unchanged.
+    /// service. A `pn-prid` without services is returned unchanged.
     static func inOneOrder(prid: ByteString) -> ByteString {
         let tokens = prid.split(at: [UInt8(ascii: "&")])
         var named: [(name: ByteString, token: ByteString)] = []
@@ -296,8 +290,7 @@ enum AppleServices {
         return ByteString(out)
     }
 
-    /// The services after the last dot of `pn-param`. If the text after the dot is no list of services, the only
-    /// service is `remote`.
+    /// The services after the last dot of `pn-param`; only `remote` if the text after the dot is no list of services.
     private static func services(of param: ByteString) -> [ByteString] {
         let last = param.lastIndex(of: UInt8(ascii: ".")).map { param[$0 + 1..<param.count] } ?? param
         let parts = last.split(at: [UInt8(ascii: "&")])

@@ -4,28 +4,27 @@ import Collections
 package import SIPGrammar
 package import Timekeeping
 
-/// The values in the 200 to a REGISTER, apart from the contacts.
+/// The values in the 200 to a REGISTER, without the contacts.
 package struct RegisterAnnouncement: Sendable {
-    /// The bindings whose push parameters the 200 to the REGISTER repeats (rule P7). The 200 does not show the push
-    /// parameters of any other binding.
+    /// The bindings whose push parameters the 200 repeats (rule P7); the 200 omits the push parameters of all other
+    /// bindings.
     var echoed = ShortList<DeviceID>()
     /// The Path values of the REGISTER, which the 200 repeats (RFC 3327 section 5.3).
     var path: [ByteString] = []
     private(set) var featureCaps: [ByteString] = []
     /// Whether the REGISTER has registered an outbound flow (RFC 5626).
     private(set) var isOutbound = false
-    /// The interval in seconds at which the phone must send something on its flow; `nil` if the 200 contains no
-    /// interval.
+    /// The interval in seconds at which the phone must send something on its flow; `nil` for a 200 without Flow-Timer.
     package private(set) var flowTimer: UInt32?
-    /// The push contact for which the 200 contains a `pn-purr`: see ``SealedName/purr(_:answer:)``.
+    /// The binding whose `pn-purr` the 200 contains: see ``SealedName/purr(_:answer:)``.
     private(set) var purr: DeviceID?
-    /// Whether the client supports GRUUs, so that the 200 contains the GRUUs of its contacts (RFC 5627).
+    /// Whether the client supports GRUUs, so that the 200 contains its contacts' GRUUs (RFC 5627).
     var wantsGRUU = false
     /// The nonce for the phone's next REGISTER; `nil` if the phone continues to use its present nonce.
     var nextNonce: ByteString?
 
-    /// Notes that a flow of RFC 5626 was registered. Behind an edge, the 200 contains no Flow-Timer, because the
-    /// keep-alives reach only the edge.
+    /// Notes that a flow of RFC 5626 was registered. A phone behind an edge proxy gets no Flow-Timer, because its
+    /// keep-alives reach only the edge proxy.
     mutating func addFlow(_ settings: RegistrarSettings) {
         isOutbound = true
         if path.isEmpty { flowTimer = settings.flowTimerSeconds }
@@ -42,19 +41,20 @@ package struct RegisterAnnouncement: Sendable {
 /// Writes the content of the 200 to a REGISTER (RFC 3261 section 10.3 step 8).
 extension BindingTable {
     /// Appends the Contact, Path, Supported, Require, Flow-Timer, Feature-Caps and Date header fields of the 200 to a
-    /// REGISTER whose changes were just made.
+    /// REGISTER.
     ///
-    /// Devices that are known only from reports over HTTP are omitted, because they are not contacts in SIP.
+    /// Devices that are known only from HTTP reports are omitted, because they are no contacts in SIP.
     ///
     /// - Parameters:
     ///   - aor: the AOR whose contacts are listed.
-    ///   - announcement: the values of the 200, apart from the contacts.
-    ///   - refresh: the refresh that was just applied; `nil` if a binding has changed since the refresh was decided.
+    ///   - announcement: the values of the 200 without the contacts.
+    ///   - refresh: the refresh that was just applied; `nil` if a binding has changed since the decision about the
+    ///     refresh.
     ///   - date: the header field Date.
     ///   - number: the number of the 200, which is unique in this run of the daemon.
     ///   - now: the present time, by both clocks.
     ///   - out: the message to which the header fields are appended.
-    ///   - seal: encrypts a name so that only the daemon can read the name, and appends the result.
+    ///   - seal: encrypts a name that only the daemon can read, and appends the result.
     package func appendOKFields(
         for aor: AddressOfRecord, _ announcement: RegisterAnnouncement, after refresh: ContactRefresh? = nil,
         date: AddedField, number: UInt32, now: Moment, to out: inout ByteSink,
@@ -103,8 +103,8 @@ extension BindingTable {
         out.append(date)
     }
 
-    /// Appends the GRUUs of a device to its contact (RFC 5627 section 5.2). The instance of the device is read from the
-    /// contact, which was just written to `out`.
+    /// Appends the GRUUs of a device to its contact (RFC 5627 section 5.2). The device's instance is read from the
+    /// contact in `out`.
     private func appendGRUUs(
         slot: UInt32, _ aor: AddressOfRecord, contact: Range<Int>, _ number: UInt32, to out: inout ByteSink,
         _ seal: (SealedName, inout ByteSink) -> Void
@@ -136,8 +136,8 @@ extension BindingTable {
             out.append(binding(at: slot).contact.withoutPushParameters())
         }
         out.append(";expires=")
-        // A push contact stays after its granted time (reading A8). The remaining lifetime of a contact is at least one
-        // second, because 0 would mean that the contact was removed.
+        // A contact with push token stays after its granted expiry (reading A8). The remaining lifetime is at least one
+        // second, because 0 would mean a removed contact.
         out.append(decimal: max(1, now.seconds(until: self[slot].freshUntil)))
     }
 }

@@ -5,36 +5,36 @@ package import PushDelivery
 package import SIPGrammar
 import Timekeeping
 
-/// The changes of an accepted REGISTER, before any of them is made.
+/// The changes of an accepted REGISTER, before the changes are made.
 ///
-/// ``RegisterProcessor/plan(_:for:on:in:now:)`` makes the plan. If ``persist`` is not empty, ``BindingTable/begin(_:)``
-/// locks the bindings while the store writes the plan's changes. After the store has written the plan,
-/// ``BindingTable/apply(_:)`` makes the changes, and the 200 with the ``announcement`` is sent. If the store has
-/// failed, ``BindingTable/cancel(_:)`` drops the plan. At any time, at most one plan (the changes of one REGISTER)
-/// exists for each AOR.
+/// ``RegisterProcessor/plan(_:for:on:in:now:)`` makes the plan (the changes of a REGISTER). ``BindingTable/begin(_:)``
+/// locks the bindings of a plan with ``persist`` while the store writes the changes. After the write,
+/// ``BindingTable/apply(_:)`` makes the changes, and the 200 with the ``announcement`` is sent. If the store cannot
+/// write the plan's changes, ``BindingTable/cancel(_:)`` drops the plan. Each AOR has at most one ``RegisterPlan`` at
+/// any time.
 ///
-/// ``RegisterPlan`` is a class, because many functions pass it on, and copying a struct would retain a dozen arrays.
+/// ``RegisterPlan`` is a class, because each copy of a structure would retain a dozen arrays.
 package final class RegisterPlan {
     package let aor: AddressOfRecord
-    /// The changes that the store must write before the 200 is sent. The refresh of a push contact needs no write,
-    /// because the old row restores the contact just as well after a restart.
+    /// The changes that the store must write before the 200 is sent. The refresh of a contact with push token needs no
+    /// write, because the old row works as well after a restart.
     package internal(set) var persist: [BindingChange] = []
-    /// The bindings in which the REGISTER changes only expiry, CSeq and Call-ID. The rows of bindings in which only
-    /// expiry, CSeq and Call-ID change can be written later: see ``BindingTable/stored(_:userAgent:now:)``.
+    /// The bindings in which the REGISTER changes only expiry, CSeq and Call-ID. Rows with only a new expiry, CSeq and
+    /// Call-ID can be written later: see ``BindingTable/stored(_:userAgent:now:)``.
     package internal(set) var bookkeeping = ShortList<DeviceID>()
-    /// The devices whose contacts the REGISTER contains. After the 200, the calls that wait for the registered devices
-    /// are released, and the devices get their lists of missed calls.
+    /// The devices whose contacts the REGISTER contains. After the 200, the refreshed devices get their waiting calls
+    /// and their lists of missed calls.
     package internal(set) var refreshed = ShortList<DeviceID>()
     /// The devices that the REGISTER removes.
     package internal(set) var removed: [DeviceID] = []
-    /// The changes that the REGISTER makes, for the daemon's log.
+    /// The changes by the REGISTER, for the log.
     package internal(set) var facts: [RegistrationFact] = []
 
     package internal(set) var announcement = RegisterAnnouncement()
-    /// The refresh of a contact without push token, if the REGISTER makes no other change.
+    /// The refresh of a contact without push token, if the REGISTER changes nothing else.
     var refresh: ContactRefresh?
     var installs: [Install] = []
-    /// Whether the REGISTER changes the nonce that the binding stores.
+    /// Whether the REGISTER changes the nonce that the binding keeps.
     var changesNonce = false
 
     /// A binding that the REGISTER creates or replaces.
@@ -45,13 +45,13 @@ package final class RegisterPlan {
 
     init(aor: AddressOfRecord) { self.aor = aor }
 
-    /// The number of contacts that the REGISTER adds, minus the contacts that the REGISTER removes.
+    /// The number of contacts that the REGISTER adds, minus the number that it removes.
     package var newContacts: Int {
         facts.count { if case .added = $0 { true } else { false } } - removed.count
     }
 }
 
-/// A change that a REGISTER or a report has made, for the log.
+/// A change by a REGISTER or an HTTP report, for the log.
 package enum RegistrationFact: Hashable, Sendable, CustomStringConvertible {
     case added(DeviceID, isPush: Bool)
     /// A device has registered with a new push token (rule R8b).
@@ -59,17 +59,17 @@ package enum RegistrationFact: Hashable, Sendable, CustomStringConvertible {
     /// A contact of a device was replaced by another contact of the same device (rule R8b).
     case superseded(DeviceID, by: DeviceID)
     case unregistered(DeviceID)
-    /// The device has push parameters, but the daemon sends no pushes to it.
+    /// The device has push parameters, but gets no pushes.
     case pushNotUsed(DeviceID, PushNotUsed)
     /// The contact has both `pn-param` and `pn-params`, with different values (reading A1).
     case conflictingParams(DeviceID)
     /// A contact with `expires=0` has a push token that no device has registered, so no contact was removed (reading
     /// A7).
     case unknownSignOut
-    /// The REGISTER has the Call-ID and CSeq of an earlier REGISTER, and gets the response of the earlier REGISTER.
+    /// The REGISTER has the Call-ID and CSeq of an earlier REGISTER, and gets the same response.
     case retransmission
 
-    /// The fact about a registration in words, for log lines.
+    /// The change in words, for log lines.
     package var description: String {
         switch self {
         case .added(let device, let isPush): "added \(device.name) \(isPush ? "with" : "without") push"
@@ -96,23 +96,20 @@ package enum RegistrationFact: Hashable, Sendable, CustomStringConvertible {
 /// The decision about a REGISTER: accepted, or refused.
 package enum RegisterDecision {
     case accepted(RegisterPlan)
-    /// The REGISTER only refreshes a push contact, and the store need not write anything before the 200.
+    /// The REGISTER only refreshes a contact with push token, and the store need not write anything before the 200.
     case refreshed(ContactRefresh)
     /// The REGISTER is refused with the given status and header fields, and no binding changes. If a push token is the
     /// reason for the refusal, `because` says what is wrong with the token.
     case rejected(Status, [AddedField], because: TokenProblem? = nil)
-    /// The REGISTER must be answered with a new challenge, because the binding does not keep the nonce that the
-    /// REGISTER used.
+    /// The REGISTER must be challenged again, because its nonce is not the nonce that the binding keeps.
     case challenged
 }
 
 extension BindingTable {
-    /// Locks the bindings in the plan against further changes while the store writes the plan, and reserves the ids of
-    /// new bindings.
+    /// Locks the bindings of a plan while the store writes the changes, and reserves the ids of new bindings.
     package mutating func begin(_ plan: RegisterPlan) { mark(plan, busy: true) }
 
-    /// Drops a plan (the changes of a REGISTER) that the store could not write. The ids that the dropped plan had
-    /// reserved are not used again.
+    /// Drops a plan that the store could not write. The reserved ids of a dropped plan are not used again.
     package mutating func cancel(_ plan: RegisterPlan) { mark(plan, busy: false) }
 
     /// Makes all changes of the plan to the bindings.
@@ -127,8 +124,8 @@ extension BindingTable {
         for install in plan.installs {
             guard var record = makeRecord(install.id, install.content) else { continue }
             if let slot = slot(of: install.id) {
-                // The present nonce of the binding is kept, because the binding may have lost its nonce since the
-                // REGISTER was checked.
+                // The binding's present nonce is kept, because the binding may have lost its nonce since the check of
+                // the REGISTER.
                 if !plan.changesNonce { record.nonce = self[slot].nonce }
                 replace(slot: slot, with: record)
             } else {

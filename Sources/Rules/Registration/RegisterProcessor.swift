@@ -5,11 +5,10 @@ import PushDelivery
 package import SIPGrammar
 package import Timekeeping
 
-/// Decides about REGISTER requests, by RFC 3261 section 10.3, RFC 8599 section 5.6.1 and the registration rules of
+/// Decides about REGISTER requests by RFC 3261 section 10.3, RFC 8599 section 5.6.1 and the registration rules of
 /// ECSS-10.
 ///
-/// The engine has already checked domain, Require and credentials (steps 1 to 5 of section 10.3), and gives the AOR in
-/// the To header field.
+/// The engine has already checked domain, Require and credentials (steps 1 to 5 of section 10.3).
 package struct RegisterProcessor: Sendable {
     package let settings: RegistrarSettings
     private let lifetime: ContactLifetime
@@ -21,8 +20,8 @@ package struct RegisterProcessor: Sendable {
         featureCaps = FeatureCaps(settings)
     }
 
-    /// Decides about a REGISTER, and changes nothing. Later requests to the contacts in the REGISTER are sent on
-    /// `flow`. The binding that the REGISTER refreshes stores the nonce in `use`.
+    /// Decides about a REGISTER without changing bindings. Later requests to the registered contacts are sent on
+    /// `flow`. The refreshed binding keeps the nonce in the parameter `use`.
     package func plan(
         _ request: SIPRequest, for aor: AddressOfRecord, on flow: Flow, using use: NonceUse? = nil,
         in table: borrowing BindingTable, now: Moment
@@ -43,8 +42,8 @@ package struct RegisterProcessor: Sendable {
         let stored = StoredContact.all(of: aor, in: table, settings: settings, now: now.instant)
         switch order(of: request, among: stored, now: now.instant) {
         case .late:
-            // If the CSeq of a REGISTER is too low, a later REGISTER has overtaken it, or it is a replay. For a CSeq
-            // that is too low, RFC 3261 section 10.3 step 7 requires a 500, because the bindings cannot be changed.
+            // A CSeq that is too low shows a replay, or a REGISTER that a later REGISTER has overtaken. RFC 3261
+            // section 10.3 step 7 requires a 500 for a CSeq that is too low.
             return .rejected(.serverError, [])
         case .repeated:
             plan.announcement.echoed = ShortList(stored.lazy.filter { $0.callID == request.callID }.map(\.id))
@@ -67,11 +66,11 @@ package struct RegisterProcessor: Sendable {
 
     // MARK: The common case
 
-    /// The decision about a REGISTER that only refreshes one contact, with the same text, flow and Call-ID as before;
-    /// `nil` for any other REGISTER.
+    /// The decision about a REGISTER that only refreshes one contact with the same text, flow and Call-ID; `nil` for
+    /// any other REGISTER.
     ///
-    /// Nearly all REGISTERs only refresh one contact, so the check for such a refresh is fast. A REGISTER that does
-    /// more than refresh one contact is processed by ``plan(_:for:on:in:now:)``.
+    /// The check for a REGISTER that only refreshes is fast, because nearly all REGISTERs only refresh.
+    /// ``plan(_:for:on:in:now:)`` processes REGISTERs that do more than refresh one contact.
     private func refresh(
         _ request: SIPRequest, for aor: AddressOfRecord, on flow: Flow, in table: borrowing BindingTable, now: Moment
     ) -> RegisterDecision? {
@@ -83,8 +82,7 @@ package struct RegisterProcessor: Sendable {
 
         var (slot, refreshed) = (first, nil as UInt32?)
         while slot != BindingTable.noSlot {
-            // If several contacts have the same Call-ID, the CSeq of each contact decides about the order of the
-            // requests.
+            // If several contacts have the same Call-ID, each contact's own CSeq decides the order of requests.
             let hasSameCallID = table.has(callID: request.callID, at: slot)
             if hasSameCallID, table[slot].cseq >= request.cseq.number { return nil }
             if hasSameCallID, table.has(contact: contact, at: slot) { refreshed = slot }
@@ -109,7 +107,7 @@ package struct RegisterProcessor: Sendable {
         return .accepted(plan(refresh, binding.nonce, of: request, contact, for: aor, on: flow, now: now))
     }
 
-    /// The changes of a refresh that the store must write before the daemon sends the 200.
+    /// The changes of a refresh that the store must write before the 200 is sent.
     func plan(
         _ refresh: ContactRefresh, _ nonce: KeptNonce, of request: SIPRequest, _ contact: ByteString,
         for aor: AddressOfRecord, on flow: Flow, now: Moment
@@ -130,7 +128,7 @@ package struct RegisterProcessor: Sendable {
         return plan
     }
 
-    /// The values in the 200 to a refresh, apart from the contacts.
+    /// The values in the 200 to a refresh, without the contacts.
     package func announcement(of refresh: ContactRefresh) -> RegisterAnnouncement {
         var announcement = RegisterAnnouncement()
         announcement.echoed = ShortList(refresh.id)
@@ -149,18 +147,17 @@ package struct RegisterProcessor: Sendable {
         case new, repeated, late
     }
 
-    /// Compares the CSeq of a REGISTER with all bindings that have the REGISTER's Call-ID, even if the REGISTER does
-    /// not name them. A REGISTER that a later REGISTER has overtaken must not restore a contact that the device has
-    /// left.
+    /// Compares the CSeq of a REGISTER with all bindings that have its Call-ID, even bindings that the REGISTER does
+    /// not name. An overtaken REGISTER must not restore a contact that the device has left.
     ///
-    /// Bindings whose granted time has ended do not count in the comparison of CSeq numbers. If bindings counted after
-    /// their granted time, an old push contact would exclude a client that starts again with a low CSeq and the old
-    /// Call-ID.
+    /// Bindings after their granted expiry do not count in the comparison. If expired bindings counted, an old binding
+    /// would exclude a client that starts again with a low CSeq and the old Call-ID.
     private func order(of request: SIPRequest, among stored: [StoredContact], now: Instant) -> Order {
         var order = Order.new
         let flow = request.contacts.first.flatMap(RegistrationFlow.init)
         for contact in stored where contact.freshUntil > now && contact.callID == request.callID {
-            // REGISTERs on two flows of one device can overtake each other, so their CSeq numbers are not compared.
+            // The CSeq numbers of two flows of one device are not compared, because their REGISTERs can overtake each
+            // other.
             if let flow, let other = contact.flow, other.number != flow.number { continue }
             if request.cseq.number < contact.cseq { return .late }
             if request.cseq.number == contact.cseq { order = .repeated }

@@ -6,9 +6,8 @@ import Timekeeping
 package struct RegistrarSettings: SettingsGroup, Equatable {
     /// The response to a REGISTER with a push service that the daemon does not serve (RFC 8599 section 5.6.1, rule P2).
     ///
-    /// The documentation of ECSS-10 does not define the response to an unsupported push service. RFC 8599 allows 555 if
-    /// no other proxy on the path supports the push service. A 555 tells the app that the daemon will not wake the
-    /// phone.
+    /// ECSS-10 does not define the response to an unsupported push service. RFC 8599 allows 555 if no other proxy on
+    /// the path supports the push service. A 555 tells the app that the daemon will not wake the phone.
     package enum UnsupportedPush: String, Hashable, Sendable, CaseIterable {
         /// The daemon refuses the REGISTER with 555.
         case reject = "reject-555"
@@ -28,21 +27,20 @@ package struct RegistrarSettings: SettingsGroup, Equatable {
     package var minExpiry: Duration = .seconds(60)
     package var maxExpiry: Duration = .seconds(86400)
     package var maxContacts = 12
-    /// The maximum number of contacts in one REGISTER. A REGISTER with more contacts gets 400.
+    /// The maximum number of contacts in one REGISTER; a REGISTER with more contacts gets 400.
     package var maxContactsPerRequest = 20
-    /// The parts of a Contact from which the daemon reads the name of the device, in the order in which they are tried.
+    /// The parts of a Contact that name the device, in the order in which they are tried.
     package var labelSources: [LabelSource] = [.label, .instance]
     package var unsupportedPush = UnsupportedPush.reject
-    /// The value of `+sip.pnsreg`; zero if the daemon does not announce `+sip.pnsreg`.
+    /// The value of `+sip.pnsreg`; zero for no announcement of `+sip.pnsreg`.
     package var announcedRefresh: Duration = .seconds(130)
     package var announcesPURR = false
-    /// How long before a contact expires the daemon sends its phone a refresh push; zero if the daemon sends no refresh
-    /// push.
+    /// How long before a contact expires its phone gets a refresh push; zero for no refresh push.
     package var refreshPushLead: Duration = .zero
-    /// The value of the header field Flow-Timer; zero if the daemon does not send this field.
+    /// The value of the header field Flow-Timer; zero for no Flow-Timer.
     package var flowTimer: Duration = .zero
-    /// The push tokens that registrations accept. The accepted push tokens are computed from the push settings, and are
-    /// not a key of the group `registrar`.
+    /// The push tokens that registrations accept, computed from the push settings. The accepted push tokens are no key
+    /// of the settings group `registrar`.
     package var push = PushAcceptance()
 
     package init() {}
@@ -112,9 +110,9 @@ package struct RegistrarSettings: SettingsGroup, Equatable {
 }
 
 extension RegistrarSettings {
-    /// The value of the header field Flow-Timer in seconds; `nil` if the daemon does not send this field.
+    /// The value of the header field Flow-Timer in seconds; `nil` for no Flow-Timer.
     var flowTimerSeconds: UInt32? { flowTimer == .zero ? nil : ContactLifetime.seconds(flowTimer) }
 
-    /// The value of `+sip.pnsreg` in seconds; `nil` if the daemon does not announce `+sip.pnsreg`.
+    /// The value of `+sip.pnsreg` in seconds; `nil` for no announcement of `+sip.pnsreg`.
     var refreshSeconds: UInt32? { announcedRefresh == .zero ? nil : ContactLifetime.seconds(announcedRefresh) }
 }

@@ -1,17 +1,17 @@
 package import Bytes
 package import SIPGrammar
 
-/// One of the flows from a device to its registrar (RFC 5626): a Contact with `+sip.instance` and `reg-id`.
+/// An outbound flow from a device to its registrar (RFC 5626): a Contact with `+sip.instance` and `reg-id`.
 ///
-/// Contacts with one instance and different `reg-id` numbers are flows of one device. A new contact replaces an old
-/// contact with an equal instance and `reg-id`, even if URI, token and Call-ID differ.
+/// Contacts with one instance and different `reg-id` numbers are flows of one device. A new contact replaces the
+/// contact with the same instance and `reg-id`, even if URI, token and Call-ID differ.
 package struct RegistrationFlow: Hashable, Sendable {
     /// The instance of the device in lower case, without quotes and angle brackets.
     package let instance: ByteString
     /// The value of `reg-id`, from 1 to 2^31 - 1.
     package let number: UInt32
 
-    /// Reads the outbound flow (`reg-id` and instance) that a Contact describes.
+    /// Reads the outbound flow (`reg-id` and instance) of a Contact.
     ///
     /// - Returns: `nil` for a Contact without `+sip.instance` or `reg-id`, and for an instance that many devices can
     ///   have.
@@ -30,8 +30,7 @@ package struct RegistrationFlow: Hashable, Sendable {
 enum OutboundSupport {
     /// The client does not ask for outbound flows, so `reg-id` has no meaning.
     case notAsked
-    /// The client supports outbound flows, but a hop between the client and the daemon does not. If a hop does not
-    /// support outbound flows, the REGISTER gets 439.
+    /// The client supports outbound flows, but a hop between the client and the daemon does not; the REGISTER gets 439.
     case hopLacks
     case applies
 
@@ -40,7 +39,7 @@ enum OutboundSupport {
             self = .notAsked
             return
         }
-        // Each proxy adds its Path value above the others, so the client's first hop has added the last Path value.
+        // The last Path value is from the client's first hop, because each proxy adds its value above the others.
         if let first = request.path.last {
             self = first.uri.parameters.contains("ob") ? .applies : .hopLacks
         } else {
@@ -50,7 +49,7 @@ enum OutboundSupport {
 }
 
 extension SIPRequest {
-    /// Whether Supported or Require lists the extension `tag`, which must be given in lower case.
+    /// Whether Supported or Require lists the extension `tag`, given in lower case.
     package func supports(_ tag: StaticString) -> Bool {
         guard frame.contains(.supported) || frame.contains(.require) else { return false }
         for field in frame.fields where field.name == .supported || field.name == .require {
@@ -74,7 +73,7 @@ extension Span<UInt8> {
 }
 
 extension ContactText {
-    /// The stored contact without `reg-id`, because `reg-id` has no meaning if the REGISTER uses no outbound flows.
+    /// The stored contact without `reg-id`, which has no meaning in a REGISTER without outbound flows.
     static func withoutFlowNumber(_ text: ByteString) -> ByteString {
         guard let uri = uri(of: text) else { return text }
         let end = uri.text.count + 2

@@ -2,30 +2,28 @@ package import Addressing
 package import Bytes
 package import Timekeeping
 
-/// A binding as a row of the store. Times in the row are dates, because an `Instant` is valid in one process only.
+/// A binding as a row of the store. Times in the row are dates, because an `Instant` is valid only in one process.
 package struct StoredBinding: Hashable, Sendable {
     package let id: DeviceID
     package let aor: AddressOfRecord
-    /// The contact in the form in which bindings store it: see ``ContactText``. The contact is secret if it contains a
-    /// push token.
+    /// The contact's text as bindings store it (see ``ContactText``), which is secret if it contains a push token.
     package let contact: ByteString
     package let callID: ByteString
     package let cseq: UInt32
     package let path: [ByteString]
-    /// The flow on which the contact's last REGISTER came. After a restart, the connection of the last REGISTER's flow
-    /// is closed, but a UDP flow may still work.
+    /// The flow of the contact's last REGISTER. After a restart, a connection is closed, but a UDP flow may still work.
     package let flow: Flow
     package let granted: UInt32
     package let freshUntil: UnixTime
     package let registeredAt: UnixTime
-    /// Whether the daemon can wake the device by the push parameters in the contact. If the contact has no push
-    /// parameters, or if another proxy sends the pushes, the value is false.
+    /// Whether the daemon can wake the device by the contact's push parameters. The value is false for a contact
+    /// without push parameters, and for a contact whose pushes another proxy sends.
     package let isPush: Bool
-    /// The phone's User-Agent, as ``UserAgent`` reads it; empty if the phone sent none. If the User-Agent in the row is
-    /// `nil`, the stored User-Agent stays.
+    /// The phone's User-Agent, as ``UserAgent`` reads it; empty if the phone sent none; `nil` leaves the stored
+    /// User-Agent unchanged.
     package let userAgent: ByteString?
-    /// The nonce with which the device can register again. A refresh that writes the row does not change the column of
-    /// the nonce.
+    /// The nonce with which the device can register without a new challenge. A refresh does not change the nonce's
+    /// column in the row.
     package internal(set) var nonce: KeptNonce
 
     package init(
@@ -49,9 +47,9 @@ package struct StoredBinding: Hashable, Sendable {
     }
 }
 
-/// A change of one binding that must be written to the store.
+/// A change of one binding for the store.
 package enum BindingChange: Hashable, Sendable {
-    /// Insert the row of a binding, or replace the row with the same id.
+    /// Insert or replace the row of a binding.
     indirect case upsert(StoredBinding)
     case delete(DeviceID)
 }

@@ -1,6 +1,6 @@
 package import PushDelivery
 
-/// A missed call as a row of the store, with the user who was called.
+/// A missed call as a row of the store, with the called user.
 package struct StoredBucketEntry: Sendable {
     package let aor: AddressOfRecord
     package let entry: BucketEntry
@@ -11,7 +11,7 @@ package struct StoredBucketEntry: Sendable {
     }
 }
 
-/// A change of one user's missed calls that must be written to the store.
+/// A change of one user's missed calls for the store.
 package struct StoredBucketChange: Sendable {
     package let aor: AddressOfRecord
     package let change: BucketChange

@@ -4,19 +4,18 @@ import PushDelivery
 import SIPGrammar
 import Timekeeping
 
-/// A binding in a form for comparisons with the contacts of a REGISTER: the contact's text is parsed, and its token and
-/// label are read.
+/// A binding for comparisons with the contacts of a REGISTER, with parsed text, token and label.
 ///
-/// ``StoredContact`` is a class, because many functions read it, and each copy of a struct would retain many slices.
+/// ``StoredContact`` is a class, because each copy of a structure would retain many slices.
 final class StoredContact {
     let id: DeviceID
     let binding: Binding
     let address: NameAddress
-    /// The contact's URI in a form for comparisons, which is made at the first comparison.
+    /// The contact's URI in a form for comparisons, made at the first comparison.
     private(set) lazy var uri = ComparableURI(address.uri)
     /// The push token in the contact, even if the daemon does not use the token.
     let token: PushToken?
-    /// Whether the contact is a push contact, so that it stays until rule R8 removes it.
+    /// Whether a push can wake the device, so that the contact stays until rule R8 removes it.
     let isPush: Bool
     let label: DeviceLabel?
     let callID: ByteString
@@ -26,7 +25,7 @@ final class StoredContact {
     var cseq: UInt32 { binding.cseq }
     var freshUntil: Instant { binding.freshUntil }
 
-    /// Returns all valid bindings of an AOR in the form for comparisons.
+    /// All valid bindings of an AOR, for comparisons with the contacts of a REGISTER.
     static func all(
         of aor: AddressOfRecord, in table: borrowing BindingTable, settings: RegistrarSettings, now: Instant
     ) -> [StoredContact] {
@@ -36,7 +35,7 @@ final class StoredContact {
         }
     }
 
-    /// Whether the stored contact and `other` are flows of one device.
+    /// Whether the stored contact and `other` are different flows of one device.
     func isFlow(besides other: StoredContact) -> Bool {
         guard let flow, let another = other.flow else { return false }
         return flow.isOfSameDevice(as: another)
@@ -47,7 +46,7 @@ final class StoredContact {
         self.binding = binding
         self.address = address
         self.isPush = isPush
-        // A token that the settings no longer accept still identifies its device, so the token is read too.
+        // A token that the settings no longer accept is read too, because the token still identifies its device.
         token =
             PushProvider(number: binding.provider).flatMap { PushToken($0, in: address.uri) }
             ?? PushParameters(contact: address, settings: settings).token

@@ -3,8 +3,7 @@ package import Bytes
 package import SIPGrammar
 
 extension SIPURI {
-    /// Whether two hosts are equal. In host names, upper and lower case are equal; IPv6 addresses are compared as
-    /// numbers.
+    /// Whether two hosts are equal: names without regard to case, and IPv6 addresses as numbers.
     package static func isSameHost(_ left: ByteString, _ right: ByteString) -> Bool {
         if left.equalsIgnoringCase(right) { return true }
         guard left.contains(UInt8(ascii: ":")), right.contains(UInt8(ascii: ":")),
@@ -13,8 +12,7 @@ extension SIPURI {
         return a == b
     }
 
-    /// The `name=value` pairs of the URI headers, after `?`. The pairs of URI headers are sorted, because their order
-    /// has no meaning.
+    /// The sorted `name=value` pairs of the URI headers after `?`, whose order has no meaning.
     fileprivate static func headerSet(_ headers: ByteString?) -> [[UInt8]] {
         guard let headers else { return [] }
         return headers.split(at: [UInt8(ascii: "&")]).map { pair in
@@ -25,8 +23,7 @@ extension SIPURI {
     }
 }
 
-/// A URI in a form for fast comparisons, because one REGISTER may compare twelve contacts, each with fifty parameters,
-/// with twelve stored contacts.
+/// A URI in a form for fast comparisons, because one REGISTER can compare many contacts with many parameters.
 ///
 /// Escapes are normalized, names are in lower case, and parameters are sorted, so that a comparison reads each URI
 /// once.
@@ -36,8 +33,8 @@ struct ComparableURI {
     private let parameters: [Hashed]
     private let headers: [[UInt8]]
 
-    /// A parameter of a URI, stored as the hashes of its name and its value. Only contacts of one user are compared, so
-    /// a hash collision harms only the user who caused it.
+    /// A URI parameter as the hashes of its name and its value. Only one user's contacts are compared, so a hash
+    /// collision harms only the user who caused it.
     private struct Hashed {
         let name: UInt64
         let value: UInt64
@@ -55,8 +52,8 @@ struct ComparableURI {
         let all = uri.parameters
         all.forEachPlace { bytes, place in
             let isPush = place.isPush(in: bytes)
-            // The values of push parameters are compared as bytes, and all other values without case. In a comparison
-            // of URIs, a missing value differs from an empty value.
+            // The values of push parameters are compared as bytes, and all other values without case. A missing
+            // parameter value differs from an empty value.
             let value = place.value.map { all.text[$0].withEscapesNormalized() }
             hashed.append(
                 Hashed(
@@ -71,8 +68,7 @@ struct ComparableURI {
 
     /// Whether two URIs are equivalent by RFC 3261 section 19.1.4 and RFC 8599 section 5.3.
     ///
-    /// The equivalence of URIs is not transitive: a parameter that only one URI has is ignored, unless both URIs must
-    /// have it.
+    /// Equivalence is not transitive, because a parameter in only one of two URIs is ignored, unless both must have it.
     ///
     /// If `ignoringPush` is true, all push parameters are ignored, for a device that switches its pushes on or off.
     func isEquivalent(to other: ComparableURI, ignoringPush: Bool = false) -> Bool {
@@ -119,9 +115,9 @@ struct ComparableURI {
 }
 
 extension ParameterPlace {
-    /// Whether the parameter is a push parameter, which must not be sent to other parties: its name begins with `pn-`,
-    /// or is `app-id` (sent by Linphone before RFC 8599). The parameter `pn-purr` does not count, because it is meant
-    /// for other parties (RFC 8599 section 9.3).
+    /// Whether the parameter is a push parameter, which other parties must not get: `pn-...`, or `app-id` of old
+    /// Linphone versions. The parameter `pn-purr` does not count, because it is meant for other parties (RFC 8599
+    /// section 9.3).
     func isPush(in bytes: Span<UInt8>) -> Bool {
         if bytes.firstIndex(of: UInt8(ascii: "%"), in: name) != nil {
             let plain = ByteString(copying: bytes.extracting(name)).percentDecoded()
@@ -132,7 +128,7 @@ extension ParameterPlace {
 
     private static func isPush(_ bytes: Span<UInt8>, _ name: Range<Int>) -> Bool {
         guard name.count > 3 else { return false }
-        // The first eight bytes of a name, as one number, identify all known names of at most eight bytes.
+        // A known name of at most eight bytes is recognised by its first eight bytes, compared as one number.
         let word = bytes.lowercasedWord(name)
         if word & 0xff_ffff == ("pn-" as StaticString).word {
             return word != ("pn-purr" as StaticString).word || name.count > 8
@@ -140,7 +136,7 @@ extension ParameterPlace {
         return word == ("app-id" as StaticString).word && name.count <= 8
     }
 
-    /// Whether the parameter must be in both URIs, because RFC 3261 demands it or because it is a push parameter of RFC
+    /// Whether both URIs must have the parameter, because RFC 3261 demands it or because it is a push parameter of RFC
     /// 8599.
     fileprivate func mustBeInBoth(in bytes: Span<UInt8>) -> Bool {
         for known: StaticString in [
@@ -151,8 +147,8 @@ extension ParameterPlace {
 }
 
 extension ByteString {
-    /// Decodes percent-encoded unreserved characters, and writes all other percent-encoding in upper case, so that
-    /// equal texts have equal bytes.
+    /// Decodes percent-encoded unreserved characters, and writes other percent-encoding in upper case, so that equal
+    /// texts have equal bytes.
     func withEscapesNormalized() -> ByteString {
         guard contains(UInt8(ascii: "%")) else { return self }
         var out: [UInt8] = []

@@ -2,7 +2,7 @@ package import Bytes
 package import ProxyPolicy
 package import SIPGrammar
 
-/// The caller of an INVITE, in the form that pushes contain (R14, R15, readings A14 to A16).
+/// The caller of an INVITE as pushes name the caller (R14, R15, readings A14 to A16).
 package struct CallerIdentity: Sendable {
     /// The caller's user name or URI for the push about a call, unless the caller is anonymous.
     package let number: ByteString
@@ -24,7 +24,7 @@ package struct CallerIdentity: Sendable {
         displayName = block.string(name)
     }
 
-    /// Whether the caller asked for privacy, or is anonymous in the From header field (reading A15).
+    /// Whether the caller asked for privacy, or has an anonymous From (reading A15).
     private static func isAnonymous(_ request: SIPRequest) -> Bool {
         for value in request.frame.values(of: .privacy) {
             for word in value.string.split(whereSeparator: { $0 == ";" || $0 == "," || $0 == " " }) {

@@ -3,11 +3,11 @@ package import ProxyPolicy
 
 /// How a request reaches a registered device: on a flow, on a new connection, through a Path, or only after a push.
 package enum DeviceHop {
-    /// The flow on which the device registered, with the hop to try if the flow has ended.
+    /// The flow of the device's registration, and the hop to try if the flow has ended.
     case flow(Flow, otherwise: ResolvedHop?)
-    /// A new connection to the device.
+    /// The request needs a new connection to the device.
     case connection(ResolvedHop)
-    /// The first hop of the Path with which the device registered (RFC 3327).
+    /// The first hop of the registration's Path (RFC 3327).
     case path(NextHop)
     /// The device has no open connection, and only a push can wake the device.
     case asleep

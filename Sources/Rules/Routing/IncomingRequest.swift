@@ -4,27 +4,25 @@ package import Registration
 package import SIPGrammar
 package import SIPTransactions
 
-/// A received request that the engine is serving, with the data that its responses need.
+/// A received request that the engine serves, with the data for its responses.
 package struct IncomingRequest {
     package let request: SIPRequest
     package let flow: Flow
     /// Whether a trusted peer sent the request.
     package let isTrusted: Bool
-    /// The parameters `;received=...;rport=...` for the topmost Via, in each response and in the forwarded request (RFC
-    /// 3581).
+    /// The parameters `;received=...;rport=...` of the topmost Via, for responses and the forwarded request (RFC 3581).
     package let viaAddition: ViaAddition
     package let responseFlow: Flow
-    /// The key with which a server transaction for the request can begin later; `nil` before the transaction table has
-    /// seen the request.
+    /// The key of the request's server transaction, which may begin later; `nil` before the transaction table has seen
+    /// the request.
     package private(set) var key: TransactionKey?
-    /// The user whose right password came with the request; `nil` if no right password came.
+    /// The user whose right password came with the request; `nil` without a right password.
     package private(set) var sender: AddressOfRecord?
-    /// The nonce with which a REGISTER has proved its user; `nil` if the REGISTER proved no user.
+    /// The nonce by which a REGISTER has proved its user; `nil` if the REGISTER proved no user.
     package private(set) var nonce: NonceUse?
     /// Whether the request has waited for the answer of a source of users.
     package private(set) var hasWaited = false
-    /// The request's server transaction; `nil` if the request has no transaction, so that its responses are sent
-    /// without state.
+    /// The request's server transaction; `nil` if responses are sent statelessly.
     package private(set) var server: ServerTransactionID?
 
     package init(_ request: SIPRequest, on flow: Flow, isTrusted: Bool) {
@@ -40,7 +38,7 @@ package struct IncomingRequest {
                 remote: request.responseEndpoint(source: flow.remote))
     }
 
-    /// A copy of a new request, with the key of its transaction, and with the transaction if it has begun.
+    /// A copy of a new request with its transaction key, and with its transaction if the transaction has begun.
     package func unmatched(_ key: TransactionKey, _ server: ServerTransactionID? = nil) -> IncomingRequest {
         var unmatched = self
         unmatched.key = key
@@ -48,21 +46,21 @@ package struct IncomingRequest {
         return unmatched
     }
 
-    /// A copy of the request, after a source of users has answered.
+    /// A copy of the request that notes the wait for a source of users.
     package var afterWaiting: IncomingRequest {
         var incoming = self
         incoming.hasWaited = true
         return incoming
     }
 
-    /// A copy of the request with the user whose password came with the request.
+    /// A copy of the request with the authenticated sender.
     package func proved(by sender: AddressOfRecord?) -> IncomingRequest {
         var proved = self
         proved.sender = sender
         return proved
     }
 
-    /// A copy of the REGISTER with the nonce by which its sender has authenticated.
+    /// A copy of the REGISTER with the nonce by which the sender has authenticated.
     package func proved(with nonce: NonceUse?) -> IncomingRequest {
         var proved = self
         proved.nonce = nonce
@@ -83,8 +81,7 @@ package struct IncomingRequest {
         return matched
     }
 
-    /// The maximum length in bytes of a response to the request; only responses to unauthenticated senders have a limit
-    /// (T4.1).
+    /// The maximum length in bytes of a response to the request; only unauthenticated senders have a limit (T4.1).
     package var answerLimit: Int { isTrusted ? .max : flow.answerLimit(to: request.frame) }
 
     package func response(_ status: Status, toTag: ToTag?, fields: [AddedField]) -> [UInt8] {
@@ -103,7 +100,6 @@ package struct IncomingRequest {
 extension Flow {
     /// The maximum length in bytes of a response to a sender that has not authenticated.
     ///
-    /// A response over UDP is at most three times as long as the request, because the request's source address may be
-    /// forged.
+    /// A response over UDP has at most three times the length of the request, because the source address may be forged.
     package func answerLimit(to frame: MessageFrame) -> Int { transport.isReliable ? .max : frame.bytes.count * 3 }
 }

@@ -3,14 +3,13 @@ package import Bytes
 package import Registration
 package import SIPGrammar
 
-/// One of the daemon's SIP listeners, with the host and port by which other hosts reach the listener.
+/// One of the daemon's SIP listeners, with the host and port by which other hosts reach it.
 package struct Listener: Sendable {
-    /// The listener's index in the settings, which each ``Flow`` of the listener contains.
+    /// The listener's index in the settings, which is part of each ``Flow``.
     package let number: UInt16
     package let transport: Transport
     package let bound: Endpoint
-    /// The `host:port` of the listener for Via and Record-Route: the advertised name or, if none is advertised, the
-    /// bound address.
+    /// The `host:port` for Via and Record-Route: the listener's advertised name or else its bound address.
     package let sentBy: ByteString
 
     package init(number: UInt16, transport: Transport, bound: Endpoint, sentBy: ByteString) {
@@ -21,7 +20,7 @@ package struct Listener: Sendable {
     }
 }
 
-/// The daemon's own names: its domains, and the hosts and ports by which a Route or Request-URI can name it.
+/// The daemon's own names: its domains, and the hosts and ports that mean the daemon in a Route or Request-URI.
 package struct LocalIdentity: Sendable {
     package let listeners: [Listener]
     /// The daemon's domains in lower case; a user at the daemon's IP address belongs to the first domain.
@@ -29,15 +28,15 @@ package struct LocalIdentity: Sendable {
     private let hosts: Set<ByteString>
     /// The hosts (in lower case) and ports that the listeners write into Via.
     ///
-    /// A linear search costs less than a hash table, because the list is short.
+    /// The list of hosts and ports is short, so a linear search is faster than a hash table.
     private let sentBys: [(host: ByteString, port: UInt16)]
-    /// All addresses at which the daemon listens; a message to one of these addresses would come back to the daemon.
+    /// All addresses at which the daemon listens; a message to a listening address would come back to the daemon.
     private let ownPlaces: [(transport: Transport, port: UInt16, address: IPAddress)]
 
     /// Creates the identity from the SIP listeners, the domains and the addresses of this machine.
     ///
-    /// A listener that is bound to the unspecified address is reached at each address in `machine`. The parameter
-    /// `others` has the program's other TCP listeners, such as the HTTP API, which do not speak SIP.
+    /// A listener on the unspecified address is reached at each address in `machine`. The parameter `others` has the
+    /// program's TCP listeners for other protocols, such as the HTTP API.
     package init(
         listeners: [Listener], domains: [ByteString], machine: [IPAddress] = [], others: [Endpoint] = []
     ) {
@@ -67,8 +66,7 @@ package struct LocalIdentity: Sendable {
         of listener: Listener, machine: [IPAddress]
     ) -> [(transport: Transport, port: UInt16, address: IPAddress)] {
         var places = places(of: listener.transport, listener.bound, machine: machine)
-        // The advertised address in Via is one of the daemon's own addresses too; behind a NAT, it differs from the
-        // bound address.
+        // The advertised address, which differs from the bound address behind a NAT, is the daemon's own address too.
         if let advertised = Endpoint(listener.sentBy.string) {
             places.append((listener.transport, advertised.port, advertised.address))
         }
@@ -82,13 +80,12 @@ package struct LocalIdentity: Sendable {
             + (bound.address.isUnspecified ? machine.map { (transport, bound.port, $0) } : [])
     }
 
-    /// Whether any listener speaks TLS, so that `sips:` requests can be sent.
+    /// Whether a listener speaks TLS, so that `sips:` requests can be sent.
     package var hasTLS: Bool { listeners.contains { $0.transport == .tls } }
 
     /// Whether a message to the endpoint would come back to one of the daemon's own listeners (T9.4).
     package func isOurs(_ transport: Transport, _ endpoint: Endpoint) -> Bool {
-        // A TCP connection to the daemon's own TLS port counts as local too, because the connection would reach the
-        // daemon.
+        // A TCP connection to the daemon's TLS port would reach the daemon too.
         for place in ownPlaces
         where place.port == endpoint.port && place.transport.isReliable == transport.isReliable {
             if place.address == endpoint.address { return true }
@@ -99,7 +96,7 @@ package struct LocalIdentity: Sendable {
             {
                 return true
             }
-            // The unspecified address counts as a loopback address here, because the kernel then connects to loopback.
+            // The unspecified address counts as a loopback address, because the kernel connects to loopback instead.
             if endpoint.address.isUnspecified, place.address.isLoopback { return true }
         }
         return false
@@ -115,8 +112,8 @@ package struct LocalIdentity: Sendable {
         return domains.contains(lower)
     }
 
-    /// Whether the URI names this daemon: by the host and port of a listener, or by one of the daemon's domains without
-    /// a port.
+    /// Whether the URI names this daemon: by a listener's host and port, or by one of the daemon's domains without a
+    /// port.
     package func isUs(_ uri: SIPURI) -> Bool {
         if uri.port == nil, isDomain(uri.host) { return true }
         let port = uri.port ?? (uri.scheme == .sips ? 5061 : 5060)
@@ -124,9 +121,9 @@ package struct LocalIdentity: Sendable {
         return false
     }
 
-    /// The domain of the user that a URI names; `nil` if the URI's host is not the daemon's own.
+    /// The domain of the user in a URI; `nil` if the URI's host is not the daemon's own.
     ///
-    /// If the host of the URI is one of the daemon's addresses, the user belongs to the first domain.
+    /// A user at one of the daemon's addresses belongs to the first domain.
     package func home(of uri: SIPURI) -> ByteString? {
         let host = uri.host.lowercased()
         if domains.contains(host) { return host }
@@ -136,7 +133,7 @@ package struct LocalIdentity: Sendable {
     /// The listener from which a request to `remote` is sent, with the same transport and address family.
     ///
     /// The listener `wished` is preferred, then a listener on the same address, then any other listener. A loopback
-    /// listener is used for an address outside this machine only if no other listener exists.
+    /// listener sends to an address outside this machine only if no other listener exists.
     package func listener(for transport: Transport, to remote: IPAddress, preferring wished: UInt16?) -> Listener? {
         let speaking = { (listener: Listener) in
             listener.transport == transport && !transport.isWebSocket && listener.bound.address.isV4 == remote.isV4
@@ -150,7 +147,7 @@ package struct LocalIdentity: Sendable {
             ?? listeners.first(where: fitting) ?? listeners.first(where: speaking)
     }
 
-    /// The listener that a flow uses, or a similar listener if the settings have changed since the flow began.
+    /// The listener of a flow, or a similar listener if the settings have changed since the flow began.
     package func listener(for flow: Flow) -> Listener? {
         if let listener = listener(flow.listener), listener.transport == flow.transport { return listener }
         return listener(for: flow.transport, to: flow.remote.address, preferring: flow.listener)
@@ -162,7 +159,7 @@ package struct LocalIdentity: Sendable {
 }
 
 extension LocalIdentity {
-    /// The user who makes a call: the authenticated user or, if the caller has not authenticated, the user in From.
+    /// The user who makes a call: the authenticated user or else the user in From.
     package func callingUser(of incoming: IncomingRequest) -> AddressOfRecord? {
         if let sender = incoming.sender { return sender }
         let from = incoming.request.from.uri

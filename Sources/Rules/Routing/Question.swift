@@ -4,21 +4,20 @@ package import SIPGrammar
 
 /// The purpose of an OPTIONS that this daemon itself sends (RFC 3261 section 11).
 package enum Question {
-    /// The OPTIONS asks a phone whether it is awake, since any response is a sign of life.
+    /// The OPTIONS asks a phone whether it is awake; any response is a sign of life.
     case phone
-    /// The OPTIONS asks the upstream's server at the given endpoint whether it is up.
+    /// The OPTIONS asks the upstream server at the given endpoint whether it is up.
     case upstream(Endpoint)
-    /// The OPTIONS asks a PBX's server at the given endpoint whether it is up; the number is the PBX's index in
+    /// The OPTIONS asks the PBX server at the endpoint whether it is up; the number is the PBX's index in
     /// `ProxySettings.upstreamRegistrations`.
     case pbx(Int, Endpoint)
-    /// The OPTIONS is sent to an address of the daemon's advertised host name, to see whether the address leads to this
-    /// daemon.
+    /// The OPTIONS tests whether an address of the daemon's advertised host name leads to this daemon.
     case ourselves(Endpoint)
 }
 
-/// The content of an OPTIONS that this daemon itself sends; the OPTIONS names only the receiver and this daemon.
+/// The content of an OPTIONS that this daemon itself sends, which names only the receiver and this daemon.
 package struct QuestionRequest {
-    /// The receiver's URI in its original, escaped form, because a decoded user part could contain line ends.
+    /// The receiver's URI in its escaped form, because an unescaped user part could contain line ends.
     package let target: ByteString
     /// The daemon's host in the From and Call-ID of the OPTIONS.
     package let host: ByteString

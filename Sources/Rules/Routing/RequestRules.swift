@@ -25,8 +25,8 @@ package enum RequestRules {
             refusal: .otherName, status: .forbidden, warning: "From differs from the request that began this dialog")
     }
 
-    /// The rule that a request without a To tag breaks, by its method and sender (T9.11, T9.12); `nil` if the request
-    /// is allowed.
+    /// The rule that a request without To tag breaks by its method and sender (T9.11, T9.12); `nil` for an allowed
+    /// request.
     package static func outsideDialogs(_ method: Method, fromTrusted: Bool) -> Breach? {
         switch method {
         case .invite, .message, .options, .subscribe, .publish: nil
@@ -37,10 +37,10 @@ package enum RequestRules {
         }
     }
 
-    /// The rule that a phone's request inside a dialog breaks (T9.15); `nil` if the request is allowed.
+    /// The rule that a phone's request inside a dialog breaks (T9.15); `nil` for an allowed request.
     ///
     /// Some phones obey a NOTIFY with the event `talk`, `hold` or `check-sync` without a subscription, so a caller
-    /// could make a ringing phone answer the call.
+    /// could make a ringing phone answer.
     package static func insideDialogs(_ request: SIPRequest) -> Breach? {
         guard request.method == .notify else { return nil }
         let values = request.frame.values(of: .event)
@@ -49,11 +49,11 @@ package enum RequestRules {
 
     /// Whether an event only reports a state, and gives the phone no order.
     ///
-    /// The list `reports` has the event packages registered with IANA that phones support.
+    /// The list `reports` has the IANA event packages that phones support.
     private static func isReport(_ value: ByteString) -> Bool {
         let end = value.firstIndex(of: UInt8(ascii: ";")) ?? value.count
         var name = value[0..<end].trimmed()
-        // An event with the suffix `.winfo` only reports who subscribes to an event, and gives the phone no order (RFC
+        // An event with the suffix `.winfo` only reports the subscribers of an event, and gives the phone no order (RFC
         // 3857).
         let suffix = name.count - ".winfo".utf8.count
         if suffix > 0, name[suffix..<name.count].equalsIgnoringCase(".winfo") { name = name[0..<suffix] }

@@ -4,12 +4,12 @@ package import SIPTransactions
 
 /// Checks whether a request can be forwarded, in the order of RFC 3261 section 16.3.
 ///
-/// The SIP parser has checked the syntax of the request before ``RequestValidation`` sees the request. The sender's
-/// password is checked later, because the check depends on the route.
+/// The SIP parser has checked the syntax of the request before. The sender's password is checked later, because the
+/// check depends on the route.
 package enum RequestValidation {
-    /// The refusal of a request; `nil` if the request is accepted.
+    /// The refusal of a request; `nil` for an accepted request.
     ///
-    /// A request to this daemon is accepted with Max-Forwards 0, but only with option tags from ``extensions`` in
+    /// A request to this daemon is accepted even with Max-Forwards 0, but only with option tags from ``extensions`` in
     /// Require.
     package static func check(
         _ request: SIPRequest, fromTrusted: Bool, isForUs: Bool, branchKey: BranchKey
@@ -40,8 +40,7 @@ package enum RequestValidation {
     /// The option tags that are accepted in the Require of a request to this daemon.
     static let extensions: [StaticString] = ["path", "outbound", "gruu"]
 
-    /// The refusal with status 420, and with the option tags that this daemon does not know (RFC 3261 sections 8.2.2.3
-    /// and 16.3 item 5).
+    /// The refusal with status 420 that lists the unknown option tags (RFC 3261 sections 8.2.2.3 and 16.3 item 5).
     private static func unsupported(
         in name: HeaderName, of request: SIPRequest, known: [StaticString]
     ) -> Refusal? {
@@ -61,10 +60,10 @@ package enum RequestValidation {
         return refusal
     }
 
-    /// Whether the request has already passed this daemon with the same values for routing, so that it runs in a loop
-    /// (RFC 5393 section 4.2).
+    /// Whether the request has passed this daemon before with the same routing values, and so runs in a loop (RFC 5393
+    /// section 4.2).
     ///
-    /// A request runs in a loop if one of its Vias is the daemon's own and has the loop hash of the present request.
+    /// One of the Vias is then the daemon's own, and has the loop hash of the present request.
     private static func isLooped(
         _ request: SIPRequest, fromTrusted: Bool, _ branchKey: BranchKey
     ) -> Bool {
@@ -79,7 +78,7 @@ package enum RequestValidation {
 
     /// The branch parameter in the unparsed value of a Via.
     ///
-    /// A plain text search for the branch is enough, because the daemon's own Vias have no quotes or folds.
+    /// A plain text search is enough, because the daemon's own Vias have no quotes or folds.
     package static func branch(in via: ByteString) -> ByteString? {
         let key: StaticString = "branch=z9hG4bK"
         guard via.count > key.utf8CodeUnitCount else { return nil }
@@ -97,8 +96,8 @@ package enum RequestValidation {
 
     /// A hash of all values that decide where a request is sent (RFC 3261 section 16.6 item 8).
     ///
-    /// The loop hash includes whether the sender is trusted: a phone's INVITE can come back from the PBX unchanged, and
-    /// is then sent to another place.
+    /// The loop hash includes the sender's trust, because a phone's INVITE can come back from the PBX and is then
+    /// routed differently.
     package static func loopHash(_ request: SIPRequest, fromTrusted: Bool) -> UInt64 {
         var hash = FNV1a()
         hash.mix(fromTrusted ? 1 : 0)

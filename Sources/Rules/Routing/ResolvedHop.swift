@@ -1,13 +1,13 @@
 package import Addressing
 import SIPGrammar
 
-/// One address of a next hop, with the transport to use at this address.
+/// One address of a next hop, and the transport to this address.
 package struct ResolvedHop: Hashable, Sendable {
     package let transport: Transport
     package let endpoint: Endpoint
-    /// Whether the URI or the settings demand the hop's transport, even for a large request (RFC 3261 section 18.1.1).
+    /// Whether the URI or the settings demand the transport, even for a large request (RFC 3261 section 18.1.1).
     package let isFixed: Bool
-    /// A number for the host name that the server's certificate must prove, if the transport uses certificates.
+    /// The number of the host name that the server's certificate must prove.
     package let server: ServerNumber
 
     package init(
@@ -19,8 +19,7 @@ package struct ResolvedHop: Hashable, Sendable {
         self.server = server
     }
 
-    /// Whether the hop and the flow lead to the same server; over different transports, a server may have different
-    /// ports.
+    /// Whether the hop and the flow lead to the same server, which may have different ports for different transports.
     package func isSameServer(as flow: Flow) -> Bool {
         endpoint.address == flow.remote.address && (endpoint.port == flow.remote.port || transport != flow.transport)
     }

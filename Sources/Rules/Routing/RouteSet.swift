@@ -2,24 +2,24 @@ package import Bytes
 package import SIPDialogs
 package import SIPGrammar
 
-/// Reads the next hops that a request's Route header fields and Request-URI name (RFC 3261 section 16.4).
+/// Reads the next hops in a request's Route and Request-URI (RFC 3261 section 16.4).
 package enum RouteSet {
     /// The next hops of a request, after this daemon's own Route values were removed.
     package struct Next {
-        /// The Request-URI to send, which differs from the received Request-URI only if the sender was a strict router.
+        /// The Request-URI to send, which differs from the received Request-URI only after a strict router.
         package var requestURI: SIPURI
         /// The Route values of the proxies after this daemon.
         package var routes: ArraySlice<NameAddress>
-        /// Whether the Route header fields must be rewritten, because the daemon's own values were removed.
+        /// Whether the Route must be rewritten, because the daemon's own values were removed.
         package var changed: Bool
 
-        /// The URI to which the request is sent: the first Route or, if there is none, the Request-URI.
+        /// The URI to which the request is sent: the first Route or else the Request-URI.
         package var target: SIPURI { routes.first?.uri ?? requestURI }
 
         /// Whether the request needs TLS on every hop (RFC 5630).
         package var isSecure: Bool { requestURI.scheme == .sips || target.scheme == .sips }
 
-        /// The Route values for ``RequestEdits/routes``; `nil` if the Route header fields stay unchanged.
+        /// The Route values for ``RequestEdits/routes``; `nil` for an unchanged Route.
         package var rows: [ByteString]? { changed ? texts : nil }
 
         /// The Route values as they are written into the header field.
@@ -35,16 +35,16 @@ package enum RouteSet {
     }
 
     package enum Kind {
-        /// The request has a dialog token that this daemon wrote into the Record-Route when the dialog began.
+        /// The request has a dialog token that this daemon wrote into the Record-Route at the start of the dialog.
         case dialog(DialogPass, Next)
         case initial(Next)
-        /// The request has a forged dialog token, or the dialog token of a different dialog.
+        /// The request has a forged dialog token, or the dialog token of another dialog.
         case forged
     }
 
     /// Removes the daemon's own Route values, and reads the dialog token in them.
     ///
-    /// The closure `open` decodes a dialog token; for a token that does not belong to the request, it returns `nil`.
+    /// The closure `open` decrypts a dialog token, and returns `nil` for a token that does not belong to the request.
     package static func preprocess(
         _ request: SIPRequest, identity: LocalIdentity, open: (ByteString) -> DialogPass?
     ) -> Kind {
@@ -63,15 +63,14 @@ package enum RouteSet {
         var tokenText: ByteString?
         while let first = next.routes.first, identity.isUs(first.uri) {
             guard let user = first.uri.user else {
-                // A Route value that names this daemon without a user part is removed: it is a phone's preloaded route
-                // to its outbound proxy.
+                // A Route value with this daemon and no user is a phone's preloaded route to its outbound proxy, and is
+                // removed.
                 next.routes.removeFirst()
                 next.changed = true
                 continue
             }
-            // If both sides of the dialog use different transports, a second Route value with the same dialog token
-            // names the second transport. A Route value with another token belongs to the call's second pass through
-            // this daemon, and stays.
+            // A second Route value with the same dialog token names the transport of the dialog's other side. A Route
+            // value with another dialog token belongs to the call's second pass through this daemon, and stays.
             if let tokenText, user != tokenText { break }
             next.routes.removeFirst()
             next.changed = true

@@ -2,9 +2,9 @@ package import Bytes
 package import SIPGrammar
 
 extension RequestEdits {
-    /// Removes header fields that must not leave this daemon: identity fields of an untrusted sender (T9.7), and
-    /// credentials for the daemon's own realms (T9.8). If this daemon accepts bearer tokens, all bearer tokens are
-    /// removed, because they name no realm (T40.7).
+    /// Removes header fields that must not leave this daemon: an untrusted sender's identity (T9.7), and credentials
+    /// for the daemon's realms (T9.8). A daemon that accepts bearer tokens removes all bearer tokens, because they name
+    /// no realm (T40.7).
     ///
     /// - Parameters:
     ///   - incoming: the request.

@@ -1,7 +1,7 @@
 package import SIPGrammar
 
-/// Makes To tags for responses that this daemon itself creates (RFC 3261 section 19.3). Each To tag is unique, even
-/// among processes, but need not be hard to guess.
+/// Makes To tags for the daemon's own responses (RFC 3261 section 19.3). Each To tag is unique, even among processes,
+/// but need not be hard to guess.
 package struct Tags {
     private let key: UInt64
     private var last: UInt64 = 0

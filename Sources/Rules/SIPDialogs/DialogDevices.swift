@@ -3,11 +3,10 @@ package import Bytes
 import Collections
 import Registration
 
-/// Remembers which phone takes part in a dialog, so that an INVITE with Replaces finds the phone (RFC 3891, RFC 8599
-/// section 7).
+/// Remembers the phones in dialogs, so that an INVITE with Replaces finds its phone (RFC 3891, RFC 8599 section 7).
 ///
 /// If the table of dialogs is full, the oldest dialog is removed. The table of dialogs is lost when the process ends.
-/// If Replaces names no known phone, the INVITE is sent to all devices of the user.
+/// An INVITE whose Replaces names no known phone is sent to all devices of the user.
 package struct DialogDevices {
     private let limit: Int
     private var devices: [Int: DeviceID] = [:]
@@ -18,15 +17,14 @@ package struct DialogDevices {
     /// Notes that a phone takes part in the dialog with the given Call-ID; `tag` is the phone's tag.
     package mutating func note(_ device: DeviceID, callID: ByteString, tag: ByteString) {
         let key = Self.key(callID, tag)
-        // The table of dialogs gets all its memory at the first dialog, because moving tens of thousands of entries
-        // into a larger table takes milliseconds.
+        // The table gets all its memory at the first dialog, because growing the table later takes milliseconds.
         if order.isEmpty { devices.reserveCapacity(limit + 1) }
         guard devices.updateValue(device, forKey: key) == nil else { return }
         order.append(key)
         while order.count > limit, let oldest = order.popFirst() { devices[oldest] = nil }
     }
 
-    /// The phone whose dialog a Replaces header field names, by the Call-ID and the phone's own tag as to-tag.
+    /// The phone whose dialog a Replaces header field names, by the Call-ID and the phone's tag as to-tag.
     package func device(replacedBy value: ByteString) -> DeviceID? {
         let end = value.firstIndex(of: UInt8(ascii: ";")) ?? value.count
         var tag: ByteString?
@@ -39,7 +37,7 @@ package struct DialogDevices {
         return tag.flatMap { devices[Self.key(value[0..<end].trimmed(), $0)] }
     }
 
-    /// The key of a dialog: a hash with a random seed, so that a peer cannot make two dialogs collide.
+    /// The key of a dialog: a randomly seeded hash, so that a peer cannot make two dialogs collide.
     private static func key(_ callID: ByteString, _ tag: ByteString) -> Int {
         var hasher = Hasher()
         hasher.combine(callID)

@@ -3,11 +3,10 @@ import Registration
 package import SIPGrammar
 package import SIPTransactions
 
-/// The names of the phones in a dialog, as they were when the dialog began (T20.7).
+/// The names of a dialog's phones at the start of the dialog (T20.7).
 ///
-/// The names in a dialog are hashes of the URIs, and of the display names that the caller gave to itself and to the
-/// callee. No peer can search for two names with the same hash, because the key of the hashes is in the encrypted
-/// token.
+/// The names in a dialog are hashes of the URIs and of the display names that the caller gave to both sides. No peer
+/// can search for two names with the same hash, because the hash key is in the encrypted dialog token.
 package struct DialogNames: Hashable, Sendable {
     /// The key of the name hashes, which has 24 bits.
     package let key: UInt32
@@ -18,8 +17,8 @@ package struct DialogNames: Hashable, Sendable {
     package struct Callee: Hashable, Sendable {
         /// A hash of the callee's URI and a hash of its name, 24 bits each.
         ///
-        /// The hash `name` is made from the display name in To; it is zero if To has no display name, and `nil` in
-        /// tokens of older versions.
+        /// The hash `name` is made from the display name in To: zero without display name, `nil` in tokens of older
+        /// versions.
         package let uri: UInt32
         package let name: UInt32?
 
@@ -47,8 +46,7 @@ package struct DialogNames: Hashable, Sendable {
         self.callee = callee
     }
 
-    /// Hashes the names in From and To of a request that makes a dialog, for each side that is a phone and must keep
-    /// its name.
+    /// Hashes the names in From and To of a request that begins a dialog, for each phone that must keep its name.
     package init(of request: SIPRequest, _ secret: BranchKey, holdsCaller: Bool, holdsCallee: Bool) {
         var callID = FNV1a()
         callID.mix(request.callID)
@@ -66,8 +64,7 @@ package struct DialogNames: Hashable, Sendable {
 
     /// Whether a phone may use the From `from` in a request inside the dialog.
     ///
-    /// A caller can leave out its display name, but must not change it. A callee's display name is checked by
-    /// ``isForeign(_:)``.
+    /// A caller may omit its display name, but must not change it. ``isForeign(_:)`` checks a callee's display name.
     package func admits(_ from: NameAddress, ofCaller isCaller: Bool) -> Bool {
         guard isCaller else { return callee.map { $0.uri == Self.hash(from.uri, key) } ?? true }
         guard let caller else { return true }
@@ -77,8 +74,8 @@ package struct DialogNames: Hashable, Sendable {
 
     /// Whether the callee's display name differs from the name that the caller wrote into To.
     ///
-    /// The caller's phone would show a new display name from then on (RFC 4916). A foreign name is no reason to refuse
-    /// the request, because some phones (JsSIP) always write their own name.
+    /// The caller's phone would show a changed display name (RFC 4916). A foreign display name is no reason for a
+    /// refusal, because some phones (JsSIP) always write their own name.
     package func isForeign(_ name: ByteString?) -> Bool {
         guard let known = callee?.name else { return false }
         let said = Self.hash(name, key)
@@ -89,7 +86,7 @@ package struct DialogNames: Hashable, Sendable {
 
     /// A hash of a URI's user and host; all spellings of one user have the same hash.
     ///
-    /// The hash of a URI other than sip, sips and tel is made from the URI without its parameters.
+    /// The hash of a URI other than sip, sips and tel omits the parameters.
     private static func hash(_ uri: SIPURI, _ key: UInt32) -> UInt32 {
         var hash = NameHash(key)
         switch uri.scheme {
@@ -101,7 +98,7 @@ package struct DialogNames: Hashable, Sendable {
         return hash.value
     }
 
-    /// A hash of a display name without its quotes; zero if there is no display name.
+    /// A hash of a display name without quotes; zero without a display name.
     private static func hash(_ name: ByteString?, _ key: UInt32) -> UInt32 {
         guard let text = name?.unquoted().trimmed(), !text.isEmpty else { return 0 }
         var hash = NameHash(key)

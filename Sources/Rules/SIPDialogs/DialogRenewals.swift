@@ -2,24 +2,23 @@ package import Addressing
 import Collections
 package import Timekeeping
 
-/// The expiry of each dialog: the expiry of its token, or a later time if a request has renewed the dialog (T20.5).
+/// The expiry time of each dialog: the expiry of its dialog token, or a later time after a renewal (T20.5).
 ///
-/// The table ``DialogRenewals`` stores only renewals. If the table of renewals is full, the renewal that expires first
-/// is dropped.
+/// ``DialogRenewals`` stores only dialogs that a request has renewed. A full table of renewals drops the renewal that
+/// expires first.
 package struct DialogRenewals {
     package let limit: Int
     private var ends: [UInt64: UnixTime] = [:]
-    /// The renewals of dialog tokens in the order of their expiry.
+    /// The renewals in the order of their expiry.
     ///
-    /// If a dialog was renewed twice, the older renewal stays in the queue, and the queue's reader ignores it.
+    /// A dialog's older renewal stays in the queue and is ignored.
     private var order = Queue<(digest: UInt64, until: UnixTime)>()
 
     package init(limit: Int = 100_000) { self.limit = limit }
 
     package var count: Int { ends.count }
 
-    /// The numbers of the keys that encrypted the tokens of renewed dialogs; the keys are needed as long as the dialogs
-    /// live.
+    /// The numbers of the keys of renewed dialogs' tokens, which are needed as long as the dialogs live.
     package func keys(at date: UnixTime) -> Set<UInt8> {
         Set(ends.lazy.filter { $0.value >= date }.map { UInt8(truncatingIfNeeded: $0.key >> 56) })
     }
@@ -40,11 +39,11 @@ package struct DialogRenewals {
     }
 }
 
-/// The flows on which phones have authenticated by a password inside a dialog. A flow is not stored here if the dialog
-/// token already contains the flow.
+/// The flows on which phones have authenticated by a password inside a dialog. A flow is not stored if the dialog token
+/// already contains it.
 ///
-/// On a flow on which the phone has authenticated, later requests of the phone need no password, because an ACK cannot
-/// be challenged (RFC 3261 section 22.1).
+/// A phone needs no password on a flow on which it has authenticated, because an ACK cannot be challenged (RFC 3261
+/// section 22.1).
 package struct ProvedPlaces {
     private struct Key: Hashable {
         let digest: UInt64
@@ -60,8 +59,8 @@ package struct ProvedPlaces {
     private var flows: [Key: Flow] = [:]
     private var order = Queue<Key>()
 
-    /// The flow on which the sender of a request has authenticated in the dialog; `nil` if the sender has not
-    /// authenticated on a flow.
+    /// The flow on which the request's sender has authenticated in the dialog; `nil` if the sender has not
+    /// authenticated.
     package subscript(pass: DialogPass) -> Flow? { flows[Key(pass)] }
 
     /// Notes that the sender of a request has authenticated on a flow.

@@ -2,21 +2,21 @@ package import Addressing
 package import Bytes
 package import Registration
 
-/// Seals and opens temporary GRUUs (RFC 5627) and `pn-purr` values (RFC 8599), each in one block.
+/// Encrypts and decrypts temporary GRUUs (RFC 5627) and `pn-purr` values (RFC 8599), each in one block.
 extension DialogSeal {
-    /// The purpose of an encrypted block, in the last of the block's sixteen bytes.
+    /// The purpose of an encrypted block, in the block's last bytes.
     private enum Purpose {
-        /// The last two bytes of a block for a GRUU, after three bytes of the Call-ID's hash and three bytes of the
-        /// answer's number.
+        /// The last two bytes of a GRUU's block, after three bytes of the Call-ID's hash and three bytes of the number
+        /// of the 200.
         static let gruu: UInt16 = 0x6772
-        /// The last four bytes of a block for a `pn-purr`, after four bytes of the answer's number.
+        /// The last four bytes of a `pn-purr` block, after four bytes of the number of the 200.
         static let purr: UInt32 = 0x7075_7272
-        /// The last four bytes of a GRUU from versions that did not number their answers, after four bytes of a hash of
-        /// the Call-ID.
+        /// The last four bytes of a GRUU from older versions, which wrote four bytes of the Call-ID's hash and no
+        /// number of the 200.
         static let formerGRUU: UInt32 = 0x6772_7575
     }
 
-    /// The bits of a Call-ID's hash that a temporary GRUU contains.
+    /// The bits of the Call-ID's hash in a temporary GRUU.
     package static let callIDMask: UInt32 = 0xff_ffff
 
     package func seal(_ name: SealedName) -> [23 of UInt8] {
@@ -29,7 +29,7 @@ extension DialogSeal {
         }
     }
 
-    /// The device of a temporary GRUU, and the bits of the Call-ID's hash that the GRUU contains.
+    /// The device of a temporary GRUU, and the bits of the Call-ID's hash in the GRUU.
     ///
     /// A forged GRUU names no device, because device id, Call-ID and purpose would all have to match.
     package func openTemporaryGRUU(_ text: ByteString) -> (device: DeviceID, callID: UInt32)? {
@@ -41,7 +41,7 @@ extension DialogSeal {
         return (DeviceID(rawValue: high), UInt32(truncatingIfNeeded: low >> 32) & Self.callIDMask)
     }
 
-    /// The device that a `pn-purr` names, no matter which answer to a REGISTER contained the `pn-purr`.
+    /// The device that a `pn-purr` names.
     package func openPURR(_ text: ByteString) -> DeviceID? {
         guard let (high, low) = openBlock(text), UInt32(truncatingIfNeeded: low) == Purpose.purr else { return nil }
         return DeviceID(rawValue: high)

@@ -2,22 +2,20 @@ package import Addressing
 package import Bytes
 package import Timekeeping
 
-/// One side of a dialog, with the flow by which this proxy reaches the side.
+/// One side of a dialog, with the flow by which the proxy reaches the side.
 package struct DialogSide: Hashable, Sendable {
     package enum Party: Hashable, Sendable {
-        /// The side of the dialog is a trusted peer, which is known by its address.
+        /// The side is a trusted peer, which is known by its address.
         case peer
-        /// The side of the dialog is the upstream, which gets the calls of phones.
+        /// The side is the upstream, which gets the calls of phones.
         case upstream
-        /// The side of the dialog is a phone that was registered on the flow; if the phone moves to another flow, its
-        /// binding finds the phone.
+        /// The side is a phone that was registered on the flow; the phone's binding leads to its later flows.
         case phone(DeviceID)
-        /// The side of the dialog is a phone that was not registered on the flow of its request; the number is a hash
-        /// of the AOR whose password the phone had shown (0 without a password).
+        /// The side is a phone without registration on the flow; the number is a hash of the authenticated AOR (0
+        /// without a password).
         case caller(UInt64)
 
-        /// Whether the side of the dialog is a phone, which must keep the name that it had when the dialog began
-        /// (T20.7).
+        /// Whether the side is a phone, which must keep its name from the start of the dialog (T20.7).
         package var isPhone: Bool {
             switch self {
             case .peer, .upstream: false
@@ -27,7 +25,7 @@ package struct DialogSide: Hashable, Sendable {
     }
 
     package let party: Party
-    /// The flow on which the side received or sent the request that began the dialog.
+    /// The side's flow for the request that began the dialog.
     package let flow: Flow
 
     package init(_ party: Party, on flow: Flow) {
@@ -38,16 +36,15 @@ package struct DialogSide: Hashable, Sendable {
 
 /// The two sides of a dialog, encrypted in the user part of the proxy's Record-Route URI (RFC 5626 section 5.2, T20).
 ///
-/// Requests inside the dialog contain the dialog token in Route, so the proxy need not remember the call. The
-/// encryption binds the dialog token to the Call-ID and the caller's tag. If the tag in From opens the dialog token,
-/// the caller has sent the request; if the tag in To opens it, the callee has sent the request.
+/// The dialog token comes back in Route, so the proxy need not remember the call. The encryption binds the dialog token
+/// to the Call-ID and the caller's tag. If the From tag decrypts the dialog token, the caller has sent the request; if
+/// the To tag does, the callee has sent it.
 package struct DialogToken: Hashable, Sendable {
     /// The time at which the dialog began, in whole seconds.
     package let made: UnixTime
     package let caller: DialogSide
     package let callee: DialogSide
-    /// The names that the sides of the dialog must keep; `nil` if no side must keep its name, or if an older version
-    /// made the token.
+    /// The names that the sides must keep; `nil` if no side must keep its name, or in a token of an older version.
     package let names: DialogNames?
 
     package init(made: UnixTime, caller: DialogSide, callee: DialogSide, names: DialogNames? = nil) {
@@ -57,10 +54,9 @@ package struct DialogToken: Hashable, Sendable {
         self.names = names
     }
 
-    /// The bytes of the dialog token before the encryption.
+    /// The unencrypted bytes of the dialog token.
     ///
-    /// The bytes of the token contain the number of this run, because connection numbers are valid only in one run of
-    /// the program.
+    /// The bytes contain the number of the daemon's run, because connection numbers are valid only in one run.
     package func encoded(in run: UInt32) -> [UInt8] {
         [UInt8](capacity: 96) { out in
             out.append(big: UInt64(UInt32(clamping: made.seconds)), count: 4)
@@ -82,7 +78,7 @@ package struct DialogToken: Hashable, Sendable {
         }
     }
 
-    /// Reads the bytes of an opened dialog token; a connection of the daemon's earlier run counts as closed.
+    /// Reads the bytes of a decrypted dialog token; a connection from before a restart counts as closed.
     package init?(_ plain: [UInt8], in run: UInt32) {
         let bytes = plain.span
         var index = 0
@@ -105,7 +101,7 @@ package struct DialogToken: Hashable, Sendable {
             callee: callee.side(isOfThisRun: isOfThisRun), names: names)
     }
 
-    /// Reads the names of the dialog's phones; the dialog token contains no names of PBXs.
+    /// Reads the names of the dialog's phones; a dialog token has no names of PBXs.
     private static func names(
         _ bytes: Span<UInt8>, at index: inout Int, _ caller: DialogSide.Party, _ callee: DialogSide.Party
     ) -> DialogNames? {
@@ -131,8 +127,7 @@ package struct DialogToken: Hashable, Sendable {
 
     /// The flag that marks an IPv4 address.
     private static let v4: UInt8 = 1
-    /// The flag that marks a flow over a connection (TCP, TLS or WebSocket). In the token, the number of the connection
-    /// follows the flag.
+    /// The flag of a flow over a connection (TCP, TLS or WebSocket), followed by the connection's number.
     private static let connected: UInt8 = 8
 
     private static func encode(_ side: DialogSide, into out: inout ByteSink) {
@@ -163,9 +158,9 @@ package struct DialogToken: Hashable, Sendable {
         }
     }
 
-    /// The connection number of a flow; `nil` for a flow without a connection.
+    /// The connection number of a flow; `nil` without a connection.
     ///
-    /// A connection number above four bytes becomes 0, which counts as closed.
+    /// A number above four bytes becomes 0, which counts as closed.
     private static func number(of flow: Flow) -> UInt32? {
         flow.isConnection || flow.isClosed ? UInt32(exactly: flow.connection) ?? 0 : nil
     }
@@ -227,12 +222,12 @@ package struct DialogToken: Hashable, Sendable {
     }
 }
 
-/// Seals and opens dialog tokens. The functions for encryption come from outside, because the rules import no
-/// cryptography library.
+/// Encrypts and decrypts dialog tokens. The encryption comes from outside, because the rules import no cryptography
+/// library.
 package struct DialogSeal {
     package struct Opened {
         package let plain: [UInt8]
-        /// A hash that distinguishes a dialog token from other tokens; its upper eight bits are the number of the key.
+        /// A hash that identifies a dialog token; its upper eight bits are the number of the key.
         package let digest: UInt64
 
         package init(plain: [UInt8], digest: UInt64) {
@@ -241,14 +236,14 @@ package struct DialogSeal {
         }
     }
 
-    /// Seals bytes for one Call-ID and tag, as text that needs no escapes in the user part of a URI.
+    /// Encrypts bytes for one Call-ID and tag, as text that needs no escapes in the user part of a URI.
     package let seal: (_ plain: [UInt8], _ callID: ByteString, _ tag: ByteString) -> [UInt8]
     /// Decrypts a text; `nil` if this daemon has not encrypted the text with the given Call-ID and tag.
     package let open: (_ text: ByteString, _ callID: ByteString, _ tag: ByteString) -> Opened?
 
     /// Encrypts sixteen bytes without a Call-ID and tag.
     ///
-    /// The sixteen bytes need a checksum of their own, because `openBlock` accepts any text and may return meaningless
+    /// The sixteen bytes need their own checksum, because `openBlock` accepts any text and may return meaningless
     /// bytes.
     package let sealBlock: (_ high: UInt64, _ low: UInt64) -> [23 of UInt8]
     package let openBlock: (_ text: ByteString) -> (high: UInt64, low: UInt64)?
@@ -279,7 +274,7 @@ package struct DialogPass {
         self.digest = digest
     }
 
-    /// The side that sent the request: the side whose tag opened the dialog token.
+    /// The side that sent the request, whose tag has decrypted the dialog token.
     package var sender: DialogSide { isFromCaller ? token.caller : token.callee }
     package var isFromPeer: Bool {
         switch sender.party {

@@ -1,9 +1,9 @@
-/// The state of dialogs that their dialog tokens do not contain.
+/// The state of dialogs that is not in their dialog tokens.
 package struct Dialogs {
-    /// A random number for this run of the program in dialog tokens, because connection numbers are not valid in other
-    /// runs.
+    /// The random number of this run of the program in dialog tokens, because connection numbers are valid only in one
+    /// run.
     package let run: UInt32
-    /// The dialogs that were renewed, with their new expiry.
+    /// The renewed dialogs, with their new expiry times.
     package var renewals = DialogRenewals()
     package var provedPlaces = ProvedPlaces()
     package var devices = DialogDevices()

@@ -1,25 +1,23 @@
 package import Addressing
 import Collections
 
-/// The flows on which the response to one request is accepted (T9.20): the flow of the request, and flows on which its
-/// peer was reached later.
+/// The flows from which a response to one request is accepted (T9.20): the request's flow, and the peer's later flows.
 ///
-/// The branch in a response's Via does not prove who sent the response, because every hop of the request knows the
-/// branch.
+/// The branch in a response's Via does not prove the sender, because every hop of the request knows the branch.
 package struct ClientPlaces: Sendable {
-    /// The sender of a response that arrived on an unexpected flow, as far as the core knows it.
+    /// The sender of a response on an unexpected flow, as far as the engine knows the sender.
     package enum Sender: Hashable, Sendable {
         case unknown
-        /// The sender is a phone of the called user, and has registered on the flow of the response.
+        /// The sender is a phone of the called user, registered on the response's flow.
         case callee
         case peer(Peer)
     }
 
     /// A trusted peer that sent a response.
     package struct Peer: Hashable, Sendable {
-        /// Whether only one port of the peer's address is trusted, because phones use other ports of this address.
+        /// Whether only one port of the peer's address is trusted, because phones use other ports of the address.
         let hasOnePort: Bool
-        /// The number of the upstream's host name. The upstream's certificate identifies the upstream at any address.
+        /// The number of the upstream's host name, whose certificate identifies the upstream at any address.
         let certified: ServerNumber
         /// Whether the peer has authenticated by the upstream's certificate.
         let isCertified: Bool
@@ -32,44 +30,42 @@ package struct ClientPlaces: Sendable {
     }
 
     private struct Others: Sendable {
-        /// The flow on which the request was sent, if the peer is now reached on a different flow.
+        /// The request's flow, if the peer has moved to another flow.
         var first: Flow?
         /// The flow on which the same phone got a later request.
         var later: Flow?
     }
 
-    // The property `others` is the first member, so that small members of a record can follow `present` without
-    // padding.
+    // The property `others` comes first, so that small members can follow `present` without padding.
     private var others = BoxedOptional<Others>()
-    /// The flow for further messages: the flow of the request or, if the peer has moved to a new address, its present
-    /// flow.
+    /// The flow for further messages: the request's flow, or the present flow of a peer that has moved.
     package private(set) var present: Flow
-    /// Whether the connection of ``present`` was closed before the peer sent a final response.
+    /// Whether the connection of ``present`` was closed before the final response.
     package private(set) var wasLost = false
 
     package init(sentOn flow: Flow) { present = flow }
 
-    /// Notes that the peer of the request is now reached on a different flow.
+    /// Notes that the request's peer has moved to another flow.
     package mutating func moved(to flow: Flow) {
         let old = wasLost ? present.closed : present
         others.change(orNew: Others()) { if $0.first == nil { $0.first = old } }
         present = flow
     }
 
-    /// Notes that the connection of the request was closed. A response on the peer's next connection from the same
-    /// address is accepted.
+    /// Notes that the request's connection was closed; the response may come on the peer's next connection from the
+    /// same address.
     package mutating func connectionEnded() { wasLost = true }
 
-    /// Notes that the phone gets a later request on a different flow, on which the phone can also respond to the
-    /// earlier request.
+    /// Notes that the phone gets a later request on another flow, on which the phone may also answer the earlier
+    /// request.
     package mutating func calledAnew(by flow: Flow) { others.change(orNew: Others()) { $0.later = flow } }
 
-    /// Whether the engine accepts a response that arrived on the given flow.
+    /// Whether a response on the given flow is accepted.
     ///
     /// - Parameters:
     ///   - flow: the flow of the response.
-    ///   - sender: the sender of the response, evaluated only if the flow is unexpected.
-    /// - Returns: whether the engine accepts the response.
+    ///   - sender: the sender of the response, evaluated only for an unexpected flow.
+    /// - Returns: whether the response is accepted.
     package func accepts(responseFrom flow: Flow, by sender: @autoclosure () -> Sender) -> Bool {
         if includes(flow) { return true }
         switch sender() {
@@ -90,8 +86,8 @@ package struct ClientPlaces: Sendable {
     private static func leads(_ flow: Flow, to place: Flow, isAnyConnection: Bool = false) -> Bool {
         guard flow.remote == place.remote, flow.transport == place.transport else { return false }
         // If the request was sent without a connection, or its connection was closed, a response is accepted on any
-        // connection to the same endpoint. Over UDP, both connection numbers are 0. Over TLS, the certificate on the
-        // new flow must also show that the flow leads to the server of the old flow.
+        // connection to the same endpoint. Over UDP, both connection numbers are 0 and therefore equal. Over TLS, the
+        // certificate of the new flow must also prove the server of the old flow.
         return flow.connection == place.connection
             || (isAnyConnection || place.connection == 0 || place.isClosed) && flow.server == place.server
     }

@@ -1,7 +1,7 @@
 import Addressing
 
-/// Finds the client transactions of a flow, for example when the connection of the flow closes. The transactions are in
-/// linked lists, whose links are in the transaction records.
+/// Finds the client transactions of a flow, for example when the connection of the flow closes. The transactions of one
+/// flow are in a linked list, whose links are in the transaction records.
 struct ClientsByFlow: Sendable {
     private var heads = [Int32](repeating: -1, count: 4096)
 
@@ -31,8 +31,8 @@ struct ClientsByFlow: Sendable {
         return slots
     }
 
-    /// The index of the list that contains a flow. The index of a flow's list in the table is a hash without a secret
-    /// key. An attacker could make a list long, but long lists cost time only when a flow fails.
+    /// The index of the list that contains a flow. The index of a flow's list is a hash without a secret key. An
+    /// attacker could make a list long, but long lists cost time only when a flow fails.
     private func chain(of flow: Flow) -> Int {
         var mixed = flow.connection &* 0x9e37_79b9_7f4a_7c15 ^ flow.remote.address.low
         mixed ^= flow.remote.address.high &+ UInt64(flow.remote.port) << 40

@@ -1,15 +1,14 @@
 import Bytes
 
-/// The Via branches of INVITEs that the daemon's earlier run sent and this run resumes. The branches need a table,
-/// because the key with which the daemon's earlier run made them is lost.
+/// The Via branches of INVITEs that were sent before a restart and are resumed. The branches need a table, because the
+/// key that made them was lost in the restart.
 struct InheritedBranches: Sendable {
     private var clients: [ByteString: ClientTransactionID] = [:]
     private var branches: [ClientTransactionID: ByteString] = [:]
 
     var isEmpty: Bool { clients.isEmpty }
 
-    /// The client transaction of a branch. Via branches that differ only in upper and lower case are equal, because
-    /// some peers change the case.
+    /// The client transaction of a branch, in upper or lower case, because some peers change the case.
     subscript(branch: ByteString) -> ClientTransactionID? { clients[branch.lowercased()] }
 
     mutating func add(_ branch: ByteString, _ client: ClientTransactionID) {

@@ -4,55 +4,54 @@ package import Timekeeping
 /// A client transaction of an INVITE that the daemon sent (RFC 3261 section 17.1.1, RFC 6026 section 7.2), with its
 /// CANCEL (section 9.1).
 ///
-/// ``InviteClientTransaction`` does no input or output: the transaction table stores the bytes and deadlines, and
-/// performs the returned actions.
+/// ``InviteClientTransaction`` does no input or output: the transaction table stores bytes and deadlines, and performs
+/// the returned actions.
 package struct InviteClientTransaction: Sendable {
     package enum State: Equatable, Sendable {
-        /// No response has arrived yet. If `cancelWanted` is true, the CANCEL is sent after the first provisional
-        /// response, because RFC 3261 does not allow it earlier. The transaction's state `calling` is followed by
+        /// No response to the INVITE has arrived yet. If `cancelWanted` is true, the CANCEL follows the first
+        /// provisional response, because RFC 3261 forbids an earlier CANCEL. The state `calling` is followed by
         /// `proceeding`, `completed`, `accepted` or `ended` (timer B, transport).
         case calling(cancelWanted: Bool)
-        /// A provisional response has arrived, and timer C runs. The transaction's state `proceeding` is followed by
-        /// `cancelling`, `completed`, `accepted` or `ended` (transport).
+        /// A provisional response has arrived, and timer C runs. The state `proceeding` is followed by `cancelling`,
+        /// `completed`, `accepted` or `ended` (transport).
         case proceeding
-        /// The CANCEL was sent. The transaction's state `cancelling` is followed by `completed`, `accepted` or `ended`
+        /// The CANCEL of the INVITE was sent. The state `cancelling` is followed by `completed`, `accepted` or `ended`
         /// (no final response within 64*T1, transport).
         case cancelling
-        /// A 3xx to 6xx has arrived and was acknowledged. The transaction's state `completed` is followed by `ended`
-        /// (timer D).
+        /// A 3xx to 6xx has arrived and was acknowledged. The state `completed` is followed by `ended` (timer D).
         case completed
-        /// A 2xx has arrived, and more 2xx may follow from forks behind the next hop. The transaction's state
-        /// `accepted` is followed by `ended` (timer M).
+        /// A 2xx has arrived, and more 2xx may follow from forks behind the next hop. The state `accepted` is followed
+        /// by `ended` (timer M).
         case accepted
         case ended
     }
 
     package enum Action: Equatable, Sendable {
         case none
-        /// Send the INVITE, and on unreliable transports send it again at timer A (`again`). At timer B (`until`), give
-        /// up the INVITE.
+        /// Send the INVITE, and on unreliable transports send it again at timer A (`again`). Give up the INVITE at
+        /// timer B (`until`).
         case sendRequest(again: Instant?, until: Instant)
         /// Timer A has fired: send the INVITE again now, and the next time at `next`.
         case sendAgain(next: Instant)
-        /// Pass the response to the core.
+        /// Pass a response to the INVITE to the core.
         case tell
         /// Pass the first provisional response to the core, and start timer C.
         case tellProvisional(until: Instant)
         /// Pass a further provisional response other than 100 to the engine, and restart timer C (RFC 3261).
         case tellRinging(until: Instant)
-        /// Pass the first provisional response to the core, and send the CANCEL that was waiting for this response.
+        /// Pass the first provisional response to the core, and send the delayed CANCEL.
         case tellProvisionalAndCancel(until: Instant)
         /// Pass the first 2xx to the core, and wait for further 2xx until timer M.
         case tellSuccess(until: Instant)
-        /// Send ACK for the final response, and pass the response to the engine. Until timer D fires, acknowledge the
-        /// retransmissions of the final response.
+        /// Send ACK for the final response, and pass the response to the engine. Acknowledge the retransmissions of the
+        /// final response until timer D fires.
         case acknowledgeAndTell(until: Instant)
-        /// Acknowledge the final response, pass it to the core, and end. On reliable transports, no retransmissions
-        /// follow.
+        /// Acknowledge the final response, pass it to the core, and end. On reliable transports, no retransmissions of
+        /// the final response follow.
         case acknowledgeTellAndEnd
         /// Send the ACK again, because the final response was retransmitted.
         case acknowledgeAgain
-        /// Keep the Reason values until the first provisional response arrives and the CANCEL is sent.
+        /// Keep the Reason values for the CANCEL until the first provisional response arrives.
         case holdCancel
         /// Send the CANCEL, and give up if no final response arrives before the time `until`.
         case sendCancel(until: Instant)
@@ -72,7 +71,7 @@ package struct InviteClientTransaction: Sendable {
 
     package init(isReliable: Bool) { self.isReliable = isReliable }
 
-    /// Creates the transaction of an INVITE whose 2xx the daemon's earlier run has forwarded.
+    /// Creates the transaction of an INVITE whose 2xx was forwarded before the daemon restarted.
     package static func accepted(isReliable: Bool) -> InviteClientTransaction {
         var machine = InviteClientTransaction(isReliable: isReliable)
         machine.state = .accepted
@@ -133,7 +132,7 @@ package struct InviteClientTransaction: Sendable {
         return .sendAgain(next: timers.uncapped(doublings: 0, from: now))
     }
 
-    /// Handles the timer that runs in the present state: B, C, D or M, or the time limit after a CANCEL.
+    /// Handles the timer of the present state: B, C, D or M, or the time limit after a CANCEL.
     package mutating func waitEnded() -> Action {
         switch state {
         case .calling, .cancelling:

@@ -3,21 +3,20 @@ package import Timekeeping
 
 /// A server transaction of an INVITE that the daemon received (RFC 3261 section 17.2.1, RFC 6026 section 7.1).
 ///
-/// ``InviteServerTransaction`` does no input or output: the transaction table stores the bytes and deadlines, and
-/// performs the returned actions.
+/// ``InviteServerTransaction`` does no input or output: the transaction table stores bytes and deadlines, and performs
+/// the returned actions.
 package struct InviteServerTransaction: Sendable {
     package enum State: Equatable, Sendable {
-        /// No final response was sent yet. The core decides how long the state `proceeding` lasts, and no timer ends
-        /// the state. The transaction's state `proceeding` is followed by `completed` or `accepted`.
+        /// No final response to the INVITE was sent yet. No timer ends the state `proceeding`. The state `proceeding`
+        /// is followed by `completed` or `accepted`.
         case proceeding
-        /// A 3xx to 6xx was sent, and its ACK has not arrived yet. The transaction's state `completed` is followed by
-        /// `confirmed` or `ended` (timer H).
+        /// A 3xx to 6xx was sent, and its ACK has not arrived yet. The state `completed` is followed by `confirmed` or
+        /// `ended` (timer H).
         case completed
-        /// A 2xx was sent. The core handles the ACK for the 2xx. The transaction's state `accepted` is followed by
-        /// `ended` (timer L).
+        /// A 2xx was sent, and the core handles its ACK. The state `accepted` is followed by `ended` (timer L).
         case accepted
-        /// The ACK has arrived, and retransmitted ACKs are ignored. The transaction's state `confirmed` is followed by
-        /// `ended` (timer I).
+        /// The ACK has arrived, and retransmitted ACKs are ignored. The state `confirmed` is followed by `ended` (timer
+        /// I).
         case confirmed
         case ended
     }
@@ -28,14 +27,15 @@ package struct InviteServerTransaction: Sendable {
         case sendTrying
         /// Send a new provisional response, and store the response for retransmissions of the INVITE.
         case sendProvisional
-        /// Send a further 2xx to the caller. The transaction table does not store the 2xx, because the callee itself
+        /// Send a further 2xx to the caller. The transaction table does not store the 2xx, because the callee
         /// retransmits the 2xx until the ACK arrives.
         case sendSuccess
         /// Send the first 2xx, and wait for further 2xx until timer L. The transaction table drops the stored
         /// provisional response.
         case sendFirstSuccess(until: Instant)
         /// Send a response from 300 to 699, and store the response for retransmissions. On unreliable transports, send
-        /// the final response again at timer G (`again`). At timer H (`until`), give up waiting for the ACK.
+        /// the final response again at timer G (`again`). Give up waiting for the ACK of the final response at timer H
+        /// (`until`).
         case sendFailure(again: Instant?, until: Instant)
         /// Send the stored response again, if a response is stored.
         case repeatResponse
@@ -105,7 +105,7 @@ package struct InviteServerTransaction: Sendable {
         }
     }
 
-    /// Handles the timer that runs in the present state: H, I or L.
+    /// Handles the timer of the present state: H, I or L.
     package mutating func waitEnded() -> Action {
         switch state {
         case .completed:

@@ -3,26 +3,26 @@ package import Timekeeping
 
 /// A client transaction of a request other than INVITE that the daemon sent (RFC 3261 section 17.1.2).
 ///
-/// ``NonInviteClientTransaction`` does no input or output: the transaction table stores the bytes and deadlines, and
+/// ``NonInviteClientTransaction`` does no input or output: the transaction table stores bytes and deadlines, and
 /// performs the returned actions.
 package struct NonInviteClientTransaction: Sendable {
     package enum State: Equatable, Sendable {
-        /// No response has arrived yet. The transaction's state `trying` is followed by `proceeding`, `completed` or
+        /// No response to the request has arrived yet. The state `trying` is followed by `proceeding`, `completed` or
         /// `ended` (timer F, transport).
         case trying
-        /// A provisional response has arrived. The transaction's state `proceeding` is followed by `completed` or
+        /// A provisional response to the request has arrived. The state `proceeding` is followed by `completed` or
         /// `ended` (timer F, transport).
         case proceeding
-        /// The final response has arrived, and its retransmissions are ignored. The transaction's state `completed` is
-        /// followed by `ended` (timer K).
+        /// The final response has arrived, and its retransmissions are ignored. The state `completed` is followed by
+        /// `ended` (timer K).
         case completed
         case ended
     }
 
     package enum Action: Equatable, Sendable {
         case none
-        /// Send the request, and on unreliable transports send it again at timer E (`again`). At timer F (`until`),
-        /// give up the request.
+        /// Send the request, and on unreliable transports send it again at timer E (`again`). Give up the request at
+        /// timer F (`until`).
         case sendRequest(again: Instant?, until: Instant)
         /// Timer E has fired: send the request again now, and the next time at `next`.
         case sendAgain(next: Instant)
@@ -30,7 +30,8 @@ package struct NonInviteClientTransaction: Sendable {
         case tell
         /// Pass the final response to the core, and ignore its retransmissions until timer K.
         case tellFinal(until: Instant)
-        /// Pass the final response to the core, and end. On reliable transports, no retransmissions follow.
+        /// Pass the final response to the core, and end. On reliable transports, no retransmissions of the final
+        /// response follow.
         case tellFinalAndEnd
         case end
         /// Tell the core that no final response arrived in time, and end.
@@ -41,7 +42,7 @@ package struct NonInviteClientTransaction: Sendable {
 
     package private(set) var state = State.trying
     private let isReliable: Bool
-    /// How often timer E has fired.
+    /// How often timer E (retransmissions of the request) has fired.
     private var repeats: UInt8 = 0
 
     package init(isReliable: Bool) { self.isReliable = isReliable }
@@ -83,7 +84,7 @@ package struct NonInviteClientTransaction: Sendable {
         return .sendAgain(next: timers.capped(doublings: 0, from: now))
     }
 
-    /// Handles the timer that runs in the present state: F or K.
+    /// Handles the timer of the present state: F or K.
     package mutating func waitEnded() -> Action {
         switch state {
         case .trying, .proceeding:

@@ -4,21 +4,21 @@ package import Timekeeping
 /// A server transaction of a request other than INVITE that the daemon received (RFC 3261 section 17.2.2, changed by
 /// RFC 4320).
 ///
-/// ``NonInviteServerTransaction`` does no input or output: the transaction table stores the bytes and deadlines, and
+/// ``NonInviteServerTransaction`` does no input or output: the transaction table stores bytes and deadlines, and
 /// performs the returned actions.
 package struct NonInviteServerTransaction: Sendable {
     package enum State: Equatable, Sendable {
-        /// No response was sent yet. The transaction's state `trying` is followed by `proceeding`, `completed`,
+        /// No response to the request was sent yet. The state `trying` is followed by `proceeding`, `completed`,
         /// `unanswered` or `ended`.
         case trying
-        /// The server transaction has sent a 100. The transaction's state `proceeding` is followed by `completed`,
-        /// `unanswered` or `ended`.
+        /// The server transaction has sent a 100. The state `proceeding` is followed by `completed`, `unanswered` or
+        /// `ended`.
         case proceeding
-        /// The final response was sent, and is sent again for each retransmission of the request. The transaction's
-        /// state `completed` is followed by `ended` (timer J).
+        /// The final response was sent, and is sent again for each retransmission of the request. The state `completed`
+        /// is followed by `ended` (timer J).
         case completed
-        /// The core had no response in time, and no response will be sent (RFC 4320 section 4.2). The transaction's
-        /// state `unanswered` is followed by `ended` (timer J).
+        /// The core had no response in time, and no response will be sent (RFC 4320 section 4.2). The state
+        /// `unanswered` is followed by `ended` (timer J).
         case unanswered
         case ended
     }
@@ -31,9 +31,10 @@ package struct NonInviteServerTransaction: Sendable {
         case holdProvisional(until: Instant)
         /// Send the final response, and store it for retransmissions until timer J.
         case sendFinal(until: Instant)
-        /// Send the final response, and end. On reliable transports, no retransmissions follow.
+        /// Send the final response, and end the transaction. On reliable transports, no retransmissions of the request
+        /// follow.
         case sendFinalAndEnd
-        /// Send the stored response again.
+        /// Send the stored response to the request again.
         case repeatResponse
         /// Send no response, and ignore retransmissions of the request until timer J.
         case stayQuiet(until: Instant)
@@ -49,8 +50,7 @@ package struct NonInviteServerTransaction: Sendable {
         arrival = now
     }
 
-    /// The time at which the client's timer F fires, so that the client gives up. A transaction without a final
-    /// response ends when the client's timer F fires.
+    /// The time at which the client's timer F fires; a transaction without a final response ends then.
     package func patienceEnd(_ timers: TransactionTimers) -> Instant { timers.patience(from: arrival) }
 
     package func requestRepeated() -> Action {
@@ -71,7 +71,7 @@ package struct NonInviteServerTransaction: Sendable {
         }
     }
 
-    /// Sends the stored 100, because RFC 4320 allows a 100 from now on.
+    /// Sends the stored 100, which RFC 4320 allows from now on.
     package mutating func provisionalDue() -> Action {
         switch state {
         case .trying:
@@ -81,7 +81,7 @@ package struct NonInviteServerTransaction: Sendable {
         }
     }
 
-    /// Handles timer J or, if there is no final response, the time at which the client's timer F fires.
+    /// Handles timer J or, without a final response, the end of the client's timer F.
     package mutating func waitEnded() -> Action {
         switch state {
         case .trying, .proceeding, .completed, .unanswered:
@@ -92,8 +92,8 @@ package struct NonInviteServerTransaction: Sendable {
     }
 
     /// Sends or delays a provisional response. For a request other than INVITE, RFC 4320 section 4.1 allows only a 100,
-    /// and over UDP only after the client's timer E has reached T2. Over streams, the daemon delays a 100 just as long,
-    /// because nearly every request gets its final response earlier and needs no 100.
+    /// and over UDP only after the client's timer E has reached T2. Over streams, the daemon delays a 100 equally,
+    /// because nearly every request gets its final response earlier.
     private mutating func provisional(_ status: Status, _ timers: TransactionTimers, now: Instant) -> Action {
         guard status == .trying, state == .trying else { return .none }
         let allowed = timers.provisionalAllowed(from: arrival)

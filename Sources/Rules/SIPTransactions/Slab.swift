@@ -1,15 +1,15 @@
 /// A record that a ``Slab`` stores.
 protocol SlabRecord {
-    /// The id of the record, which the slab assigns. A free slot of the slab has the id 0.
+    /// The id of the record, which the slab assigns; a free slot has the id 0.
     var id: UInt64 { get set }
     /// Releases the memory of a removed record.
     mutating func vacate()
 }
 
-/// Stores records in one array. Each record in a slab has an id, which is never used for a second record.
+/// Stores records in one array, each with an id that no other record ever gets.
 ///
-/// The id of a record consists of a 40-bit counter and a 24-bit slot index. The counter in an id shows whether the slot
-/// of an old id now has a new record.
+/// The id of a record has a 40-bit counter and a 24-bit slot index. The counter shows whether the slot of an old id has
+/// a new record.
 struct Slab<Record: SlabRecord> {
     static var maximumCount: Int { 1 << 24 }
 

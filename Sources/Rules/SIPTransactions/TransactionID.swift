@@ -8,14 +8,14 @@ extension TransactionID {
     @inlinable package var slot: Int { Int(truncatingIfNeeded: rawValue & 0xff_ffff) }
 }
 
-/// The id of a server transaction. A transaction table uses no id twice.
+/// The id of a server transaction.
 package struct ServerTransactionID: TransactionID, Absentable, Sendable {
     package let rawValue: UInt64
     package static var absent: ServerTransactionID { ServerTransactionID(rawValue: 0) }
 
     package init(rawValue: UInt64) { self.rawValue = rawValue }
 
-    /// Compares two ids of server transactions. In other modules, the compiler's own comparison would be slow, because
+    /// Compares two ids of server transactions. The compiler's own comparison would be slow in other modules, because
     /// it uses a witness table.
     @inlinable
     package static func == (left: ServerTransactionID, right: ServerTransactionID) -> Bool {
@@ -23,14 +23,14 @@ package struct ServerTransactionID: TransactionID, Absentable, Sendable {
     }
 }
 
-/// The id of a client transaction; the transaction's Via branch contains the id. A transaction table uses no id twice.
+/// The id of a client transaction; the transaction's Via branch contains the id.
 package struct ClientTransactionID: TransactionID, Absentable, Sendable {
     package let rawValue: UInt64
     package static var absent: ClientTransactionID { ClientTransactionID(rawValue: 0) }
 
     package init(rawValue: UInt64) { self.rawValue = rawValue }
 
-    /// Compares two ids of client transactions. In other modules, the compiler's own comparison would be slow, because
+    /// Compares two ids of client transactions. The compiler's own comparison would be slow in other modules, because
     /// it uses a witness table.
     @inlinable
     package static func == (left: ClientTransactionID, right: ClientTransactionID) -> Bool {

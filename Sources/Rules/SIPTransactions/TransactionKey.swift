@@ -3,12 +3,12 @@ import SIPGrammar
 
 /// A 128-bit hash of the parts of a request that identify its transaction (RFC 3261 section 17.2.3).
 ///
-/// The hash of a transaction key has a random seed, so that nobody outside this process can make two keys equal.
-/// Storing the parts of the request would need more space and keep the whole message in memory.
+/// The hash of a transaction key has a random seed, so that no peer can make two keys equal. The parts themselves would
+/// need more space and keep the whole message in memory.
 package struct TransactionKey: Hashable, Sendable {
     let low, high: UInt64
 
-    /// The 32 bits by which the index finds keys. The table compares all 128 bits of each key that the index finds.
+    /// The 32 bits by which the index finds keys; the table compares all 128 bits of found keys.
     var hash: UInt32 { UInt32(truncatingIfNeeded: low) }
 
     /// Creates the key of the request's transaction.
@@ -35,8 +35,7 @@ package struct TransactionKey: Hashable, Sendable {
     }
 
     /// Hashes the parts that identify a transaction by RFC 2543, for a branch without the magic cookie. The To tag is
-    /// not hashed: the ACK has the To tag of the daemon's response, and the CSeq number already distinguishes the
-    /// requests of a dialog.
+    /// not hashed, because the ACK has the To tag of the daemon's response, and the CSeq number distinguishes requests.
     private static func combineElements(of request: SIPRequest, into hasher: inout Hasher) {
         let parts = [request.uri.text, request.callID, request.from.tag ?? .empty, request.via.branch ?? .empty]
         for part in parts {

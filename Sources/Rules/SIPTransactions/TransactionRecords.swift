@@ -16,7 +16,7 @@ struct ServerRecord: SlabRecord, Sendable {
     /// The flow on which responses to the request are sent.
     var flow: Flow
     var machine: Machine
-    /// The response that is sent again for a retransmission of the request; empty if there is no response.
+    /// The response to retransmissions of the request; empty without a response.
     var response: [UInt8] = []
     /// The deadline of timer G; for a request other than INVITE, the time at which its delayed 100 is sent.
     var resend = DeadlineID.none
@@ -45,15 +45,13 @@ struct ClientRecord: SlabRecord, Sendable {
     var bytes: [UInt8] = []
     /// The INVITE from which ACK and CANCEL are made; `nil` after the final response.
     var invite: SentInvite?
-    /// The INVITE that the transaction cancels, if its request is the daemon's own CANCEL. The core gets no outputs
-    /// about the daemon's own CANCEL.
+    /// The cancelled INVITE, if the transaction is the daemon's own CANCEL, which causes no outputs.
     @PackedOptional var cancelledInvite: ClientTransactionID?
     /// The deadline of timer A or E, at which the request is sent again.
     var resend = DeadlineID.none
     /// The deadline of timer B, C, D, F, K or M, or the time limit after a CANCEL.
     var wait = DeadlineID.none
-    /// The slots of the next and the previous transaction in the list of a flow (see ``ClientsByFlow``); -1 if there is
-    /// no such transaction.
+    /// The slots of the next and the previous transaction in a flow's list (see ``ClientsByFlow``); -1 for none.
     var nextOnFlow: Int32 = -1
     var previousOnFlow: Int32 = -1
 
@@ -71,7 +69,7 @@ struct ClientRecord: SlabRecord, Sendable {
 }
 
 /// The INVITE that was sent, and the reasons for the INVITE's CANCEL. ``SentInvite`` is a class, so that other
-/// transactions need no memory for it.
+/// transactions need no memory for an INVITE.
 final class SentInvite: Sendable {
     let request: OutgoingRequest
     /// The Reason values of a CANCEL that is sent after the first provisional response.
@@ -83,8 +81,8 @@ final class SentInvite: Sendable {
     }
 }
 
-/// A deadline: the slot of a transaction, and the job to do when the deadline is reached. When a transaction ends, its
-/// deadlines are cancelled, so the slot of a deadline cannot belong to a later transaction.
+/// A deadline: the slot of a transaction, and the job to do when the deadline is reached. An ended transaction's
+/// deadlines are cancelled, so the slot cannot belong to a later transaction.
 struct TransactionDeadline: Sendable {
     enum Job: UInt8, Sendable { case serverResend, serverWait, clientResend, clientWait }
 

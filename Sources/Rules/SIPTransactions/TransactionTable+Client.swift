@@ -13,17 +13,17 @@ extension TransactionTable {
         return ClientTransactionID(rawValue: clients.records[clients.insert(ClientRecord())].id)
     }
 
-    /// Releases a reserved transaction id whose transaction was not started. If the transaction has already started,
-    /// ``discard(_:)`` does nothing.
+    /// Releases a reserved transaction id whose transaction was not started. For a started transaction, ``discard(_:)``
+    /// does nothing.
     package mutating func discard(_ id: ClientTransactionID) {
         guard let slot = clients.slot(of: id.rawValue), case .reserved = clients.records[slot].machine else { return }
         clients.remove(slot: slot)
     }
 
-    /// Sends a request. The topmost Via of the request must have the branch that
+    /// Sends the request of a reserved client transaction. The topmost Via of the request must have the branch that
     /// ``BranchKey/appendBranch(for:loopHash:to:)`` writes for the id.
     ///
-    /// If a transaction with the same id was already started or discarded, ``start`` does nothing.
+    /// For an id that was started or discarded before, ``start`` does nothing.
     ///
     /// - Precondition: the request is not an ACK, because an ACK has no transaction.
     package mutating func start(
@@ -35,21 +35,21 @@ extension TransactionTable {
         start(slot, request, on: flow, now: now, into: &out)
     }
 
-    /// How to resume an INVITE that the daemon's earlier run sent.
+    /// How an INVITE from before a restart is resumed.
     package enum Resumption: Sendable {
         /// The INVITE is sent again, so that the phone sends its last response again.
         case sendingAgain
-        /// The INVITE is not sent again, because its connection was closed. A response to the INVITE can arrive only on
-        /// a new connection.
+        /// The INVITE is not sent again, because its connection was closed; a response can come only on a new
+        /// connection.
         case silent
         /// A 2xx has already arrived, and the phone may repeat the 2xx.
         case answered
     }
 
-    /// Resumes an INVITE that the daemon's earlier run sent.
+    /// Resumes an INVITE that was sent before the daemon restarted.
     ///
     /// - Parameters:
-    ///   - request: the INVITE, with the topmost Via that the daemon's earlier run wrote.
+    ///   - request: the INVITE, with the topmost Via from before the restart.
     ///   - branch: the branch of the topmost Via.
     ///   - flow: the flow on which the phone is reached.
     ///   - resumption: how to resume the INVITE.
@@ -109,16 +109,16 @@ extension TransactionTable {
         responseFrom flow: Flow, to match: ClientMatch, by sender: @autoclosure () -> ClientPlaces.Sender
     ) -> Bool {
         guard let places = clients.records[match.slot].places else { return false }
-        // If the peer of an INVITE has moved to a new address, the record of the INVITE knows the new flow, but the
-        // record of its CANCEL does not.
+        // After the peer of an INVITE has moved, the record of the INVITE knows the new flow, but the record of its
+        // CANCEL does not.
         guard let invite = clients.records[match.slot].cancelledInvite, !places.includes(flow),
             let slot = clients.slot(of: invite.rawValue), let all = clients.records[slot].places
         else { return places.accepts(responseFrom: flow, by: sender()) }
         return all.accepts(responseFrom: flow, by: sender())
     }
 
-    /// Notes that the connection on which a request was sent was closed. The transaction of a closed connection does
-    /// not end, because a response may still arrive on a new connection.
+    /// Notes that the connection of a request was closed; the transaction continues, because a response may come on a
+    /// new connection.
     package mutating func connectionEnded(of id: ClientTransactionID) {
         guard let slot = clients.slot(of: id.rawValue) else { return }
         clients.records[slot].places?.connectionEnded()
@@ -130,7 +130,7 @@ extension TransactionTable {
         return clients.records[slot].places?.wasLost == true
     }
 
-    /// Notes that a phone that got a request gets a later request on a different flow.
+    /// Notes that the phone of a request gets a later request on another flow.
     package mutating func calledAnew(_ id: ClientTransactionID, by flow: Flow) {
         guard let slot = clients.slot(of: id.rawValue) else { return }
         clients.records[slot].places?.calledAnew(by: flow)
@@ -167,12 +167,11 @@ extension TransactionTable {
         }
     }
 
-    /// Cancels an INVITE. If a provisional response has arrived, the CANCEL is sent now; if not, it is sent after the
-    /// first provisional response (RFC 3261 section 9.1).
+    /// Cancels an INVITE. The CANCEL is sent after the first provisional response, or immediately if a provisional
+    /// response has arrived (RFC 3261 section 9.1).
     ///
     /// After the final response, for a request other than INVITE, and for an id that was not started, `cancel` does
-    /// nothing. A cancelled INVITE ends after its final response, or times out if no final response arrives within
-    /// 64*T1.
+    /// nothing. A cancelled INVITE times out if no final response arrives within 64*T1.
     ///
     /// - Parameters:
     ///   - id: the transaction of the INVITE.
@@ -193,8 +192,8 @@ extension TransactionTable {
         perform(action, slot, nil, now: now, into: &out)
     }
 
-    /// Stops the retransmissions of an INVITE without a response. If a response to the INVITE still arrives, the INVITE
-    /// is cancelled.
+    /// Stops the retransmissions of an INVITE without a response. If a response to a given-up INVITE still arrives, the
+    /// INVITE is cancelled.
     package mutating func giveUp(_ id: ClientTransactionID, now: Instant, into out: inout [TransactionOutput]) {
         cancel(id, reasons: [], now: now, into: &out)
         if let slot = clients.slot(of: id.rawValue) { deadlines.cancel(clients.records[slot].resend) }
@@ -213,9 +212,8 @@ extension TransactionTable {
         flows.slots(on: flow, in: clients.records).map { ClientTransactionID(rawValue: clients.records[$0].id) }
     }
 
-    /// Changes the flow of an INVITE, because its peer is now reached on a different flow of the same transport. Later
-    /// messages of the transaction are sent on the new flow. If a CANCEL was already sent, it is sent again on the new
-    /// flow.
+    /// Moves an INVITE to another flow of the same transport, because its peer has moved. Later messages of the
+    /// transaction are sent on the new flow. A CANCEL that was sent before is sent again on the new flow.
     package mutating func move(
         _ id: ClientTransactionID, to flow: Flow, now: Instant, into out: inout [TransactionOutput]
     ) {
@@ -228,7 +226,8 @@ extension TransactionTable {
         if machine.state == .cancelling { sendCancel(slot, now: now, into: &out) }
     }
 
-    /// Handles the return of an unreachable peer. An unanswered request to the returned peer is sent again now.
+    /// Handles the return of an unreachable peer. A request to the returned peer without a response is sent again
+    /// immediately.
     package mutating func peerReturned(
         _ id: ClientTransactionID, now: Instant, into out: inout [TransactionOutput]
     ) {
@@ -402,8 +401,7 @@ extension TransactionTable {
         sendRequest(clients.records[slot].bytes, slot, into: &out)
     }
 
-    /// Stops sending the INVITE again, and keeps only the parts of the INVITE that ACK and CANCEL need, because the
-    /// final response may take long.
+    /// Stops sending the INVITE again, and keeps only the parts that ACK and CANCEL need.
     private mutating func stopCalling(_ slot: Int) {
         deadlines.cancel(clients.records[slot].resend)
         clients.records[slot].bytes = []
@@ -413,7 +411,7 @@ extension TransactionTable {
     }
 
     /// Drops the stored request after its final response. If retransmissions of the final response need an ACK, `bytes`
-    /// is this ACK.
+    /// is the ACK.
     private mutating func rest(_ slot: Int, answeringWith bytes: [UInt8], until: Instant) {
         deadlines.cancel(clients.records[slot].resend)
         clients.records[slot].bytes = bytes
@@ -464,7 +462,7 @@ extension TransactionTable {
         if let flow = clients.records[slot].flow { flows.remove(slot, on: flow, in: &clients.records) }
         if !inherited.isEmpty { inherited.remove(ClientTransactionID(rawValue: clients.records[slot].id)) }
         if let invite = clients.records[slot].cancelledInvite {
-            // A later CANCEL of the same INVITE may already be in `cancellations` in place of this CANCEL.
+            // The entry in `cancellations` may belong to a later CANCEL of the same INVITE.
             if cancellations[invite]?.rawValue == clients.records[slot].id { cancellations[invite] = nil }
         } else {
             out.append(.clientEnded(ClientTransactionID(rawValue: clients.records[slot].id)))

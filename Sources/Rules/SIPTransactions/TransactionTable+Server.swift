@@ -7,7 +7,7 @@ extension TransactionTable {
     /// Finds the transaction to which a received request belongs (RFC 3261 section 17.2.3), without creating a
     /// transaction.
     ///
-    /// If the request is a retransmission, `out` receives the stored response.
+    /// If the request is a retransmission, the stored response is appended to `out`.
     package mutating func requestReceived(
         _ request: SIPRequest, now: Instant, into out: inout [TransactionOutput]
     ) -> RequestMatch {
@@ -24,8 +24,8 @@ extension TransactionTable {
     /// - Parameters:
     ///   - key: the key that ``requestReceived(_:now:into:)`` returned for the request.
     ///   - request: the received request.
-    ///   - cancelled: the INVITE that the request cancels, if the request is a CANCEL; such a CANCEL is accepted even
-    ///     if the table is full, and a BYE up to ``TransactionLimits/keptForByes`` above the limit.
+    ///   - cancelled: the INVITE that a CANCEL cancels; a CANCEL is accepted even by a full table, and a BYE up to
+    ///     ``TransactionLimits/keptForByes`` above the limit.
     ///   - flow: the flow on which responses are sent.
     ///   - now: the present time.
     /// - Returns: the id; `nil` if the table is full, so that the core answers 503 without a transaction.
@@ -40,12 +40,13 @@ extension TransactionTable {
 
     /// Sends a response from the core, unless the transaction must delay or drop the response.
     ///
-    /// For a request other than INVITE, a 100 is sent only after 3.5 s, and other provisional responses are dropped. A
-    /// 408 to a request other than INVITE is dropped too, and only ends the wait for a response (RFC 4320). After a
-    /// final response, only further 2xx to an INVITE are sent (RFC 6026). A transaction that has ended sends nothing.
+    /// A 100 to a request other than INVITE is sent only after 3.5 s, and other provisional responses to it are
+    /// dropped. A 408 to a request other than INVITE is dropped, and only ends the wait for a response (RFC 4320).
+    /// After a final response, only further 2xx to an INVITE are sent (RFC 6026). A transaction that has ended sends
+    /// nothing.
     ///
-    /// The core need not write a delayed 100 in advance: if `bytes` is empty, ``TransactionOutput/provisionalDue(_:)``
-    /// tells the core when the 100 must be written, which is rare.
+    /// With empty `bytes`, ``TransactionOutput/provisionalDue(_:)`` tells the core later when a delayed 100 must be
+    /// written.
     package mutating func respond(
         _ id: ServerTransactionID, status: Status, bytes: [UInt8], now: Instant, into out: inout [TransactionOutput]
     ) {
@@ -64,8 +65,7 @@ extension TransactionTable {
 
     // MARK: Transactions of the daemon's earlier run
 
-    /// Resumes the server transaction of an INVITE from the daemon's earlier run. The caller of a resumed INVITE has
-    /// already got at least a 100.
+    /// Resumes the server transaction of an INVITE from before the restart, whose caller has got at least a 100.
     ///
     /// - Returns: the id; `nil` if the table is full or already has the transaction.
     package mutating func resume(_ request: SIPRequest, respondOn flow: Flow, now: Instant) -> ServerTransactionID? {
@@ -80,7 +80,7 @@ extension TransactionTable {
     }
 
     /// Changes the flow for responses to an INVITE, because the INVITE's sender is now reached on a different flow. The
-    /// last response is sent again on the new flow, because the response may have been lost.
+    /// last response is sent again on the new flow, because it may have been lost.
     package mutating func move(_ id: ServerTransactionID, to flow: Flow, into out: inout [TransactionOutput]) {
         guard let slot = servers.slot(of: id.rawValue), servers.records[slot].flow != flow else { return }
         servers.records[slot].flow = flow
@@ -117,7 +117,7 @@ extension TransactionTable {
         }
     }
 
-    /// Ends the completed transaction that was answered first, because its timer J has fired or too many completed
+    /// Ends the server transaction that was completed first, because its timer J has fired or too many completed
     /// transactions exist.
     mutating func dropOldestCompleted(into out: inout [TransactionOutput]) {
         guard let first = completed.popFirst(), let slot = servers.slot(of: first.id.rawValue) else { return }

@@ -10,7 +10,7 @@ package struct TransactionLimits: Sendable {
     /// table is full.
     package var keptForByes = 50_000
     /// The maximum number of completed server transactions, other than INVITE, that wait for retransmissions (timer J).
-    /// If more transactions wait, the oldest transaction ends, and a late retransmission of its request counts as a new
+    /// Above the maximum, the oldest transaction ends, and a late retransmission of its request counts as a new
     /// request.
     package var completedNonInvite = 16_384
     /// The maximum number of client transactions, including reserved transactions. The CANCEL of an INVITE in the table
@@ -22,8 +22,8 @@ package struct TransactionLimits: Sendable {
 
 /// All transactions of one shard, with their timers (RFC 3261 section 17 with RFC 4320 and RFC 6026).
 ///
-/// The transaction table performs no input or output. The engine passes requests, responses, orders and the time to the
-/// transaction table. The table appends its orders to the outputs, in order.
+/// The transaction table does no input or output: the engine passes requests, responses, orders and the time to the
+/// table. The transaction table appends its orders to the outputs.
 package struct TransactionTable: ~Copyable, Sendable {
     package var timers: TransactionTimers
     let limits: TransactionLimits
@@ -32,14 +32,14 @@ package struct TransactionTable: ~Copyable, Sendable {
     var servers = Slab<ServerRecord>()
     var serverIndex = SlotIndex()
     /// The completed server transactions, other than INVITE, in the order of their final responses. The timers J fire
-    /// in the order in which the transactions were completed, so a queue is enough for these timers.
+    /// in the order of completion, so a queue is enough.
     var completed = Queue<(id: ServerTransactionID, until: Instant)>()
 
     var clients = Slab<ClientRecord>()
     var inherited = InheritedBranches()
     var flows = ClientsByFlow()
-    /// The transactions of the daemon's CANCELs. The key of an entry is the INVITE that the CANCEL cancels, because
-    /// INVITE and CANCEL have the same branch.
+    /// The transactions of the daemon's CANCELs. The key of an entry is the cancelled INVITE, because INVITE and CANCEL
+    /// have the same branch.
     var cancellations: [ClientTransactionID: ClientTransactionID] = [:]
 
     var deadlines = DeadlineQueue<TransactionDeadline>()
@@ -59,7 +59,7 @@ package struct TransactionTable: ~Copyable, Sendable {
     package var serverCount: Int { servers.count }
     package var clientCount: Int { clients.count }
 
-    /// The time at which the core must run ``deadlineReached(now:into:)`` next, even if no timer fires at that time.
+    /// The time at which ``deadlineReached(now:into:)`` must run next, even if no timer fires then.
     package var nextDeadline: Instant? {
         guard let first = completed.first else { return deadlines.nextDeadline }
         return min(first.until, deadlines.nextDeadline ?? .distantFuture)

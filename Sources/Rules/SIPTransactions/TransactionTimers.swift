@@ -5,8 +5,8 @@ package import Timekeeping
 ///
 /// Comments in the module SIPTransactions call the timers A to M. The long timers B, D, F, H, J, L and M are all 64*T1.
 package struct TransactionTimers: Sendable {
-    /// The times T1, T2 and T4 in nanoseconds. The times T1, T2 and T4 are stored as nanoseconds, because adding a
-    /// `Duration` to an instant would need a 128-bit division.
+    /// The times T1, T2 and T4 in nanoseconds. Nanoseconds are stored, because adding a `Duration` to an instant would
+    /// need a 128-bit division.
     private let first, cap, linger: Int64
     private var ring: Int64 = 0
 
@@ -44,7 +44,7 @@ package struct TransactionTimers: Sendable {
     func quiet(from now: Instant) -> Instant { now.later(by: linger) }
 
     /// Rounds the end of a transaction that only waits for retransmissions (timers D, I, J, K, L and M) up to a tenth
-    /// of a second. The rounding lets many transactions end together, and no transaction needs its exact end.
+    /// of a second. The rounding lets many transactions end at the same time.
     static func shared(_ end: Instant) -> Instant {
         let tenth: Int64 = 100_000_000
         let late = end.nanoseconds % tenth

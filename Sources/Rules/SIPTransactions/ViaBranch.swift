@@ -9,7 +9,7 @@ package struct BranchKey: Sendable {
         self.second = second
     }
 
-    /// A keyed hash of two integers. Nobody can compute the keyed hash without the key.
+    /// A hash of two integers, which nobody can compute without the key.
     package func hash(_ word0: UInt64, _ word1: UInt64) -> UInt64 {
         var hash = KeyedHash(self)
         hash.mix(word0)
@@ -30,9 +30,9 @@ package struct BranchKey: Sendable {
 /// The branch in the daemon's own Via: the magic cookie, 40 bits of keyed hash, the transaction's id, and the loop
 /// hash.
 ///
-/// The id in the branch identifies the transaction of a response without a table. Nobody can guess a branch, because
-/// the hash in the branch needs the secret key. The numbers in a Via branch are written in digits and lower-case
-/// letters, five bits each, because some peers change the case.
+/// The id in the branch finds the transaction of a response without a table. Nobody can guess a branch, because the
+/// hash in the branch needs the secret key. The numbers are written in digits and lower-case letters, five bits each,
+/// because some peers change the case.
 struct ViaBranch: Equatable, Sendable {
     let id: ClientTransactionID
     let loopHash: UInt64
@@ -86,7 +86,7 @@ extension ViaBranch {
     }
 }
 
-/// The hash SipHash-2-4 over a sequence of words. SipHash is fast, and nobody can compute the hash without the key.
+/// The hash SipHash-2-4 over a sequence of words. SipHash is fast, and nobody can compute it without the key.
 package struct KeyedHash {
     private var v0, v1, v2, v3: UInt64
     private var count: UInt64 = 0

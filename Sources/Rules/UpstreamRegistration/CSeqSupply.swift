@@ -1,13 +1,13 @@
 import Timekeeping
 
-/// Gives the daemon's REGISTERs their CSeq numbers; the numbers rise for each user, even over restarts. Kamailio and
-/// OpenSIPS refuse a CSeq number that does not rise.
+/// Gives the daemon's REGISTERs CSeq numbers that rise for each user, even over restarts. Kamailio and OpenSIPS refuse
+/// a CSeq number that does not rise.
 ///
 /// A CSeq number is at least the number of seconds since the start of 2026. A user sends fewer than one REGISTER a
 /// second, so each run begins above all numbers of earlier runs. If the clock was set back, the stored ceiling keeps
-/// the numbers rising: no number above the ceiling is sent, and the next run begins above the ceiling.
+/// the numbers rising: each run stays below its ceiling and begins above the last.
 struct CSeqSupply: Sendable {
-    /// The highest CSeq number that is allowed; the store has this number too.
+    /// The highest permitted CSeq number, which is also in the store.
     private(set) var ceiling: UInt32
     private let floor: UInt32
     private var isAsked = false
@@ -15,8 +15,7 @@ struct CSeqSupply: Sendable {
 
     private static let origin: Int64 = 1_767_225_600
     private static let step: UInt32 = 3600
-    /// The highest CSeq number that the clock can give, even a wrong clock, because CSeq ends at 2^31 (RFC 3261 section
-    /// 8.1.1.5).
+    /// The highest CSeq number that a wrong clock can give, because CSeq ends at 2^31 (RFC 3261 section 8.1.1.5).
     private static let latest: UInt32 = 1 << 30
     private static let patience: Duration = .seconds(10)
 

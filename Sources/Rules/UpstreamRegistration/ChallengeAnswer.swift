@@ -111,7 +111,7 @@ struct KeptForm: OptionSet, Sendable {
 
 /// Packs a challenge into bytes, and unpacks it: a byte with the length of the nonce, the nonce, and the opaque value.
 enum KeptChallenge {
-    /// The limit in bytes for the nonce and the opaque value of a challenge that is kept.
+    /// The maximum length in bytes of nonce and opaque value of a kept challenge.
     private static let longest = 192
 
     static func bytes(of challenge: DigestChallenge) -> [UInt8]? {

@@ -2,7 +2,7 @@ import Bytes
 import SIPGrammar
 import Timekeeping
 
-/// The last challenge of a PBX to any user, which users without a kept challenge can answer too.
+/// The last challenge of a PBX to any user, which users without their own challenge can answer too.
 ///
 /// A nonce belongs to a realm, and not to a user (RFC 7616 section 3.3). With a shared nonce, a user who registers
 /// again after a restart of the PBX needs one REGISTER instead of two. If a PBX refuses a shared nonce, the agent
@@ -28,8 +28,8 @@ struct SharedNonce: Sendable {
         givenAt = now
     }
 
-    /// The shared challenge and the nonce count for the next answer; `nil` if no challenge is shared now, or the user
-    /// has no HA1 for its algorithm.
+    /// The shared challenge and the next nonce count; `nil` if no challenge is shared now, or the user has no HA1 for
+    /// its algorithm.
     mutating func use(
         _ algorithms: DigestAlgorithms, at server: UInt8, now: Instant
     ) -> (DigestChallenge, KeptForm, UInt32)? {
@@ -41,7 +41,7 @@ struct SharedNonce: Sendable {
         return (challenge, form, count)
     }
 
-    /// Notes that the PBX refused the nonce of another user, and shares no nonces for an hour.
+    /// Stops sharing nonces for an hour, because the PBX refused the nonce of another user.
     mutating func refused(now: Instant) {
         challenge = nil
         avoidedUntil = now + Self.avoidance

@@ -3,8 +3,8 @@ package import Timekeeping
 // Handles domains that the settings add, change or remove while the daemon runs.
 
 extension UpstreamAgent {
-    /// Adds a domain with a new number. The number of a domain is never used again, because a late answer may still
-    /// name the number of a removed domain.
+    /// Adds a domain with a new number. The number of a domain is never reused, because a late response may still
+    /// belong to a removed domain.
     package mutating func domainAdded(_ domain: UpstreamDomain) -> UpstreamNumber {
         stands.append(UpstreamStand(setup: domain))
         return UpstreamNumber(UInt16(clamping: stands.count - 1))

@@ -25,7 +25,7 @@ extension UpstreamAgent {
             case (200..<300, .end): ended(slot, now: now, into: &orders)
             case (200..<300, _): listed(slot, response, now: now, into: &orders)
             case (401, _), (407, _): challenged(slot, pending, response, now: now, into: &orders)
-            // If a PBX has answered queries before, its 403 refuses the password, and not the query.
+            // A 403 from a PBX that has answered queries before refuses the password, and not the query.
             case (403, .query) where stands[upstream].watch.answersQueries:
                 refuse(slot, .status(code), now: now, into: &orders)
             case (_, .query): queryRefused(slot, now: now, into: &orders)
@@ -84,7 +84,7 @@ extension UpstreamAgent {
         return (number.slot, records[place].pending)
     }
 
-    /// Carries out the changes to a user that came while a request for the user was pending.
+    /// Executes the changes to a user that came during the user's pending request.
     mutating func settle(_ slot: UInt32, now: Moment, into orders: inout [UpstreamOrder]) {
         let record = records[Int(slot)]
         guard record.pending == .nothing, !record.marks.contains(.isVacant) else { return }
@@ -113,8 +113,8 @@ extension UpstreamAgent {
             orders.append(.tell(.grantTooShort(UpstreamNumber(records[place].upstream), granted)))
         }
         if records[place].answers == 0, records[place].kept.count == 0,
-            // If the mark `again` is set, a change of the user has removed the credentials of the pending REGISTER from
-            // the record.
+            // The mark `again` means that a change of the user has removed the pending REGISTER's credentials from the
+            // record.
             !records[place].marks.contains(.sharesNonce), !records[place].marks.contains(.again),
             stands[upstream].watch.isNewsOfUnchallenged()
         {
@@ -143,13 +143,12 @@ extension UpstreamAgent {
         if !wasBound { orders.append(.tell(.registered(user(at: slot), after: max(.zero, after)))) }
     }
 
-    /// The time in seconds that the PBX grants to the daemon's contact; `nil` if the response lists contacts, but not
-    /// the daemon's contact. The daemon's contact is found by its agent token alone, because some PBXs rewrite the
-    /// contact's host.
+    /// The seconds that the PBX grants to the daemon's contact; `nil` if the response lists only other contacts. The
+    /// contact is found by its agent token alone, because some PBXs rewrite the contact's host.
     private func granted(_ slot: UInt32, _ response: RegisterResponse, asked: UInt32) -> UInt32? {
         guard !response.contacts.isEmpty else {
-            // If the 200 lists no contacts, the asked expiry counts, because some registrars list none, against RFC
-            // 3261 section 10.3 step 8.
+            // If the 200 lists no contacts, the requested expiry counts, because some registrars violate RFC 3261
+            // section 10.3 step 8.
             return response.expires == 0 ? nil : response.expires ?? asked
         }
         let ours = ours(slot, response).map { $0 ?? response.expires ?? asked }
@@ -165,8 +164,8 @@ extension UpstreamAgent {
 
     private mutating func notListed(_ slot: UInt32, now: Moment, into orders: inout [UpstreamOrder]) {
         counts.count(.other)
-        // If a PBX's 200 lacks a contact, the contact is lost only if the PBX listed it before, because some PBXs never
-        // list a certain user's contact.
+        // A contact that the 200 lacks is lost only if the PBX listed it before, because some PBXs never list certain
+        // contacts.
         let wasBound = records[Int(slot)].state == .refreshing
         records[Int(slot)].boundUntil = .distantPast
         if records[Int(slot)].failures == 0 { orders.append(.tell(.notListed(user(at: slot)))) }
@@ -206,8 +205,8 @@ extension UpstreamAgent {
             return refuse(slot, other.map { .realm($0.realm.compacted()) } ?? .algorithm, now: now, into: &orders)
         }
         if stands[upstream].askedRealm != realm { stands[upstream].askedRealm = realm }
-        // A 401 to the first REGISTER says nothing about the password, because the first REGISTER may have answered an
-        // old nonce. A 401 to an answer with a new nonce refuses the password, unless the PBX says "stale".
+        // A 401 to the first REGISTER says nothing about the password, because the REGISTER may have answered an old
+        // nonce. A 401 to a REGISTER with a new nonce refuses the password, unless the PBX says "stale".
         if records[place].answers > 0 {
             guard challenge.isStale else {
                 return refuse(slot, .status(response.status.code), now: now, into: &orders)

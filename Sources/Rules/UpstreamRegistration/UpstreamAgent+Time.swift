@@ -4,7 +4,7 @@ package import Timekeeping
 // Handles timers, and servers that fail and return. Registers all users again after a PBX has lost its registrations.
 
 extension UpstreamAgent {
-    /// Handles all timers and queries that are due, and sends the REGISTERs of users whose turn it is.
+    /// Handles all timers and queries that are due, and sends the REGISTERs of the next users in the queues.
     ///
     /// - Precondition: `now` is not earlier than in the last call.
     package mutating func due(now: Moment, into orders: inout [UpstreamOrder]) {
@@ -21,7 +21,7 @@ extension UpstreamAgent {
         }
     }
 
-    /// Notes that the store has a new ceiling of CSeq numbers, and sends the REGISTERs that waited for this ceiling.
+    /// Notes that the store has a new ceiling of CSeq numbers, and sends the REGISTERs that waited for the ceiling.
     package mutating func ceilingStored(_ ceiling: UInt32, now: Moment, into orders: inout [UpstreamOrder]) {
         cseqs.stored(ceiling)
         for upstream in stands.indices { pump(upstream, now: now, into: &orders) }
@@ -58,7 +58,7 @@ extension UpstreamAgent {
         enqueue(slot, now: now)
     }
 
-    /// Logs that users wait too long for their REGISTER, if the only reason for the wait is the setting `rate`.
+    /// Logs that users wait too long for their REGISTER only because of the setting `rate`.
     private mutating func noteWait(_ slot: UInt32, now: Moment, into orders: inout [UpstreamOrder]) {
         let upstream = Int(records[Int(slot)].upstream)
         guard stands[upstream].watch.pausedUntil == nil, stands[upstream].server(now: now.instant, after: 0) != nil,
@@ -81,8 +81,8 @@ extension UpstreamAgent {
 
     // MARK: Queries
 
-    /// Asks the PBX for the contacts of one registered user. If the daemon's contact is missing, the PBX has lost its
-    /// registrations.
+    /// Asks the PBX for the contacts of one registered user. If the PBX does not list the daemon's contact, the PBX has
+    /// lost its registrations.
     private mutating func query(_ upstream: Int, now: Moment, into orders: inout [UpstreamOrder]) {
         guard let slot = nextForQuery(upstream) else {
             stands[upstream].watch.nextQuery = nil
@@ -96,8 +96,7 @@ extension UpstreamAgent {
         send(slot, .query, to: server, now: now, into: &orders)
     }
 
-    /// Chooses the user for the next query, each time another user: the search continues where it ended, and examines
-    /// 64 users at most.
+    /// Chooses the user for the next query: the search continues where it ended, and examines at most 64 users.
     private mutating func nextForQuery(_ upstream: Int) -> UInt32? {
         for _ in 0..<min(64, records.count) {
             stands[upstream].watch.cursor = (stands[upstream].watch.cursor + 1) % records.count
@@ -129,7 +128,7 @@ extension UpstreamAgent {
                 records[place].boundUntil = .distantPast
             }
             count += 1
-            // The kept challenge is dropped, because a PBX that has restarted no longer knows its nonces.
+            // The kept challenge is dropped, because a restarted PBX does not know its nonces.
             if records[place].pending == .nothing { forgetChallenge(slot) }
             guard state != .ending else {
                 if records[place].pending == .nothing { enqueue(slot, now: now) }
@@ -144,8 +143,8 @@ extension UpstreamAgent {
 
     // MARK: Servers
 
-    /// Takes the servers that a DNS look-up of the PBX found, the preferred one first. An empty list of servers means
-    /// that the look-up failed, and changes nothing.
+    /// Takes the servers that a DNS look-up of the PBX found, the preferred one first. An empty list of servers means a
+    /// failed look-up, and changes nothing.
     package mutating func serversFound(
         _ servers: [UpstreamServer], of upstream: UpstreamNumber, now: Moment, into orders: inout [UpstreamOrder]
     ) {
@@ -154,9 +153,8 @@ extension UpstreamAgent {
         pump(upstream.index, now: now, into: &orders)
     }
 
-    /// Stops the REGISTERs to a server that answered OPTIONS before and no longer answers. The users of the failed
-    /// server are registered at another server of the PBX, because calls from the second server would not reach users
-    /// who are registered only at the failed server.
+    /// Stops the REGISTERs to a server that answered OPTIONS before and no longer answers. The failed server's users
+    /// are registered at another server, because they could not be reached through it otherwise.
     package mutating func serverWentDown(at endpoint: Endpoint, now: Moment, into orders: inout [UpstreamOrder]) {
         for upstream in stands.indices {
             for place in stands[upstream].servers.indices

@@ -1,8 +1,8 @@
 package import Bytes
 package import Timekeeping
 
-// Handles users who get their first or lose their last device that a push can wake, and the queues in which users wait
-// for their REGISTER.
+// Handles users who get their first or lose their last wakeable device, and the queues of users who wait for their
+// REGISTER.
 
 extension UpstreamAgent {
     /// Begins to keep a user registered, because a push can wake one of the user's devices. The engine reports each
@@ -33,21 +33,21 @@ extension UpstreamAgent {
             forgetChallenge(slot)
             records[place].marks.remove(.isProven)
         }
-        // If a user with new credentials is already registered, the next refresh uses the new credentials.
+        // A registered user's new credentials are used by the next refresh.
         guard !wasWakeable || records[place].state != .registered else { return }
         begin(slot, now: now, into: &orders)
         pump(user.upstream.index, now: now, into: &orders)
     }
 
-    /// Whether a REGISTER of a phone starts another try for a user whom the PBX did not know, at most once an hour.
-    /// Another try for an unknown user does no harm, because a PBX cannot lock out a user whom it does not know. A user
-    /// whose password was refused is not tried again.
+    /// Whether a phone's REGISTER starts another try for a user whom the PBX did not know, at most once an hour.
+    /// Another try is harmless, because a PBX cannot lock out an unknown user. A user whose password the PBX has
+    /// refused is not tried again.
     private func isWorthAnotherTry(_ slot: UInt32, now: Moment) -> Bool {
         let record = records[Int(slot)]
         return record.state == .absent && Self.seconds(now.date) >= record.since &+ 3600
     }
 
-    /// Notes the HA1 that a source of users gave for a REGISTER that is pending.
+    /// Notes the HA1 from a source of users for a pending REGISTER.
     package mutating func passwordFound(_ user: UpstreamUser, _ algorithms: DigestAlgorithms, fingerprint: UInt32) {
         guard let slot = slot(of: user) else { return }
         let place = Int(slot)
@@ -56,8 +56,7 @@ extension UpstreamAgent {
         records[place].algorithms = algorithms
     }
 
-    /// Ends the binding of a user immediately, because no device of the user can be woken any more, or the user was
-    /// removed.
+    /// Ends a user's binding immediately, because no device of the user can be woken any more, or the user was removed.
     package mutating func userEnded(
         _ user: UpstreamUser, _ reason: UpstreamEnd, now: Moment, into orders: inout [UpstreamOrder]
     ) {
@@ -121,24 +120,23 @@ extension UpstreamAgent {
         let wasWakeable = records[place].marks.contains(.isWakeable)
         records[place].marks.remove(.isWakeable)
         records[place].end = reason
-        // While a request is pending, ``settle(_:now:into:)`` ends the binding after the answer, because the PBX's
-        // answer shows whether the PBX has a binding.
+        // The answer to the pending request shows whether the PBX has a binding, so ``settle(_:now:into:)`` ends the
+        // binding later.
         guard records[place].pending == .nothing else { return }
         let isBound = records[place].boundUntil > now.instant
         let isRefused = records[place].state == .refused || records[place].state == .absent
         if isRefused, reason == .noDevice || reason == .noSignOfLife {
-            // The agent keeps the record of the refusal, so that a phone that signs out and in again does not make the
-            // daemon repeat the refused password (T38.2).
+            // The record of the refusal stays, so that a phone that signs out and in again does not repeat the refused
+            // password (T38.2).
             if isBound, wasWakeable { orders.append(.tell(.notEnded(user(at: slot), reason))) }
             return
         }
         guard isBound || records[place].marks.contains(.mayBeBound), records[place].state != .absent else {
-            // The PBX has no binding of the user, so no REGISTER is needed to end a binding.
+            // The PBX has no binding of the user, so no REGISTER must end a binding.
             return removeRecord(slot)
         }
         guard records[place].state != .refused else {
-            // No REGISTER is sent, because another REGISTER with the refused password could lock the account at the
-            // PBX.
+            // No REGISTER is sent, because the refused password could lock the account at the PBX.
             return finish(slot, .notEnded(user(at: slot), reason), into: &orders)
         }
         if !isBound { records[place].boundUntil = now.instant + .seconds(stands[Int(records[place].upstream)].expires) }
@@ -155,7 +153,7 @@ extension UpstreamAgent {
 
     // MARK: Turns
 
-    /// Puts the user into the queue that fits the user's urgency, even if the user waits in another queue.
+    /// Puts the user into the queue for the user's urgency, even if the user waits in another queue.
     mutating func enqueue(_ slot: UInt32, now: Moment) {
         let place = Int(slot)
         let line = line(of: slot, now: now)
@@ -172,8 +170,7 @@ extension UpstreamAgent {
         stands[upstream].sweep { slot, line in records[Int(slot)].line == line }
     }
 
-    /// The limit for the time that an unregistered user waits for the REGISTER; a longer wait shows that the setting
-    /// `rate` is too low.
+    /// The maximum usual wait of an unregistered user; a longer wait shows that the setting `rate` is too low.
     private static let longWait: Duration = .seconds(300)
 
     private func line(of slot: UInt32, now: Moment) -> UserRecord.Line {
@@ -186,8 +183,7 @@ extension UpstreamAgent {
     /// The time in seconds for which a call counts as recent: a week.
     private static let recent: UInt32 = 7 * 86_400
 
-    /// Sends the REGISTERs of waiting users, as far as the rate and the servers of the PBX allow, and sets `wakeAt` for
-    /// the users who must wait longer.
+    /// Sends the REGISTERs of waiting users within the rate, and sets `wakeAt` for the users who must still wait.
     mutating func pump(_ upstream: Int, now: Moment, into orders: inout [UpstreamOrder]) {
         stands[upstream].wakeAt = nil
         while stands[upstream].hasWaiting {
@@ -217,7 +213,7 @@ extension UpstreamAgent {
         }
     }
 
-    /// Sends a REGISTER for a user, with an answer to the user's last challenge if this challenge is kept.
+    /// Sends a REGISTER for a user, with credentials for the user's kept challenge.
     mutating func send(
         _ slot: UInt32, _ pending: UserRecord.Pending, to server: UInt8, now: Moment,
         into orders: inout [UpstreamOrder]
@@ -277,8 +273,8 @@ extension UpstreamAgent {
 
     private mutating func sharedAnswer(_ slot: UInt32, now: Moment) -> ChallengeAnswer? {
         let record = records[Int(slot)]
-        // The agent answers a nonce that the PBX sent for a different user only with a password that the PBX has
-        // accepted in this run, because the PBX would count a wrong password twice.
+        // A nonce for another user is answered only with a password that the PBX has accepted before, because a wrong
+        // password would count twice.
         guard record.pending == .bind, record.marks.contains(.isProven),
             let (challenge, form, count) = stands[Int(record.upstream)].shared.use(
                 record.algorithms, at: record.server, now: now.instant)
@@ -298,7 +294,7 @@ extension UpstreamAgent {
         scheduleNext(slot)
     }
 
-    /// Sets the user's timer for the next request, or for the end of the binding if the end is earlier.
+    /// Sets the user's timer for the next request, or for an earlier end of the binding.
     mutating func scheduleNext(_ slot: UInt32) {
         let record = records[Int(slot)]
         let ends = record.state == .refreshing || record.state == .ending

@@ -4,12 +4,12 @@ import SIPGrammar
 package import Telemetry
 package import Timekeeping
 
-/// Keeps each user registered at the user's PBX, even while all phones of the user sleep (RFC 3261 section 10.2).
+/// Keeps each user registered at the user's PBX while all phones of the user sleep (RFC 3261 section 10.2).
 ///
-/// Each user with a device that a push can wake has one binding at the PBX. The contact of the binding has an
-/// ``UpstreamToken`` as user and this daemon as host. The agent refreshes each binding after 50 to 80 percent of the
-/// granted time. The agent sends nothing itself: the engine sends each REGISTER that an ``UpstreamOrder`` describes,
-/// and reports the result. The agent knows no password: an order names the challenge that the engine must answer.
+/// Each user with a wakeable device has one binding at the PBX. The contact of the binding has an ``UpstreamToken`` as
+/// user and this daemon as host. Each binding is refreshed after 50 to 80 percent of the granted time. The agent sends
+/// nothing: the engine sends the REGISTER of each ``UpstreamOrder``, and reports the result. The agent knows no
+/// passwords: an order contains the challenge that the engine must answer.
 package struct UpstreamAgent {
     var stands: [UpstreamStand]
     var records: [UserRecord] = []
@@ -26,8 +26,8 @@ package struct UpstreamAgent {
     ///
     /// - Parameters:
     ///   - domains: the domains whose users are registered at a PBX, in the order of their ``UpstreamNumber``.
-    ///   - ceiling: the ceiling of CSeq numbers that the last run stored, see ``CSeqSupply``; 0 in the first run.
-    ///   - functions: the functions for random numbers and for the keyed hash from which agent tokens are made.
+    ///   - ceiling: the stored ceiling of CSeq numbers, see ``CSeqSupply``; 0 in the first run.
+    ///   - functions: the functions for random numbers and for agent tokens.
     package init(_ domains: [UpstreamDomain], ceiling: UInt32, functions: AgentFunctions) {
         stands = domains.map { UpstreamStand(setup: $0) }
         cseqs = CSeqSupply(ceiling: ceiling)
@@ -45,8 +45,8 @@ package struct UpstreamAgent {
         stands.indices.contains(upstream.index) ? stands[upstream.index].setup : nil
     }
 
-    /// The user whose agent token is the given user part of a Request-URI from a PBX; `nil` if no user has this token.
-    /// The search for an agent token takes equally long for texts that are no tokens.
+    /// The user whose agent token is the user part of a PBX's Request-URI; `nil` if no user has the token. The search
+    /// for an agent token takes equally long for texts that are no tokens.
     package func user(called text: ByteString) -> UpstreamUser? {
         let token = UpstreamToken(text)
         let sought = token ?? Self.nobody
@@ -64,8 +64,7 @@ package struct UpstreamAgent {
         slot(of: user).map { status(at: $0) }
     }
 
-    /// One page of the users of a PBX, or of all PBXs if `upstream` is `nil`, and the place at which the next page
-    /// starts.
+    /// One page of the users of a PBX (`nil` for all PBXs), and the index at which the next page starts.
     package func users(of upstream: UpstreamNumber?, from start: Int, limit: Int) -> (
         page: [UpstreamStatus], next: Int?
     ) {
@@ -128,7 +127,7 @@ package struct UpstreamAgent {
         return found
     }
 
-    /// The time at which ``due(now:into:)`` next has something to do.
+    /// The time of the next work for ``due(now:into:)``.
     package var nextDeadline: Instant? {
         var next = timers.nextDeadline
         for stand in stands {
@@ -185,8 +184,8 @@ package struct UpstreamAgent {
         let slot: UInt32
         if let free = vacant.popLast() {
             slot = free
-            // The CSeq numbers continue from the numbers of the slot's former user, so that a late answer to the former
-            // user's REGISTER is recognised as old.
+            // The CSeq numbers continue after the slot's former user, so that a late answer to the former user is
+            // recognised as old.
             record.cseq = records[Int(free)].cseq
             records[Int(free)] = record
         } else {
@@ -229,15 +228,14 @@ package struct UpstreamAgent {
         counts.states[Int(old.rawValue)] -= 1
         counts.states[Int(state.rawValue)] += 1
         records[Int(slot)].state = state
-        // The start and the end of a refresh do not change `since`, because the PBX knows the user during the whole
-        // refresh.
+        // A refresh does not change `since`, because the PBX knows the user during the whole refresh.
         if old != .refreshing || state != .registered, old != .registered || state != .refreshing {
             records[Int(slot)].since = Self.seconds(now.date)
         }
     }
 
-    /// Sets the state of a user whose next REGISTER is due: `refreshing` if the PBX still knows the user, and
-    /// `registering` if not.
+    /// Sets the state of a user whose next REGISTER is due: `refreshing` if the PBX still knows the user, otherwise
+    /// `registering`.
     mutating func turnToWork(_ slot: UInt32, now: Moment) {
         turn(slot, to: records[Int(slot)].boundUntil > now.instant ? .refreshing : .registering, now: now)
     }
@@ -273,13 +271,13 @@ package struct UpstreamStatus: Sendable {
     package let since: UnixTime
     /// The status of the last final response from the PBX; 0 if no response came.
     package let status: UInt16
-    /// The reason why the state of the user is ``RegistrationState/refused``.
+    /// Why the state of the user is ``RegistrationState/refused``.
     package let refusal: UpstreamRefusal?
-    /// Whether the REGISTER waits for a source of users, which does not say now which HA1 the user has.
+    /// Whether the REGISTER waits for a source of users that must supply the HA1.
     let waitsForPassword: Bool
     /// When the user's binding at the PBX ends, as far as this run of the daemon knows.
     package let boundUntil: Instant
-    /// The token by which the PBX calls the user; the token is never shown to operators.
+    /// The token by which the PBX calls the user, which operators never see.
     package let token: UpstreamToken
 
     /// Why the PBX does not know the user, as a clause for messages; `nil` if the PBX knows the user.
@@ -313,7 +311,7 @@ package struct UpstreamCounts: Sendable {
     package enum Result: Int, Hashable, Sendable, CaseIterable {
         case registered, refreshed, ended, challenged, refused, unknownUser, tooBrief, serverFailed, noAnswer, other
 
-        /// The name of a result, as a label's value in the metrics.
+        /// The value of the metrics label for the result.
         package var name: String {
             switch self {
             case .unknownUser: "unknown-user"
@@ -330,7 +328,7 @@ package struct UpstreamCounts: Sendable {
     package internal(set) var results = [UInt64](repeating: 0, count: Result.allCases.count)
     /// The number of REGISTERs that were sent to all PBXs.
     package internal(set) var sent: UInt64 = 0
-    /// The delay from the time at which a refresh was due until the PBX accepted it.
+    /// The delay between the due time of a refresh and its acceptance by the PBX.
     package internal(set) var refreshLag = Histogram()
 
     package init() {}

@@ -1,7 +1,7 @@
 package import Bytes
 package import Timekeeping
 
-/// The index of a domain in the agent's list of all domains with the setting `register-upstream`.
+/// The index of a domain in the agent's list of domains with the setting `register-upstream`.
 package struct UpstreamNumber: Hashable, Sendable {
     package let rawValue: UInt16
     package init(_ rawValue: UInt16) { self.rawValue = rawValue }
@@ -38,11 +38,11 @@ package struct UpstreamDomain: Hashable, Sendable {
         self.hasPath = hasPath
     }
 
-    /// The shortest expiry in seconds after which a binding is refreshed. Without the shortest expiry, a PBX that
-    /// grants one second would get a REGISTER each second.
+    /// The shortest expiry in seconds after which a binding is refreshed. The lower limit prevents a REGISTER each
+    /// second to a PBX that grants one second.
     static let shortestGrant: UInt32 = 20
-    /// The longest expiry in seconds for which the agent asks. If the PBX demands a Min-Expires above 604,800 seconds,
-    /// the agent does not immediately send another REGISTER.
+    /// The longest expiry in seconds that the agent requests. A PBX that demands a higher Min-Expires gets no immediate
+    /// second REGISTER.
     static let longestGrant: UInt32 = 604_800
 }
 
@@ -51,17 +51,17 @@ package struct WakeableUser: Sendable {
     package let upstream: UpstreamNumber
     /// The user's name, with percent escapes decoded.
     package let name: ByteString
-    /// The algorithms for which the user has an HA1 in the realm of the domain, or may have one in a source of users;
-    /// empty if the user has no HA1.
+    /// The algorithms of the user's HA1 in the domain's realm, also from a source of users; empty if the user has no
+    /// HA1.
     package let algorithms: DigestAlgorithms
-    /// A number that changes when the HA1 changes, and from which nobody can compute the HA1; `nil` if a source of
-    /// users has the HA1 and was not asked yet.
+    /// A number that changes with the HA1 but does not reveal it; `nil` if a source of users has the HA1 and was not
+    /// asked yet.
     package let fingerprint: UInt32?
     /// When a phone of the user last registered.
     package let lastSign: UnixTime
     /// When the user was last called; `nil` if the time is unknown.
     package let lastCall: UnixTime?
-    /// Whether the daemon's earlier run may have registered the user at the PBX.
+    /// Whether the user may have been registered at the PBX before the daemon restarted.
     package let isFromEarlierRun: Bool
 
     package init(
@@ -78,7 +78,7 @@ package struct WakeableUser: Sendable {
     }
 }
 
-/// A user, named by the number of the domain and the user's name.
+/// A user, identified by the number of the domain and the user's name.
 package struct UpstreamUser: Hashable, Sendable, CustomStringConvertible {
     package let upstream: UpstreamNumber
     package let name: ByteString

@@ -4,7 +4,7 @@ package import Bytes
 package enum UpstreamOrder: Sendable {
     /// Send a REGISTER, and report its result with the number of the order.
     case send(RegisterOrder)
-    /// Give up the given REGISTER, which got no answer in time, and do not report its result.
+    /// Give up the REGISTER that got no answer in time, and do not report its result.
     case abandon(RegisterNumber)
     /// Store the given upper bound for CSeq numbers, and report the write to
     /// ``UpstreamAgent/ceilingStored(_:now:into:)``.
@@ -47,11 +47,11 @@ package struct RegisterOrder: Sendable {
 package enum RegisterFailure: Hashable, Sendable {
     /// The PBX sent no answer, or refused the connection.
     case noAnswer
-    /// The daemon has no HA1 of the user any more, so it cannot answer the challenge.
+    /// The daemon has no HA1 of the user any more to answer the challenge.
     case noPassword
-    /// A source of users outside the store does not say now which HA1 the user has.
+    /// The source of users with the user's HA1 does not answer now.
     case passwordAway
-    /// The daemon has no free transaction for the REGISTER now.
+    /// The transaction table is full.
     case busy
 }
 
@@ -76,7 +76,7 @@ package enum UpstreamRefusal: Hashable, Sendable {
         }
     }
 
-    /// The change by which the operator makes the PBX accept the user.
+    /// How the operator can make the PBX accept the user.
     package var advice: String {
         switch self {
         case .status: "set the PBX's password with sippushd user passwd; nothing is sent for the user until then"
@@ -88,11 +88,11 @@ package enum UpstreamRefusal: Hashable, Sendable {
     }
 }
 
-/// The reason why the daemon no longer keeps a user registered at the PBX.
+/// Why the daemon no longer keeps a user registered at the PBX.
 package enum UpstreamEnd: UInt8, Hashable, Sendable {
     /// No device of the user can be woken any more.
     case noDevice
-    /// No phone of the user has registered for the time of the setting `keep-for`.
+    /// No phone of the user has registered within the setting `keep-for`.
     case noSignOfLife
     /// The user was removed from the daemon.
     case userRemoved
@@ -100,9 +100,9 @@ package enum UpstreamEnd: UInt8, Hashable, Sendable {
     case domainRemoved
 }
 
-/// An event for the log and for operators, which contains neither an ``UpstreamToken`` nor a nonce.
+/// An event for the log and for operators, without an ``UpstreamToken`` or nonce.
 package enum UpstreamEvent: Hashable, Sendable {
-    /// The PBX has registered a user whom the PBX did not know for the duration `after`.
+    /// The PBX has registered a user who was unknown to the PBX for the duration `after`.
     case registered(UpstreamUser, after: Duration)
     case refused(UpstreamUser, UpstreamRefusal)
     /// The PBX answered that it has no such user (404 or 410).
@@ -115,20 +115,18 @@ package enum UpstreamEvent: Hashable, Sendable {
     case notListed(UpstreamUser)
     /// The user is no longer registered at the PBX, for the given reason.
     case ended(UpstreamUser, UpstreamEnd)
-    /// The PBX keeps the user's binding until it expires, because the REGISTER that ends the binding was refused or not
-    /// sent.
+    /// The PBX keeps the user's binding until its expiry, because the REGISTER that ends it was refused or not sent.
     case notEnded(UpstreamUser, UpstreamEnd)
     /// The given number of users is registered again, because the PBX has lost its registrations, was away, or an
     /// operator ordered it.
     case registersAgain(UpstreamNumber, users: Int, LossSign)
     /// The PBX grants so few seconds that the daemon cannot refresh in time.
     case grantTooShort(UpstreamNumber, UInt32)
-    /// The PBX has refused so many users in a row that the daemon tries one user after each pause.
+    /// The PBX has refused many users in a row, so the daemon tries one user after each pause.
     case refusesEverybody(UpstreamNumber, pause: Duration)
     /// The PBX accepts REGISTERs without asking for a password.
     case unchallenged(UpstreamNumber)
-    /// The PBX does not list its contacts in the answer to a query, so the daemon does not notice a short restart of
-    /// the PBX.
+    /// The PBX lists no contacts in the answer to a query, so the daemon cannot notice a short restart of the PBX.
     case answersNoQuery(UpstreamNumber)
     /// The setting `rate` is too low: a user waits for minutes, or a binding ended while its refresh waited.
     case isBehind(UpstreamNumber)

@@ -12,8 +12,7 @@ package struct UpstreamServer: Hashable, Sendable {
     }
 }
 
-/// A circuit breaker that decides whether one server gets REGISTERs: after failures the server gets one request after
-/// each pause.
+/// A circuit breaker of one server: after failures, the server gets one REGISTER after each pause.
 struct ServerBreaker: Sendable {
     let server: UpstreamServer
     /// Whether the last DNS look-up named the server.
@@ -25,13 +24,13 @@ struct ServerBreaker: Sendable {
     private var openUntil: Instant?
     private var isTrying = false
 
-    /// The number of failures in a row after which the server gets no requests until a pause has passed.
+    /// The number of consecutive failures after which the server gets only one request after each pause.
     private static let patience: UInt8 = 5
     private static let longestWish: Duration = .seconds(3600)
 
     init(server: UpstreamServer) { self.server = server }
 
-    /// Whether the server has failed and has not answered since then, so that it gets one request after each pause.
+    /// Whether the server has failed and not answered since, so that it gets only one request after each pause.
     var isPaused: Bool { openUntil != nil }
 
     /// Whether the agent can send a REGISTER to the PBX's server now.
@@ -39,8 +38,8 @@ struct ServerBreaker: Sendable {
         isListed && !isDown && (openUntil.map { $0 <= now && !isTrying } ?? true)
     }
 
-    /// When a server that failed is tried again; `nil` if the server has not failed, is not listed, is down, or is
-    /// being tried.
+    /// When a failed server is tried again; `nil` if the server has not failed, is not listed, is down, or is being
+    /// tried.
     var opensAt: Instant? { isListed && !isDown && !isTrying ? openUntil : nil }
 
     mutating func used() { if openUntil != nil { isTrying = true } }
@@ -49,7 +48,7 @@ struct ServerBreaker: Sendable {
         (failures, pauses, openUntil, isTrying) = (0, 0, nil, false)
     }
 
-    /// Notes that a request was not sent after all, so that the request shows nothing about the server.
+    /// Notes that a request was not sent, so that the request shows nothing about the server.
     mutating func leftOpen() { isTrying = false }
 
     /// Notes that the server did not answer a REGISTER, or answered with an error.
@@ -58,7 +57,7 @@ struct ServerBreaker: Sendable {
     ///   - wish: the pause, in seconds, that the server asked for in Retry-After.
     ///   - jitter: a number between 0 and 1.
     ///   - now: when the failure was noticed.
-    /// - Returns: whether the circuit breaker of the PBX's server opened.
+    /// - Returns: whether the circuit breaker has opened.
     mutating func failed(wish: UInt32?, jitter: Double, now: Instant) -> Bool {
         guard openUntil == nil || isTrying else { return false }
         failures = failures &+ 1
@@ -74,7 +73,7 @@ struct ServerBreaker: Sendable {
 
     /// Notes that the server no longer answers OPTIONS.
     ///
-    /// - Returns: whether the server was not known to be down before.
+    /// - Returns: whether the server counted as up before.
     mutating func wentDown() -> Bool {
         defer { isDown = true }
         return !isDown
@@ -82,7 +81,7 @@ struct ServerBreaker: Sendable {
 
     /// Notes that the server answers OPTIONS, and forgets earlier failures.
     ///
-    /// - Returns: whether the server was down.
+    /// - Returns: whether the server was down before.
     mutating func cameBack() -> Bool {
         let wasDown = isDown
         isDown = false

@@ -10,23 +10,21 @@ struct UpstreamStand: Sendable {
     /// The realm of the PBX's last challenge.
     var askedRealm: ByteString?
     var shared = SharedNonce()
-    /// The servers of the PBX, at most eight. A server is replaced by another server only if the last DNS look-up does
-    /// not name the old server.
+    /// The servers of the PBX, at most eight. A server is replaced only if the last DNS look-up does not name it.
     private(set) var servers: [ServerBreaker] = []
     /// The indices in `servers` of the servers that the last look-up named, the preferred server first.
     private var order: [UInt8] = []
     private var lines = [Queue<UInt32>](repeating: Queue(), count: UserRecord.Line.allCases.count)
     /// The earliest time at which the rate allows the next REGISTER.
     var nextTurn = Instant.distantPast
-    /// When ``UpstreamAgent/pump(_:now:into:)`` must run again for the users who wait; `nil` if nobody waits.
+    /// When ``UpstreamAgent/pump(_:now:into:)`` must run again for the waiting users; `nil` if no user waits.
     var wakeAt: Instant?
-    /// The expiry in seconds for which each REGISTER asks. A 423 response raises the expiry for which each REGISTER
-    /// asks.
+    /// The expiry in seconds that each REGISTER requests, which a 423 response raises.
     var expires: UInt32
     var watch = UpstreamWatchdog()
 
     private static let mostServers = 8
-    /// The maximum delay of a timer that is made up for: the next REGISTERs are sent sooner by at most 20 milliseconds.
+    /// How much of a timer's delay is made up for, by sending the next REGISTERs sooner.
     private static let credit: Duration = .milliseconds(20)
 
     init(setup: UpstreamDomain) {
@@ -63,8 +61,7 @@ struct UpstreamStand: Sendable {
         return UInt8(place)
     }
 
-    /// The index of the first usable server whose bit in `tried` is not set; if there is none, the index of the first
-    /// usable server.
+    /// The index of the first usable server whose bit in `tried` is not set, or else of the first usable server.
     func server(now: Instant, after tried: UInt8) -> UInt8? {
         let usable = order.filter { servers[Int($0)].isUsable(now: now) }
         return usable.first { tried & 1 << $0 == 0 } ?? usable.first
@@ -88,7 +85,7 @@ struct UpstreamStand: Sendable {
 
     mutating func append(_ slot: UInt32, to line: UserRecord.Line) { lines[Int(line.rawValue)].append(slot) }
 
-    /// Removes and returns the first user of the most urgent queue that is not empty, together with this queue.
+    /// Removes and returns the first user of the most urgent non-empty queue, and the queue.
     mutating func popFirst() -> (slot: UInt32, line: UserRecord.Line)? {
         for line in UserRecord.Line.allCases {
             if let slot = lines[Int(line.rawValue)].popFirst() { return (slot, line) }
@@ -108,7 +105,7 @@ struct UpstreamStand: Sendable {
         }
     }
 
-    /// Counts a REGISTER that is sent, and sets when the rate allows the next REGISTER.
+    /// Counts a sent REGISTER, and sets the time at which the rate allows the next REGISTER.
     mutating func tookTurn(now: Instant) {
         nextTurn = max(nextTurn, now + (.zero - Self.credit)) + .seconds(1) / setup.rate
     }
@@ -125,9 +122,9 @@ struct UpstreamWatchdog: Sendable {
     var nextQuery: Instant?
     /// The index of the record at which the last search for a user to query ended.
     var cursor = 0
-    /// The slot index of the user whom the PBX registered last.
+    /// The slot index of the last user whom the PBX registered.
     var lastBound: UInt32?
-    /// The number of queries in a row whose answer did not list the daemon's contact.
+    /// The number of consecutive query answers without the daemon's contact.
     private var misses = 0
     /// Whether the PBX has listed the daemon's contact in the answer to a query.
     private(set) var answersQueries = false
@@ -145,7 +142,7 @@ struct UpstreamWatchdog: Sendable {
 
     /// Counts a user whom the PBX refuses, and pauses the REGISTERs if the PBX has refused ten users in a row.
     ///
-    /// - Returns: the pause, if the PBX now counts as refusing everybody; `nil` if it does not.
+    /// - Returns: the pause if the PBX now counts as refusing everybody; otherwise `nil`.
     mutating func refused(jitter: Double, now: Instant) -> Duration? {
         refusals += 1
         guard refusals >= Self.refusalLimit else { return nil }
@@ -161,8 +158,8 @@ struct UpstreamWatchdog: Sendable {
         pausedUntil = nil
     }
 
-    /// Notes that a user's REGISTER is sent. While the PBX refuses everybody, the REGISTER of the next user waits up to
-    /// 30 seconds for the previous user's result.
+    /// Notes that a user's REGISTER is sent. While the PBX refuses everybody, the next user's REGISTER waits up to 30
+    /// seconds for the previous user's result.
     mutating func began(now: Instant) {
         if refusals >= Self.refusalLimit { pausedUntil = now + .seconds(30) }
     }
@@ -188,8 +185,7 @@ struct UpstreamWatchdog: Sendable {
         answersQueries = true
     }
 
-    /// Whether a contact that is missing in the answer to a REGISTER makes all users register again, which happens at
-    /// most once in five minutes.
+    /// Whether a contact that the PBX does not list makes all users register again, at most once in five minutes.
     mutating func mayRegisterAgain(now: Instant) -> Bool {
         guard lastAgain.map({ now - $0 >= Self.againPause }) ?? true else { return false }
         lastAgain = now

@@ -3,10 +3,10 @@ package import Bytes
 /// The user part of the contact that the daemon registers at a PBX for one user: 100 bits, written as 20 characters of
 /// base 32.
 ///
-/// Nobody can guess an agent token, because the daemon computes the token with a secret in the store. A user always has
-/// the same agent token, because a PBX would make a second binding for another token.
+/// Nobody can guess an agent token, because it is computed with a secret in the store. A user's agent token never
+/// changes, because a PBX would make a second binding for another token.
 package struct UpstreamToken: Hashable, Sendable {
-    /// The first twelve characters and the last eight characters of the agent token, with five bits each.
+    /// The first twelve and the last eight characters of the agent token, five bits each.
     private let high, low: UInt64
 
     package static let length = 20
@@ -47,8 +47,8 @@ package struct UpstreamToken: Hashable, Sendable {
         }
     }
 
-    /// Whether two agent tokens are equal. A comparison of two agent tokens always takes equally long, so that its
-    /// duration reveals no part of a token.
+    /// Whether two agent tokens are equal. The comparison always takes equally long, so that its duration reveals no
+    /// part of a token.
     func isSame(as other: UpstreamToken) -> Bool { (high ^ other.high) | (low ^ other.low) == 0 }
 
     /// The hash of an agent token for a table, with the random seed of this process, because tokens come from the
@@ -74,7 +74,7 @@ package struct UpstreamToken: Hashable, Sendable {
     }
 }
 
-/// Functions that the agent gets from outside, because this module contains no cryptography and no randomness.
+/// Functions that the agent gets from outside, because the rules contain no cryptography and no randomness.
 package struct AgentFunctions {
     /// Computes a code of at least 16 bytes for a text: HMAC-SHA-256 with a secret in the store, the same in every run
     /// of the daemon.
@@ -91,8 +91,8 @@ package struct AgentFunctions {
         UpstreamToken(code: code(Self.text("token", user, domain, upstream)))
     }
 
-    /// The Call-ID of all REGISTERs of a user: always the same, because some PBXs make one binding for each Call-ID.
-    /// The Call-ID does not reveal the agent token, because traces show Call-IDs.
+    /// The Call-ID of all REGISTERs of a user, which never changes, because some PBXs make one binding for each
+    /// Call-ID. The Call-ID does not reveal the agent token, because traces show Call-IDs.
     func callID(of user: ByteString, at domain: ByteString, upstream: ByteString) -> ByteString {
         UpstreamToken(code: code(Self.text("call-id", user, domain, upstream))).text
     }
@@ -106,7 +106,7 @@ package struct AgentFunctions {
         var text: [UInt8] = []
         text.reserveCapacity(128)
         text.append(purpose)
-        // Before each part comes its length, so two different lists of parts never give the same text.
+        // Each part follows its length, so that different lists of parts never give the same text.
         for part in [user, domain, upstream] {
             text.append(0)
             text.append(decimal: part.count)

@@ -10,7 +10,7 @@ package enum RegistrationState: UInt8, Hashable, Sendable, CaseIterable {
     case refreshing
     /// The PBX refused the user, and no REGISTER is sent for the user until the credentials change.
     case refused
-    /// The PBX has no such user.
+    /// The PBX has answered that it does not know the user.
     case absent
     /// The agent is ending the user's binding at the PBX.
     case ending
@@ -18,7 +18,7 @@ package enum RegistrationState: UInt8, Hashable, Sendable, CaseIterable {
     package var name: String { "\(self)" }
 }
 
-/// The agent's record of one user, in a compact form because there can be a million users. The name and the kept
+/// The agent's record of one user, in a compact form because there can be a million users. The user's name and the kept
 /// challenge are byte blocks in `UpstreamAgent.slabs`.
 struct UserRecord: Sendable {
     var name: ByteSlabs.Place
@@ -26,9 +26,9 @@ struct UserRecord: Sendable {
     var token: UpstreamToken
     /// When the user's binding at the PBX ends, as far as this run of the daemon knows.
     var boundUntil = Instant.distantPast
-    /// When the next REGISTER is due, unless one is pending or waits in a queue.
+    /// When the next REGISTER is due, unless a REGISTER is pending or queued.
     var due = Instant.distantPast
-    /// The time at which the refresh that is now pending or queued was due.
+    /// The time at which the pending or queued refresh was due.
     var planned = Instant.distantPast
     var deadline = DeadlineID.none
     var cseq: UInt32
@@ -45,19 +45,19 @@ struct UserRecord: Sendable {
     var marks: Marks = []
     var pending = Pending.nothing
     var line = Line.none
-    /// The index of the server to which the last request went, in `UpstreamStand.servers`.
+    /// The index in `UpstreamStand.servers` of the server that got the last request.
     var server: UInt8 = 0
-    /// The servers that failed since the present try began, one bit for each index.
+    /// The servers that failed during the present try, one bit for each index.
     var tried: UInt8 = 0
     var failures: UInt8 = 0
-    /// The number of challenges that were answered since the present try began.
+    /// The number of challenges that were answered during the present try.
     var answers: UInt8 = 0
     var algorithms: DigestAlgorithms
     var keptForm = KeptForm(rawValue: 0)
     var end = UpstreamEnd.noDevice
     var refusal = Refusal.none
 
-    /// The kind of the user's last ``UpstreamRefusal``, or that a source of users did not give the HA1.
+    /// The kind of the user's last ``UpstreamRefusal``, or the missing HA1 from a source of users.
     enum Refusal: UInt8 { case none, status, realm, algorithm, noPassword, passwordAway }
 
     struct Marks: OptionSet, Sendable {
@@ -68,9 +68,9 @@ struct UserRecord: Sendable {
         static let mayBeBound = Marks(rawValue: 2)
         /// After the answer to the pending request, another REGISTER for the user follows.
         static let again = Marks(rawValue: 4)
-        /// A 423 response has raised the expiry since the present try began.
+        /// A 423 response has raised the expiry during the present try.
         static let raised = Marks(rawValue: 8)
-        /// The record is free: it has no user, and can be used for a new user.
+        /// The record has no user, and can be used for a new user.
         static let isVacant = Marks(rawValue: 16)
         /// The pending REGISTER answers a challenge that the PBX sent to another user: see ``SharedNonce``.
         static let sharesNonce = Marks(rawValue: 32)

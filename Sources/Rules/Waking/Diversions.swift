@@ -3,13 +3,13 @@ import ProxyPolicy
 package import Registration
 package import SIPGrammar
 
-/// The Diversion header fields of an INVITE (RFC 5806): the users who have diverted the call, the latest user first.
+/// The Diversion header fields of an INVITE (RFC 5806): the users who have diverted the call, latest user first.
 package struct Diversions {
     private var entries: [(aor: AddressOfRecord, reason: ByteString)] = []
-    /// How often the call was diverted, according to the Diversion fields.
+    /// The number of diversions of the call according to its Diversion fields.
     package private(set) var count = 0
 
-    /// The maximum number of diversions, after which a call is not forwarded any more.
+    /// The maximum number of diversions; a call with more diversions is not forwarded.
     package static let most = 5
     /// The reason that this daemon writes into the Diversion field of a forwarded call.
     package static let reason = ByteString("unavailable")
@@ -20,7 +20,7 @@ package struct Diversions {
             for value in Self.values(in: row) {
                 count += 1
                 guard entries.count < 2 * Self.most, let address = NameAddress(value) else { continue }
-                // One Diversion field can stand for several diversions, which its `counter` gives (RFC 5806 section
+                // One Diversion field can stand for several diversions, whose number is its `counter` (RFC 5806 section
                 // 4.2).
                 if let further = address.parameters.value(of: "counter")?.decimal(as: UInt8.self), further > 1 {
                     count += Int(further) - 1
@@ -36,13 +36,12 @@ package struct Diversions {
 
     /// Whether this daemon has already forwarded the call for the user.
     ///
-    /// The daemon recognises its own Diversion field by the reason, which is the same in all Diversion fields of the
-    /// daemon.
+    /// The daemon recognises its own Diversion field by the reason, which is the same in all its Diversion fields.
     package func comesBack(to aor: AddressOfRecord) -> Bool {
         entries.contains { $0.aor == aor && $0.reason.equalsIgnoringCase(Self.reason) }
     }
 
-    /// The Diversion field that this daemon adds to a call that it forwards for the user.
+    /// The Diversion field of a call that this daemon forwards for the user.
     package static func field(for aor: AddressOfRecord) -> AddedField {
         var value: [UInt8] = Array("<sip:".utf8)
         value.append(escapingUser: aor.user)
@@ -50,7 +49,7 @@ package struct Diversions {
         return AddedField("Diversion", ByteString(value))
     }
 
-    /// The values of a header field that are separated by commas, except commas inside quotes and brackets.
+    /// The comma-separated values of a header field; commas inside quotes or brackets do not separate.
     private static func values(in row: ByteString) -> [ByteString] {
         var values: [ByteString] = []
         var (start, index) = (0, 0)

@@ -8,20 +8,19 @@ package enum NoWakePlan: Equatable {
     case answer(Status)
     /// The caller gets 302 with the given Contact.
     case redirect(ByteString)
-    /// The INVITE is sent to the given URI through the upstream; if the destination refuses the call, the caller gets
-    /// the status.
+    /// The INVITE is forwarded to the given URI through the upstream; if the destination refuses, the caller gets the
+    /// status.
     case forward(ByteString, orElse: Status)
 
-    /// The facts about a call that decide, together with the settings, how the daemon treats the call if no phone
-    /// wakes.
+    /// The facts about a call that, with the settings, decide what happens if no phone wakes.
     package struct Circumstances {
         /// Whether the call came from a trusted peer.
         ///
-        /// Only a trusted peer is redirected, because a phone would send its credentials to the host in the new URI.
+        /// Only a trusted peer is redirected, because a phone would send its credentials to the host of the new URI.
         package var isTrusted: Bool
         /// Whether the settings name an upstream that does not count as down.
         package var hasUpstream: Bool
-        /// Whether the call was diverted too often, or was already diverted by the called user.
+        /// Whether the call was diverted too often, or the called user has already diverted the call.
         package var wasDiverted: Bool
 
         package init(isTrusted: Bool, hasUpstream: Bool, wasDiverted: Bool) {
@@ -47,7 +46,7 @@ package enum NoWakePlan: Equatable {
 
     package var forwards: Bool { if case .forward = self { true } else { false } }
 
-    /// The final status for the caller, unless the call is forwarded with success.
+    /// The caller's final status, unless the forwarded call is answered.
     package var status: Status {
         switch self {
         case .answer(let status), .forward(_, let status): status

@@ -4,21 +4,20 @@ package import Collections
 package import SIPTransactions
 package import Timekeeping
 
-/// Lists all work that waits for a device: calls, requests inside dialogs, ended calls, callers, messages and lists of
-/// missed calls.
+/// Lists for each device the work that waits for it: calls, requests inside dialogs, ended calls, callers, messages and
+/// lists of missed calls.
 ///
-/// The engine reports the begin and the end of each wait, and each change of the device. When a device registers or
-/// shows life, ``WakeDesk`` returns ``Release`` values in a fixed order, and the engine carries them out. The table
-/// ``WakeDesk`` also stores on which flow the daemon waits for a sign of life of each device.
+/// The engine tells ``WakeDesk`` about the begin and end of each wait and each change of a device. When a device
+/// registers or shows life, ``WakeDesk`` returns ``Release`` values in a fixed order for the engine. ``WakeDesk`` also
+/// stores the flow on which each device's sign of life is awaited.
 package struct WakeDesk: ~Copyable {
-    /// The records of how long each phone took to register after earlier pushes.
+    /// How long each phone took to register after earlier pushes.
     package var records = WakeRecords()
-    /// Work that can continue, because its device has registered or shown life.
+    /// Work that continues because its device has registered or shown life.
     package enum Release {
-        /// A call that the device made in the daemon's earlier run, whose responses are now sent to the device.
+        /// A call that the device made before the daemon restarted, and whose responses are now sent to the device.
         case caller(ProxiedRequest)
-        /// Calls that ended before the device registered, so that the device gets the INVITE and the CANCEL of each
-        /// call.
+        /// Calls that ended before the device registered; the device gets the INVITE and the CANCEL of each call.
         case endedCalls(ShortList<EndedCall>)
         /// A call that is offered to the device, or a request inside a dialog with the device.
         case call(ProxiedRequest)
@@ -33,7 +32,7 @@ package struct WakeDesk: ~Copyable {
         var calls = ShortList<ProxiedRequest>()
         /// The flow on which the device has registered, if ``WakeDesk`` waits for signs of life on the flow.
         var flow: Flow?
-        /// The slot of the next device that uses the flow, because one phone can have several accounts.
+        /// The slot of the next device on the same flow, because one phone can have several accounts.
         var next: UInt32?
         var further = BoxedOptional<Further>()
     }
@@ -42,13 +41,12 @@ package struct WakeDesk: ~Copyable {
     private struct Further {
         var callers = ShortList<ProxiedRequest>()
         var endedCalls = ShortList<EndedCall>()
-        /// Whether the device did not accept a message or could not be reached, so that the device gets no message
-        /// before it registers again.
+        /// Whether the device gets no message before its next REGISTER, because a message failed or the device was
+        /// unreachable.
         var isAsleep = false
-        /// Whether a push for messages was sent since the device last registered.
+        /// Whether a push for messages was sent since the device's last REGISTER.
         var wasWoken = false
-        /// The INVITEs that the daemon sent after the end of their calls; the list of missed calls waits for the
-        /// responses.
+        /// The INVITEs of ended calls to the device; the list of missed calls waits for their responses.
         var farewells: Set<ClientTransactionID> = []
         /// The time at which the list of missed calls stops waiting for responses to INVITEs.
         var listWaitsUntil = Instant.distantPast
@@ -59,7 +57,7 @@ package struct WakeDesk: ~Copyable {
     }
 
     private var devices = PlacedTable<DeviceID, Device>(empty: Device())
-    /// For each flow with awaited signs of life, the slot of its first device.
+    /// For each flow with awaited signs of life, the slot of the flow's first device.
     private var flows = SlotIndex()
 
     package init() {}
@@ -82,8 +80,8 @@ package struct WakeDesk: ~Copyable {
         devices[place].calls.append(call)
     }
 
-    /// Removes a call from a device, because the call has no active branch for the device any more. For a device
-    /// without further calls, only waiting messages still need a sign of life on the device's flow.
+    /// Removes a call from a device, because no active fork branch of the call leads to the device. After a device's
+    /// last call, only waiting messages still need a sign of life on the device's flow.
     package mutating func noLongerWaits(_ call: ProxiedRequest, for device: DeviceID) {
         guard let place = devices.place(of: device), let index = devices[place].calls.firstIndex(where: { $0 === call })
         else { return }
@@ -92,14 +90,14 @@ package struct WakeDesk: ~Copyable {
         removeIfIdle(device, at: place)
     }
 
-    /// Lists a call under the device that made the call in the daemon's earlier run.
+    /// Lists a call under the device that made the call before the daemon restarted.
     package mutating func waits(callerOf call: ProxiedRequest, for device: DeviceID) {
         change(device) { $0.callers.append(call) }
     }
 
     package var hasCallers: Bool { devices.all.contains { $0.value.further.value?.callers.isEmpty == false } }
 
-    /// Removes all callers of the daemon's earlier run, because the time in which they could connect again is over.
+    /// Removes all callers from before the restart, because the time for connecting again has ended.
     package mutating func callersGivenUp() {
         for device in devices.all.map(\.key) { changePresent(device) { $0.callers = ShortList() } }
     }
@@ -118,11 +116,10 @@ package struct WakeDesk: ~Copyable {
 
     package func isAsleep(_ device: DeviceID) -> Bool { devices[device]?.further.value?.isAsleep == true }
 
-    /// Notes that the device did not accept a message, so that the device gets no message before it registers again.
+    /// Notes that the device did not accept a message, so that the device gets no message before its next REGISTER.
     package mutating func fellAsleep(_ device: DeviceID) { change(device) { $0.isAsleep = true } }
 
-    /// Returns whether the device must get a push for a message now: one push is sent for all messages that wait for
-    /// the device.
+    /// Whether the device must get a push for a message now; one push is sent for all waiting messages of the device.
     package mutating func takesWake(_ device: DeviceID) -> Bool {
         guard devices[device]?.further.value?.wasWoken != true else { return false }
         change(device) { $0.wasWoken = true }
@@ -132,8 +129,8 @@ package struct WakeDesk: ~Copyable {
     /// Notes that the push did not reach the device, so that the next message can cause another push.
     package mutating func wakeFailed(_ device: DeviceID) { changePresent(device) { $0.wasWoken = false } }
 
-    /// Notes that the device gets its messages, or that no message waits for the device any more; returns whether the
-    /// device was asleep.
+    /// Notes that the device gets its messages, or has no waiting message any more; returns whether the device was
+    /// asleep.
     @discardableResult
     package mutating func messagesGo(to device: DeviceID) -> Bool {
         var wasAsleep = false
@@ -147,12 +144,12 @@ package struct WakeDesk: ~Copyable {
 
     // MARK: The list of missed calls
 
-    /// Lets the list of missed calls wait until the device has answered the INVITE of an ended call, because the device
-    /// can show the call as missed itself.
+    /// Lets the list of missed calls wait for the device's response to an ended call's INVITE, because the device can
+    /// show the missed call itself.
     ///
     /// The device has two seconds to answer the INVITEs of all ended calls together.
     ///
-    /// - Returns: the time for ``listIsDue(of:now:)``; `nil` if the time was returned before.
+    /// - Returns: the time for ``listIsDue(of:now:)``; `nil` if the same time was returned before.
     package mutating func listWaits(for device: DeviceID, answering farewell: ClientTransactionID, now: Instant)
         -> Instant?
     {
@@ -171,31 +168,30 @@ package struct WakeDesk: ~Copyable {
 
     package func listWaits(for device: DeviceID) -> Bool { devices[device]?.further.value?.farewells.isEmpty == false }
 
-    /// Notes that the device has answered the INVITE of an ended call, or will not answer the INVITE.
+    /// Notes that the device has answered the INVITE of an ended call, or will not answer it.
     ///
-    /// - Returns: whether the list of missed calls must be sent now, because the list waited for no other answer.
+    /// - Returns: whether the list of missed calls must be sent now, because no other response is awaited.
     package mutating func answered(_ device: DeviceID, farewell: ClientTransactionID) -> Bool {
         var isLast = false
         changePresent(device) { isLast = $0.farewells.remove(farewell) != nil && $0.farewells.isEmpty }
         return isLast
     }
 
-    /// Ends the wait of the list of missed calls, unless the list waits for the answer to a later INVITE.
+    /// Ends the wait of the list of missed calls, unless the list waits for the response to a later INVITE.
     package mutating func listIsDue(of device: DeviceID, now: Instant) {
         changePresent(device) { if $0.listWaitsUntil <= now { $0.farewells = [] } }
     }
 
     // MARK: What becomes of the device
 
-    /// Returns the work that can continue because the device has registered, and stops watching the device's flow.
+    /// Returns the work that continues after the device's REGISTER, and stops watching the device's flow.
     package mutating func returned(_ device: DeviceID) -> Releases {
         var releases = showedLife(device)
         releases.hasList = true
         return releases
     }
 
-    /// Returns the work that can continue after a sign of life on the device's flow, because an awake device may have
-    /// no reason to register.
+    /// Returns the work that continues after a sign of life, because an awake device may have no reason to register.
     package mutating func showedLife(_ device: DeviceID) -> Releases {
         var releases = Releases()
         guard let place = devices.place(of: device) else { return releases }
@@ -219,7 +215,7 @@ package struct WakeDesk: ~Copyable {
         return calls(of: device)
     }
 
-    /// Replaces the device's id by `heir`, and returns the device's calls, in which the engine must replace the id too.
+    /// Replaces the device's id by `heir`, and returns the device's calls, in which the engine replaces the id.
     package mutating func renamed(_ device: DeviceID, to heir: DeviceID) -> ShortList<ProxiedRequest> {
         guard let old = devices.place(of: device) else { return ShortList() }
         leaveFlow(old)
@@ -258,8 +254,7 @@ package struct WakeDesk: ~Copyable {
 
     // MARK: Watched flows
 
-    /// Watches the flow for the device, so that the work that waits for the device continues after the next sign of
-    /// life on the flow.
+    /// Watches a flow for signs of life, which continue the waiting work of the device.
     package mutating func watch(_ flow: Flow, of device: DeviceID) {
         guard let place = devices.place(of: device), devices[place].flow != flow else { return }
         leaveFlow(place)
@@ -269,7 +264,7 @@ package struct WakeDesk: ~Copyable {
         devices[last].next = place
     }
 
-    /// Stops waiting for signs of life on a flow that has ended.
+    /// Stops watching a closed flow for signs of life.
     package mutating func flowEnded(_ flow: Flow) {
         while let place = first(on: flow) { leaveFlow(place) }
     }
@@ -308,7 +303,7 @@ package struct WakeDesk: ~Copyable {
 }
 
 extension WakeDesk {
-    /// The work that continues after one device has registered or shown life, in a fixed order; the iteration allocates
+    /// The work that continues after a device has registered or shown life, in a fixed order; the iteration allocates
     /// no memory.
     package struct Releases: Sequence, IteratorProtocol {
         package fileprivate(set) var callers = ShortList<ProxiedRequest>()

@@ -2,52 +2,50 @@ package import Addressing
 import Collections
 package import Timekeeping
 
-/// The wake record of each phone: how long the phone took to register after earlier pushes, and how often it did not
-/// register.
+/// For each phone, how long it took to register after earlier pushes, and how often it did not register.
 ///
-/// The wake records limit how long later calls wait for a phone, and are lost when the process ends.
+/// The wake records limit how long a call waits for a phone, and are lost when the process ends.
 package struct WakeRecords {
-    /// The limit for the time that a call waits for a phone, according to the phone's earlier wakes.
+    /// How long a call may wait for a phone, according to the phone's earlier wakes.
     package enum Bound: Equatable {
         /// The call waits as long as the settings say.
         case none
-        /// The call waits for at most the given time after its arrival, because the phone took no longer for earlier
-        /// wakes.
+        /// The call waits at most the given time after its arrival, because earlier wakes of the phone took no longer.
         case after(Duration)
-        /// The call does not wait for the phone, because the last pushes to the phone did not wake it.
+        /// The call does not wait for the phone, because the last pushes did not wake the phone.
         case notWaited
     }
 
     fileprivate struct Record {
-        /// The arrival of the last call for which the phone got a push; `nil` after the phone has registered.
+        /// The arrival of the last call with a push to the phone; `nil` after the phone has registered.
         var calledAt: Instant?
         /// Whether a provider has accepted a push for the call of ``calledAt``.
         var isPushed = false
-        /// The durations of the last wakes, in tenths of a second; the next duration replaces the oldest duration, at
-        /// the index `next`.
+        /// The durations of the last wakes in tenths of a second; the next duration replaces the oldest, at the index
+        /// `next`.
         var times: [UInt16] = []
         var next: UInt8 = 0
-        /// The number of accepted pushes in a row that did not wake the phone, and the time of the last such push.
+        /// The number of consecutive accepted pushes that did not wake the phone, and the time of the last such push.
         var misses: UInt8 = 0
         var missedAt: Instant?
     }
 
     private var records: [DeviceID: Record] = [:]
-    /// The devices in the order of their first calls, including devices that have no record any more.
+    /// The devices in the order of their first calls, including devices without a record.
     private var ages = Queue<DeviceID>()
     private let capacity: Int
 
-    /// The number of wakes that are recorded for each phone, so that the second slowest wake is the 99th percentile.
+    /// The number of recorded wakes of each phone; with 100 wakes, the second slowest wake is the 99th percentile.
     package static let kept = 100
-    /// The smallest number of recorded wakes with which a phone's record limits the wait.
+    /// The minimum number of recorded wakes that a phone needs before its record limits the wait.
     static let fewest = 10
     /// The shortest time that a call waits for a phone.
     package static let shortest: Duration = .seconds(5)
-    /// The number of accepted pushes without a wake, after which calls no longer wait for the phone.
+    /// The number of accepted pushes without a wake after which calls no longer wait for the phone.
     static let mostMisses: UInt8 = 10
-    /// The time within which several calls that did not wake the phone count as one miss.
+    /// The time within which several calls without a wake of the phone count as one miss.
     static let missPause: Duration = .seconds(60)
-    /// The longest time from a call's arrival to a REGISTER that counts as a wake by the push.
+    /// The longest time from a call's arrival to a REGISTER that still counts as a wake by the push.
     static let longestWake: Duration = .seconds(180)
 
     package init(capacity: Int = 100_000) { self.capacity = capacity }
@@ -56,7 +54,7 @@ package struct WakeRecords {
 
     // MARK: What happened
 
-    /// Notes that a call waits for the phone from now on.
+    /// Notes that a call has begun to wait for the phone.
     package mutating func called(_ device: DeviceID, now: Instant) {
         if records[device] == nil { make(device) }
         guard var record = records[device] else { return }
@@ -73,7 +71,7 @@ package struct WakeRecords {
 
     /// Notes that the phone has registered, or has shown life.
     package mutating func returned(_ device: DeviceID, now: Instant) {
-        // Most daemons keep no wake records, so the check for a record saves time for each REGISTER.
+        // The check for a record comes first, because most daemons keep no wake records.
         guard !records.isEmpty, var record = records[device] else { return }
         if let calledAt = record.calledAt, record.isPushed, now - calledAt <= Self.longestWake {
             record.add((now - calledAt).tenths)
@@ -87,7 +85,7 @@ package struct WakeRecords {
 
     /// Notes that a call has stopped waiting for the phone.
     ///
-    /// A wait shorter than ``shortest``, which a caller's Expires can cause, does not count as a miss.
+    /// A wait below ``shortest``, which a caller's Expires can cause, does not count as a miss.
     package mutating func missed(_ device: DeviceID, now: Instant) {
         guard !records.isEmpty, var record = records[device], record.isPushed, let calledAt = record.calledAt,
             now - calledAt >= Self.shortest
@@ -118,7 +116,7 @@ package struct WakeRecords {
         while records.count >= capacity, let oldest = ages.popFirst() { records[oldest] = nil }
         records[device] = Record()
         ages.append(device)
-        // If a device was removed and then got a push again, the device is in the queue of wake records twice.
+        // A device that was removed and got a push again is in the queue twice.
         if ages.count > 2 * capacity {
             var seen = Set<DeviceID>()
             let living = ages.elements.reversed().filter { records[$0] != nil && seen.insert($0).inserted }

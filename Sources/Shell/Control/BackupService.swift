@@ -7,8 +7,7 @@ import Timekeeping
 
 /// Copies the store for `sippushd backup` while the daemon uses it.
 ///
-/// Only the control socket offers backups: with the daemon's rights, a backup writes a file to a path that the client
-/// chooses.
+/// Only the control socket offers backups, because the daemon writes the backup file to a path that the client chooses.
 struct BackupService {
     let store: any ProxyStore
     let loop: EventLoop

@@ -3,7 +3,8 @@ package import HTTPServices
 import ProxyRuntime
 import Timekeeping
 
-// The requests and answers of the control socket, as JSON types that the daemon and the command line share.
+// The requests and answers of the control socket and the admin API, as JSON types that the daemon and the command line
+// share.
 
 package struct HeldCallReport: Codable, Sendable, DescribedBody {
     package static let schemaName: String? = "HeldCall"
@@ -12,7 +13,7 @@ package struct HeldCallReport: Codable, Sendable, DescribedBody {
         "sleepingDevices": .words("Names from the list of a user's devices."),
     ]
 
-    /// The number of the call, by which an operator can end the call. A call that begins later has a higher number.
+    /// The number of the call, by which an operator can end the call.
     package var id: UInt64 = 0
     package var callRef: String
     package var aor: String
@@ -96,7 +97,7 @@ package struct BindingReport: Codable, Sendable, DescribedBody {
     /// The time of the device's last REGISTER or report, in Unix seconds.
     package var registeredAt: Int64
     package var state: String
-    /// The User-Agent of the device's last REGISTER, as the phone wrote it; nobody verifies the User-Agent.
+    /// The User-Agent of the device's last REGISTER, which nobody verifies.
     package var userAgent: String?
     package var app: String?
     package var lastPushAt: Int64?
@@ -131,8 +132,8 @@ package struct ProviderDisableReport: Codable, Sendable, DescribedBody {
 package struct PushAppFigures: Codable, Sendable {
     /// The provider's name for its first app, and `provider/name` for each further app.
     package var name: String
-    /// Whether the daemon sends pushes to the push provider. If `isReachable` is false, the breaker is open after
-    /// repeated failures, and the daemon sends only one push at intervals to test the provider.
+    /// Whether the daemon sends pushes to the push provider. If false, the circuit breaker is open after repeated
+    /// failures, and one push at intervals tests the provider.
     package var isReachable: Bool
     package var accepted: Int
     package var failed: Int
@@ -142,13 +143,11 @@ package struct PushAppFigures: Codable, Sendable {
     package var foreignTokens: Int
     /// The number of pushes that wait in the queue.
     package var queued: Int
-    /// The number of pushes that were sent, and that the provider has not answered yet.
+    /// The number of pushes that were sent and have no answer yet.
     package var inFlight: Int
-    /// The reason why the provider could not be reached at the last attempt; `nil` if the provider has answered since
-    /// then.
+    /// Why the provider could not be reached at the last attempt; `nil` after a later answer of the provider.
     package var problem: String?
-    /// The provider's reason when it last refused the daemon's credentials; `nil` if the provider has accepted a push
-    /// since then.
+    /// Why the provider last refused the daemon's credentials; `nil` after a later accepted push.
     package var refusal: String?
     /// The time at which the provider last refused the daemon's credentials, in Unix seconds.
     package var refusedAt: Int64?
@@ -168,8 +167,8 @@ package struct UserPage: Codable, Sendable {
     package var next: String?
 }
 
-/// One page of the list of calls that wait or ring, oldest first. A page of calls may have fewer calls than its limit,
-/// or none, although another page follows.
+/// One page of the list of calls that wait or ring, oldest first. A page of calls may have few calls or none although
+/// another page follows.
 package struct HeldCallPage: Codable, Sendable {
     package var calls: [HeldCallReport]
     /// The value of the query parameter `after` in a request for the next page; `nil` on the last page.
@@ -213,8 +212,8 @@ package struct UserRequest: Codable, Sendable, DescribedBody {
 package struct UserCredentials: Codable, Sendable {
     package var name: String
     package var ha1MD5: String
-    /// The user's HA1 hash for SHA-256. If any user lacks the hash of an algorithm, the daemon challenges no user with
-    /// this algorithm, because a challenge must not reveal which users exist.
+    /// The user's HA1 hash for SHA-256. An algorithm is offered to no user if any user lacks its hash, because a
+    /// challenge must not reveal which users exist.
     package var ha1SHA256: String?
     package var ha1SHA512_256: String?
 
@@ -241,7 +240,7 @@ package struct APIKeyReport: Codable, Sendable, DescribedBody {
     package var domains: [String]?
 }
 
-/// An operator's request to add a key, with the key's hash and without the key.
+/// An operator's request to add a key, with the hash instead of the key.
 package struct APIKeyRequest: Codable, Sendable, DescribedBody {
     package static let notes: [String: JSONSchema] = [
         "name": .name, "hash": .hexadecimal(64).described("SHA-256 of the key."),
@@ -253,8 +252,8 @@ package struct APIKeyRequest: Codable, Sendable, DescribedBody {
     package var name: String
     package var hash: String
     package var scopes: String
-    /// The domains that the key may reach; `nil` for the whole daemon. An empty list of domains is malformed, because a
-    /// list without domains must not make a key for the whole daemon.
+    /// The domains that the key may reach; `nil` for the whole daemon. An empty list is malformed, so that a list
+    /// without domains never makes a key for the whole daemon.
     package var domains: [String]?
 
     package init(name: String, secret: APIKeySecret, scopes: Set<APIScope>, domains: [String]? = nil) {
@@ -272,7 +271,7 @@ package struct APIKeyRequest: Codable, Sendable, DescribedBody {
         return APIKey(name: name, hash: hash, scopes: scopes, createdAt: date, domains: reach)
     }
 
-    /// The reason why a daemon with the given domains does not accept the API key; `nil` if the daemon accepts the key.
+    /// Why a daemon with the given domains does not accept the API key; `nil` for an accepted key.
     package static func complaint(about key: APIKey, domains: [String]) -> String? {
         let own = domains.map { $0.lowercased() }
         if let unknown = key.domains.names?.first(where: { !own.contains($0) }) {

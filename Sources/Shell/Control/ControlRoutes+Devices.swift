@@ -9,8 +9,8 @@ import PushPlanning
 import Registration
 import Timekeeping
 
-/// The operators' HTTP routes for a user's devices and missed calls. Settings limit the number of a user's devices and
-/// missed calls (`registrar.max-contacts`, `bucket`), so their lists need no pages.
+/// The operators' HTTP routes for a user's devices and missed calls. The lists need no pages, because settings limit a
+/// user's devices and missed calls (`registrar.max-contacts`, `bucket`).
 extension ControlRoutes {
     func registerDevices(in router: inout ServiceRouter) {
         router.add("GET", "/v1/users/{}/devices", scope: .adminRead, domains: .byDomain, described: .devices) {
@@ -49,8 +49,8 @@ extension ControlRoutes {
             call.answer(
                 shown.map { device in
                     var device = device
-                    // A new User-Agent reaches the store some seconds after the REGISTER, so the engine's User-Agent
-                    // has priority.
+                    // The engine's User-Agent has priority, because the store gets a new User-Agent some seconds after
+                    // the REGISTER.
                     let said = device.userAgent ?? device.device.flatMap { agents[$0]?.string }
                     device.userAgent = said?.isEmpty == false ? said : nil
                     let last = records.last { $0.code != nil && "\($0.device.rawValue)" == device.id }
@@ -61,7 +61,7 @@ extension ControlRoutes {
         }
     }
 
-    /// The number of a user's newest timeline records among which the daemon looks for the last push of each device.
+    /// How many of a user's newest timeline records are searched for the last push of each device.
     private static let lastRecords = 100
 
     private static func devices(of aor: AddressOfRecord, _ engine: ProxyEngine, now: Moment) -> [BindingReport] {
@@ -91,7 +91,7 @@ extension ControlRoutes {
         if let device = meant.first { call.changes("\(aor) \(device.name)") }
         guard let device = meant.first else { throw .noDevice }
         // The text in the path can match several devices, because the tokens of two devices can begin with the same
-        // characters. Old versions of the program could also give two devices the same name.
+        // characters. Earlier versions of the program could also give two devices the same name.
         guard meant.count == 1 else {
             throw ServiceProblem(409, "several devices are called \(name)", detail: "name one by its id")
         }

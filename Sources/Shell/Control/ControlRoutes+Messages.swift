@@ -32,8 +32,7 @@ extension ControlRoutes {
             user = aor
         }
         let domains = call.domains
-        // A page has only messages of the caller's domains, so that its length reveals nothing about the messages of
-        // others.
+        // A page has only messages of the caller's domains, so that its length reveals nothing about other messages.
         let page = await door.ask(.everything) { [user] engine, _ in
             user.map { Page(engine.waitingMessages(of: $0), next: nil) }
                 ?? engine.waitingMessages(after: after, limit: limit) { domains.permits($0.host) }

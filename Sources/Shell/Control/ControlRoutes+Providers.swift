@@ -54,12 +54,10 @@ extension ControlRoutes {
         async throws(ServiceProblem)
     {
         let provider = try await provider(of: call)
-        // While a request holds its turn in `switches`, no other request can disable the provider between the check and
-        // the write.
+        // `switches` prevents that another request disables the provider between the check and the write.
         await switches.enter()
         defer { switches.leave() }
-        // Only `enable` can enable a disabled provider, because `enable` also restores the push contacts of the
-        // provider.
+        // Only `enable` can enable a disabled provider, because only `enable` restores the provider's contacts.
         if word != "enable", await self.state(of: provider) == .off {
             throw ServiceProblem(409, "\(provider.rawValue) is off", detail: "enable it first")
         }

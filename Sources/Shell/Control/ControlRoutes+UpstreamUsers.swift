@@ -10,8 +10,8 @@ import Settings
 import Timekeeping
 import UpstreamRegistration
 
-/// The HTTP routes of the control API for users whom the daemon keeps registered at PBXs: lists of domains and users,
-/// the state of one user, and the order to register a user again.
+/// The HTTP routes for users whom the daemon keeps registered at PBXs: lists of domains and users, one user's state,
+/// and a new try.
 extension ControlRoutes {
     func registerUpstreamUsers(in router: inout ServiceRouter) {
         router.add("GET", "/v1/upstream-domains", scope: .adminRead, domains: .byDomain, described: .upstreamDomains) {
@@ -81,10 +81,10 @@ extension ControlRoutes {
         if let domain, !domains.permits(domain) { return UpstreamUserPage(users: [], next: nil) }
         let upstream = domain.flatMap { users.agent.upstream(of: $0) }
         guard domain == nil || upstream != nil else { return UpstreamUserPage(users: [], next: nil) }
-        // The agent has one list for the users of all domains, so the cursor of a page is an index in this list.
+        // The cursor of a page is an index in the agent's list, which has the users of all domains.
         let (page, next) = users.agent.users(of: upstream, from: start, limit: limit)
-        // If none of a page's users is in the caller's domains, the page is empty, so that one request reads no more
-        // records than a page has.
+        // A page without users of the caller's domains is empty, so that one request reads no more records than a page
+        // has.
         let visible = page.filter { user in
             domains == .wholeDaemon || users.aor(of: user.user).map { domains.permits($0.host) } == true
         }

@@ -54,7 +54,7 @@ extension ControlRoutes {
         names.flatMap { JSONValue.members([("name", .string($0))]).bytes + [UInt8(ascii: "\n")] }
     }
 
-    /// Sends all users, one on each line, at the client's speed: the next page is read when the previous page is sent.
+    /// Sends all users, one on each line; the next page is read after the previous page was sent.
     private func streamUsers(
         _ call: ServiceCall, of visible: [ByteString]?, after last: (name: ByteString, realm: ByteString), _ limit: Int
     ) {
@@ -62,8 +62,8 @@ extension ControlRoutes {
             var names = try await store.userNames(after: last.name, in: last.realm, limit: limit, of: visible)
             let body = call.stream(HTTPResponse(type: Self.linesType, body: Self.lines(names)))
             while names.count == limit, let last = names.last.flatMap(UserBatch.parts) {
-                // If the store cannot be read, the daemon breaks off the answer with the list of users. After a normal
-                // end of the answer, the client would believe that the list of users is complete.
+                // If the store cannot be read, the answer with the list of users is broken off. A normal end of the
+                // answer would mean a complete list of users.
                 guard
                     let more = try? await store.userNames(after: last.name, in: last.realm, limit: limit, of: visible),
                     await body.send(Self.lines(more))
@@ -124,7 +124,7 @@ extension UserCredentials {
         text.utf8.count == algorithm.digitCount && text.utf8.allSatisfy { $0.hexValue != nil }
     }
 
-    /// Returns the user to store; `nil` if the name or a hash is malformed, or the name cannot be part of a path.
+    /// The user to store; `nil` if the name or a hash is malformed, or the name cannot be part of a path.
     var digestUser: DigestUser? {
         guard name.isPlain(allowingSlash: false), name.utf8.count <= Self.nameLimit,
             let at = name.lastIndex(of: "@"), at != name.startIndex,

@@ -13,21 +13,18 @@ import Registration
 import SIPGrammar
 import Timekeeping
 
-/// The operators' HTTP routes, for the control socket and the admin API. The HTTP routes for calls are in the file
-/// `ControlRoutes`, and the HTTP routes for users, devices, messages and providers are in `ControlRoutes+Users`,
-/// `+Devices`, `+Messages` and `+Providers`.
+/// The operators' HTTP routes, for the control socket and the admin API. The routes for calls are in `ControlRoutes`;
+/// the other routes are in `ControlRoutes+Users`, `+Devices`, `+Messages` and `+Providers`.
 ///
-/// Long lists are read in pages, because a request that read all contacts or users at once would delay the calls on the
-/// loop.
+/// Long lists are read in pages, because reading all contacts or users at once would delay calls.
 struct ControlRoutes {
     let door: ShardDoor
     let store: any ProxyStore
-    /// The domains of users, and the realm of the passwords; both stay the same while the daemon runs.
+    /// The domains of users, and the realms of their passwords; both are constant while the daemon runs.
     let realms: UserRealms
     /// Returns the state of each app's credentials. The event loop's thread calls the closure `credentials`.
     let credentials: @Sendable () -> [String: CredentialStanding]
-    /// Lets only one request at a time change a provider's state. Each request to switch a provider reads, writes and
-    /// applies the state before the next request begins.
+    /// Lets only one request at a time read, write and apply a push provider's state.
     let switches: OneAtATime
 
     static let pageLimits = 1...1000
@@ -54,7 +51,7 @@ struct ControlRoutes {
     private func heldCalls(_ call: ServiceCall) async throws(ServiceProblem) -> HeldCallPage {
         let (after, limit) = (try call.cursor(), try call.pageLimit())
         let domains = call.domains
-        // A page has only calls of the caller's domains, so that its length reveals nothing about the calls of others.
+        // A page has only calls of the caller's domains, so that its length reveals nothing about other calls.
         let page = await door.ask(.everything) { engine, _ in
             let page = engine.heldCalls(after: after, limit: limit) { domains.permits($0.host) }
             return (page.elements.compactMap { HeldCallReport($0, of: engine) }, page.next?.number)
@@ -86,13 +83,13 @@ struct ControlRoutes {
         call.answerDone()
     }
 
-    /// The statuses with which an operator can end a call. The list omits statuses with a lower priority than 487,
-    /// because the caller would get the 487 of a cancelled phone instead (RFC 3261 section 16.7).
+    /// The statuses with which an operator can end a call. Statuses with a lower priority than 487 are missing, because
+    /// the caller would get a cancelled phone's 487 instead (RFC 3261 section 16.7).
     static let endings: [String: Status] = ["480": 480, "486": 486, "600": 600, "603": 603]
 
     // MARK: Helpers
 
-    /// Commits the changes to the store, and returns when the changes are on disk.
+    /// Commits the changes to the store, and returns after the write to disk.
     ///
     /// - Throws: a problem with status 503 if the changes cannot be written.
     func write(_ changes: [ServiceChange]) async throws(ServiceProblem) {

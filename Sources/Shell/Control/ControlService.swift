@@ -3,9 +3,8 @@ package import HTTPServices
 package import Reactor
 package import Telemetry
 
-/// The control socket: HTTP over a Unix socket that only the daemon's user and root can open. A client of the control
-/// socket needs no key and can use all HTTP routes. The audit log has a line for each change through the control
-/// socket.
+/// The control socket: HTTP over a Unix socket that only the daemon's user and root can open. Clients of the control
+/// socket need no key and can use all HTTP routes. The audit log has a line for each change through the control socket.
 package final class ControlService {
     private let listener: HTTPListener
 

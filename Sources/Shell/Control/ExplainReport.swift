@@ -15,7 +15,7 @@ package struct ExplainReport: Codable, Sendable, DescribedBody {
         "maximumAge": .words("How long records are kept, in seconds."),
     ]
 
-    /// The name about which the operator asked: a user, a Call-ID, an address or a number.
+    /// The name in the operator's query: a user, a Call-ID, an address or a number.
     package var name: String
     /// Whether ``name`` is a user in one of the daemon's domains, and not a Call-ID, an address or a number.
     package var isUser: Bool
@@ -36,10 +36,9 @@ package struct ExplainReport: Codable, Sendable, DescribedBody {
     package var keepsTimeline: Bool
     /// The time for which the daemon keeps timeline records, in seconds.
     package var maximumAge: Int64
-    /// The reason why the store accepts no changes at present, so that new timeline records are missing; `nil` if the
-    /// store accepts changes.
+    /// Why the store accepts no changes, so that new timeline records are missing; `nil` if the store accepts changes.
     package var storeFailure: String?
-    /// The records of the push timeline, oldest first. In the report, the records of active calls are incomplete.
+    /// The records of the push timeline, oldest first. The records of active calls are incomplete.
     package var records: [TimelineReport] = []
 
     /// The report in words, if the request asks for them.
@@ -48,13 +47,13 @@ package struct ExplainReport: Codable, Sendable, DescribedBody {
     /// The texts of `sippushd explain`, for a program that shows the report.
     package struct Words: Codable, Sendable {
         package var lines: [Line]
-        /// The last event, in one sentence.
+        /// The last step of the newest call, in one sentence.
         package var verdict: String
         /// The advice to the operator; empty if nothing failed.
         package var advice: String
 
         package struct Line: Codable, Sendable {
-            /// The place of the step's record in ``ExplainReport/records``; `nil` for other lines.
+            /// The index of the step's record in ``ExplainReport/records``; `nil` for lines without a record.
             package var record: Int?
             package var text: String
             package var advice = ""
@@ -69,12 +68,11 @@ package struct ExplainReport: Codable, Sendable, DescribedBody {
         package var device: UInt64
         /// The short name of the device for people: see ``BindingReport/name``.
         package var deviceName: String
-        /// The provider and the first characters of the token; `nil` for a contact that gets no pushes.
+        /// The provider and the first characters of the push token; `nil` for a contact that gets no pushes.
         package var token: String?
-        /// The provider of the contact's push parameters, if this provider is switched off; `nil` for any other
-        /// contact.
+        /// The switched-off provider of the contact's push parameters; `nil` for any other contact.
         package var switchedOff: String?
-        /// The push provider of the device's token if the provider is paused; `nil` if the provider is not paused.
+        /// The paused provider of the device's push token; `nil` for any other device.
         package var paused: String?
         /// Whether the contact has push parameters, valid or invalid.
         package var hasPushParameters: Bool
@@ -82,12 +80,12 @@ package struct ExplainReport: Codable, Sendable, DescribedBody {
         /// device that is known only by a report over HTTP can get pushes, but no calls.
         package var isReported: Bool
         package var registeredAt: Seconds
-        /// The time at which the contact expires, in Unix seconds. The expiry of the contact can be in the past,
-        /// because a contact with push parameters stays after its expiry.
+        /// The time at which the contact expires, in Unix seconds. The expiry of a contact can be in the past, because
+        /// a contact with push parameters stays after its expiry.
         package var expiresAt: Seconds
     }
 
-    /// Whether the report has neither a user with the given name nor a call or a record.
+    /// Whether the report has no known user, no call and no record.
     package var isEmpty: Bool { !isKnown && contacts.isEmpty && held.isEmpty && records.isEmpty }
 }
 
@@ -116,24 +114,25 @@ package struct TimelineReport: Codable, Hashable, Sendable {
     package var sentAfter: Seconds?
     package var answeredAfter: Seconds?
     package var registeredAfter: Seconds?
-    /// The kind of the sign of life after which the daemon sent the INVITE at `invitedAfter` without a REGISTER:
-    /// `keep-alive`, `request` or `response`.
+    /// The kind of sign of life that made the daemon send the INVITE without a REGISTER: `keep-alive`, `request` or
+    /// `response`.
     package var sign: String?
     package var invitedAfter: Seconds?
     package var rangAfter: Seconds?
     package var endedAfter: Seconds?
-    /// The time from the request of the push until the phone received the push. The app reports that the push arrived;
-    /// for a call, the daemon can also infer the arrival from SIP.
+    /// The time from the request of the push until the phone received the push. The app reports the arrival of the
+    /// push; for a call, SIP can also show the arrival.
     package var receivedAfter: Seconds?
     package var followedAfter: Seconds?
     package var readAfter: Seconds?
     package var end: String?
     package var endStatus: UInt16?
-    /// The reason why the request was refused immediately; `nil` if the request was accepted.
+    /// Why the request was refused immediately; `nil` for an accepted request.
     package var refusal: String?
-    /// The address and port of the request's sender; empty if the record does not need the sender.
+    /// The address and port of the request's sender; empty except in records of refused requests and of calls from
+    /// phones.
     package var source: String
-    /// The URI of the other party of the call; empty if the record does not need the URI.
+    /// The URI of the other party of the call; empty except in records of refused requests and of calls from phones.
     package var peer: String
     /// The id of the call's trace in the OTLP collector; `nil` while the daemon sends no spans.
     package var traceID: String?

@@ -12,9 +12,9 @@ import Routing
 import Timekeeping
 import UpstreamRegistration
 
-/// Explains from the engine's current state and the store's records why a push woke a phone or did not.
+/// Explains why a push woke a phone or did not, from the engine's state and the stored records.
 ///
-/// Only the event loop of the shard uses the class ``Explainer``.
+/// Only the event loop of the shard uses ``Explainer``.
 final class Explainer: Sendable {
     private let door: ShardDoor
     private let store: any ProxyStore
@@ -35,8 +35,8 @@ final class Explainer: Sendable {
     /// domains gets no reports about calls and users of other domains.
     ///
     /// - Parameters:
-    ///   - name: `user@domain`, a user of the first domain, a Call-ID, a call's `call_ref`, the code of a push, an
-    ///     address or a called number, written as in lists and log lines.
+    ///   - name: a user, a Call-ID, a `call_ref`, the code of a push, an address or a called number, written as in
+    ///     lists and log lines.
     ///   - limit: the maximum number of the store's records; the newest records are used.
     ///   - call: the request to answer.
     private func explain(_ name: String, limit: Int, to call: ServiceCall) async {
@@ -68,8 +68,8 @@ final class Explainer: Sendable {
     /// Reads an address such as `192.0.2.7` or `[2001:db8::7]`, with or without a port.
     private static func address(_ name: String) -> IPAddress? { IPAddress(name) ?? Endpoint(name)?.address }
 
-    /// Returns the user with the given name in the caller's only domain, or in the daemon's first domain; `nil` if the user
-    /// is unknown.
+    /// The user with the given name in the caller's only domain, or in the daemon's first domain; `nil` for an unknown
+    /// user.
     private static func userOfFirstDomain(
         _ name: String, _ domains: DomainScope, _ engine: ProxyEngine
     ) -> AddressOfRecord? {
@@ -132,8 +132,8 @@ extension Explainer {
             [self] call throws(ServiceProblem) in
             try await answer(call, call.parameter())
         }
-        // The HTTP route `/v1/explain` reads the name from the query, because a Call-ID can contain slashes and
-        // backslashes, which the daemon refuses in the path of a request over TCP.
+        // The name is in the query, because the daemon refuses paths with slashes and backslashes, which a Call-ID can
+        // contain.
         router.add("GET", "/v1/explain", scope: .adminRead, domains: .byDomain, described: .explain(inPath: false)) {
             [self] call throws(ServiceProblem) in
             guard let name = call.request.query("name"), !name.isEmpty else {

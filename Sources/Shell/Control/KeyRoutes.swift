@@ -7,7 +7,7 @@ import Timekeeping
 /// The operators' HTTP routes for keys of the HTTP API. A request to add a key has only the key's hash, so that only
 /// the operator sees the key.
 ///
-/// An administrator of some domains sees, adds and removes only keys whose domains are all among the administrator's
+/// An administrator of some domains can see and change only keys whose domains are all among the administrator's
 /// domains.
 struct KeyRoutes {
     let keys: APIKeyRing

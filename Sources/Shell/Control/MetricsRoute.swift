@@ -42,8 +42,8 @@ struct MetricsRoute {
 }
 
 extension MetricFamily {
-    /// A gauge for each server of the upstream: 1 if the server answers, 0 if not. A server that the daemon has not
-    /// probed yet has no sample.
+    /// A gauge for each server of the upstream: 1 if the server answers, 0 if not. A server to which no OPTIONS was
+    /// sent yet has no value.
     static func upstream(_ servers: [UpstreamHealth.Server]) -> MetricFamily {
         var family = MetricFamily(
             "sippushd_upstream_up", .gauge,

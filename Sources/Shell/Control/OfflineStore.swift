@@ -23,8 +23,7 @@ package struct OfflineStore {
         self.apps = apps
     }
 
-    /// Whether the store does not exist yet. If the store is missing, a command that only reads never creates it, but
-    /// reports that it is missing.
+    /// Whether the store does not exist yet; a command that only reads does not create the store.
     package var isMissing: Bool { SQLiteFile.isMissing(at: path) }
     /// The message of a command that needs the store before the daemon has created it.
     package var missingSentence: String { "the store \(path) does not exist yet; the daemon creates it when it starts" }
@@ -173,13 +172,13 @@ package struct UserRealms: Sendable {
     /// The realm of a domain's users.
     package func realm(of domain: String) -> Realm { realms.realm(for: ByteString(domain)) }
 
-    /// The domains and realms that a caller with the given domains sees.
+    /// The domains and realms that a caller may see.
     func seen(by scope: DomainScope) -> UserRealms {
         UserRealms(domains: domains.filter { scope.permits(ByteString($0)) }, realms: realms)
     }
 
-    /// The realms whose users a caller with the given domains may see and change; `nil` for all realms. If several
-    /// domains share a realm, only a caller who may reach all these domains may see the realm's users.
+    /// The realms whose users a caller may see and change; `nil` for all realms. The users of a shared realm are
+    /// visible only to a caller who may see all domains of the realm.
     func realms(within scope: DomainScope) -> [ByteString]? {
         guard scope != .wholeDaemon else { return nil }
         let owners = Dictionary(grouping: domains.map { ByteString($0).lowercased() }) { realms.realm(for: $0).account }

@@ -1,8 +1,7 @@
 import Collections
 import Synchronization
 
-/// Runs operations one after the other, in the order of their arrival. Each operation waits for the store, and the next
-/// operation depends on the state that the operation before it leaves.
+/// Runs operations one after the other, in the order of their arrival, also while an operation waits for the store.
 final class OneAtATime: Sendable {
     private struct State {
         var isBusy = false

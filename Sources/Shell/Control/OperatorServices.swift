@@ -24,16 +24,16 @@ package struct OperatorServices {
     private let certificates: @Sendable () -> [(file: String, date: UnixTime)]
     private let credentials: @Sendable () -> [String: CredentialStanding]
     private let drain: @Sendable (Duration) async -> Int
-    /// Lets only one request at a time change a provider's state, from the control socket or from the admin API.
+    /// Lets only one request at a time change a push provider's state.
     private let switches = OneAtATime()
 
     /// Prepares the HTTP routes for operators.
     ///
-    /// The parameter `feedback` is Apple's feedback service, if the settings configure this service. The closure
-    /// `figures` returns the metrics of all parts except the engine. The closure `certificates` returns the time at
-    /// which each certificate expires; `credentials` returns the state of each app's credentials. The loop's thread
-    /// calls the closures `figures`, `certificates` and `credentials`. The closure `drain` stops the daemon when its
-    /// calls have ended or after the given time, and returns the number of calls.
+    /// The parameter `feedback` is Apple's feedback service, if the settings have it. The closure `figures` returns the
+    /// metrics of all parts except the engine. The closure `certificates` returns each certificate's expiry time;
+    /// `credentials` returns the state of each app's credentials. The loop's thread calls the closures `figures`,
+    /// `certificates` and `credentials`. The closure `drain` stops the daemon when its calls have ended or after the
+    /// given time, and returns the number of calls.
     package init(
         door: ShardDoor, store: any ProxyStore, feedback: FeedbackService?, loop: EventLoop,
         log: Log, keys: APIKeyRing, apps: MobileApps, taps: MessageTaps, realms: UserRealms, timeline: TimelineSettings,
@@ -76,9 +76,9 @@ package struct OperatorServices {
         }
     }
 
-    /// Returns the HTTP routes of the control socket. The control socket has all HTTP routes of the admin API, and the
-    /// HTTP routes for backups, for traces, and for the transfer of many users with their hashes. Remote clients may
-    /// not use the additional HTTP routes of the control socket.
+    /// Returns the HTTP routes of the control socket. The control socket has all routes of the admin API, and routes
+    /// for backups, traces, and the transfer of users with their hashes. Remote clients may not use the additional
+    /// routes of the control socket.
     package func controlRouter() -> ServiceRouter {
         var router = ServiceRouter()
         register(in: &router)

@@ -49,8 +49,8 @@ struct ProcessState {
     }
 
     init?(stat: String, bootedAt: Int?, ticksPerSecond: Int, pageSize: Int) {
-        // The program's name is in parentheses and may contain any character, so the fields are counted from the
-        // closing parenthesis, which ends field 2.
+        // The fields are counted from the closing parenthesis of field 2, because the program's name in field 2 may
+        // contain any character.
         guard let parenthesis = stat.lastIndex(of: ")") else { return nil }
         let fields = stat[parenthesis...].split(separator: " ")
         guard fields.count > 22, ticksPerSecond > 0, let user = Int(fields[12]), let system = Int(fields[13]),
@@ -64,8 +64,8 @@ struct ProcessState {
         residentBytes = pages * pageSize
     }
 
-    /// The time at which the machine started, in Unix seconds. The file `/proc/stat` is read only once, because its
-    /// start time never changes and the file is long.
+    /// The time at which the machine started, in Unix seconds. The long file `/proc/stat` is read only once, because
+    /// the start time never changes.
     private static let bootedAt: Int? = {
         guard let text = try? String(contentsOfFile: "/proc/stat", encoding: .utf8) else { return nil }
         let line = text.split(separator: "\n").first { $0.hasPrefix("btime ") }
@@ -79,8 +79,7 @@ struct ProcessState {
         if unsafe stat("/proc/self/fd", &status) == 0, status.st_size > 0 { return Int(status.st_size) }
         guard let folder = unsafe opendir("/proc/self/fd") else { return nil }
         defer { unsafe closedir(folder) }
-        // On kernels before Linux 6.2, three entries of `/proc/self/fd` do not count: `.`, `..` and the descriptor that
-        // reads the folder.
+        // The entries `.`, `..` and the descriptor that reads the folder do not count.
         var count = -3
         while unsafe readdir(folder) != nil { count += 1 }
         return count

@@ -33,7 +33,7 @@ package struct PushTestRequest: Codable, Sendable, DescribedBody {
 package struct PushTestReport: Codable, Sendable, DescribedBody {
     package static let notes: [String: JSONSchema] = ["code": .words("`sippushd explain` takes it.")]
 
-    /// The test push to one device.
+    /// The test push to one device, in the report.
     package struct Push: Codable, Sendable, DescribedBody {
         package static let schemaName: String? = "TestPush"
         package static let notes: [String: JSONSchema] = [
@@ -51,7 +51,7 @@ package struct PushTestReport: Codable, Sendable, DescribedBody {
         package var line: String?
         package var fields: [String]
         package var body: String?
-        /// The record of the push, with the provider's answer; `nil` if no push was sent.
+        /// The timeline record of the push, with the provider's answer; `nil` if no push was sent.
         package var record: TimelineReport?
     }
 
@@ -82,7 +82,7 @@ struct PushTestRoute {
         case .user(let aor):
             let hasDevice = await door.ask(.user(aor)) { engine, now in !engine.targets(of: aor, now: now).isEmpty }
             guard hasDevice, domains.permits(aor.host) else { throw ServiceProblem(404, "\(aor) has no device") }
-        // A push token has no domain. A test push to a token costs credentials and limits of the whole daemon.
+        // Only a key for the whole daemon may push to a token, because a token has no domain.
         case .token: if domains != .wholeDaemon { throw .forWholeDaemon }
         }
         guard let (plan, records) = await door.sendTestPush(to: target) else {

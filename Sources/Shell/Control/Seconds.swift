@@ -24,7 +24,7 @@ extension Seconds: Codable, DescribedValue {
 
     package func encode(to encoder: any Encoder) throws {
         var container = encoder.singleValueContainer()
-        // A time in milliseconds has fewer than 16 digits, so a Double represents it exactly.
+        // A Double represents the time exactly, because a time in milliseconds has fewer than 16 digits.
         try container.encode(Double(milliseconds) / 1000)
     }
 }

@@ -3,8 +3,8 @@ import HTTPServices
 import ProxyRuntime
 import Reactor
 
-/// The HTTP routes of `sippushd trace` and `sippushd top`. Only the control socket has the HTTP routes for traces,
-/// because they show messages.
+/// The HTTP routes of `sippushd trace` and `sippushd top`. Only the control socket has routes for traces, because
+/// traces show messages.
 struct TraceRoutes {
     let taps: MessageTaps
     let loop: EventLoop

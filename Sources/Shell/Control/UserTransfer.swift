@@ -8,8 +8,7 @@ import Registration
 
 /// The HTTP routes of `sippushd user import` and `user export`, which transfer many users.
 ///
-/// Only the control socket offers the transfer of users, because an export has hashes, which are as secret as
-/// passwords.
+/// Only the control socket can transfer users, because an export contains hashes, which are as secret as passwords.
 struct UserTransfer {
     let routes: ControlRoutes
 
@@ -40,12 +39,11 @@ struct UserTransfer {
     }
 }
 
-/// Users that are added together: either all users are added or none.
+/// Users that are added together: either all or none are added.
 package struct UserBatch: Codable, Sendable {
     package var users: [UserCredentials]
 
-    /// The maximum number of users in one batch of an import. The limit of users in a batch is low, because calls wait
-    /// while the daemon decodes a batch.
+    /// The maximum number of users in one batch, which is low because calls wait while the daemon decodes a batch.
     package static let limit = 250
 
     package init(users: [UserCredentials]) { self.users = users }

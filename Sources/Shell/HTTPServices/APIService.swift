@@ -8,10 +8,10 @@ package import Reactor
 import Registration
 package import Telemetry
 
-/// A listener of the HTTP API or the admin API, which finds the HTTP route of each request, checks the key, and writes
-/// the audit log.
+/// A listener of the HTTP API or the admin API, which finds each request's route, checks the key, and writes the audit
+/// log.
 ///
-/// Services register their HTTP routes in ``router`` before they call ``listen()``.
+/// Services register their routes in ``router`` before ``listen()`` is called.
 ///
 /// - The class is `@unchecked Sendable`, because only the shard's loop uses it.
 package final class APIService: @unchecked Sendable {
@@ -27,7 +27,7 @@ package final class APIService: @unchecked Sendable {
     package let wrongLogins: WrongLogins
     /// Decides about the requests of browsers; `nil` for a service without a web page.
     package private(set) var gate: PageGate?
-    /// Decides which requests are refused during overload, before any other check of a request.
+    /// Decides which requests are refused during overload, before any other check.
     package var load = ServiceLoad()
 
     /// The listening addresses, with the ports that the system chose for port 0.
@@ -48,8 +48,7 @@ package final class APIService: @unchecked Sendable {
         webSockets = (path.split(separator: "/").map(String.init), upgrade)
     }
 
-    /// Offers sessions for the operators' web page, under these host names. This function must be called before
-    /// ``listen()``.
+    /// Offers sessions for the operators' web page under the given host names; must be called before ``listen()``.
     package func offersPage(under names: [String]) -> PageGate {
         let gate = PageGate(names: names, usesTLS: access.certFile != nil, keys: keys, loop: loop, log: log)
         self.gate = gate
@@ -106,8 +105,8 @@ package final class APIService: @unchecked Sendable {
         }
     }
 
-    /// Reads the API's certificate and its key again, for new connections. If a file cannot be used, the listener
-    /// continues with the old certificate, and the log reports the failure.
+    /// Reads the API's certificate and its key again, for new connections. If a file cannot be used, the old
+    /// certificate stays in use, and the log reports the failure.
     package func reloadCertificate() {
         do throws(StartError) {
             guard let listener, let tls = try makeTLS() else { return }
@@ -132,8 +131,8 @@ package final class APIService: @unchecked Sendable {
 
     private func serve(_ request: HTTPRequest, _ reply: HTTPReply) async {
         let match = router.match(request.method, request.path)
-        // The daemon refuses a path that another program could read differently (T16). In a path, only the part for
-        // `{*}` can contain encoded slashes.
+        // A path that another program could read differently is refused (T16). In a path, only the part for `{*}` can
+        // contain encoded slashes.
         let isPlain =
             if case .found(let route, _) = match { route.isPlain(request.path) } else { request.hasPlainPathAndEnd }
         guard isPlain else { return reply.send(ServiceProblem(400, "the path is not plain").response()) }
@@ -183,9 +182,9 @@ package final class APIService: @unchecked Sendable {
     private struct Admission {
         let caller: ServiceCaller
         let domains: DomainScope
-        /// The fields that each answer gets.
+        /// The header fields of each answer.
         var fields: [HTTPField] = []
-        /// See ``ServiceCall/ending``.
+        /// Returns why the caller may no longer read an answer: see ``ServiceCall/ending``.
         var ending: @Sendable () -> CallerEnd? = { nil }
     }
 
@@ -206,8 +205,8 @@ package final class APIService: @unchecked Sendable {
         // A request with two `Authorization` fields is refused, because programs differ in which field they use.
         guard values.count == 1, let secret = Self.secret(value, route.schemes), let key = keys.key(matching: secret)
         else {
-            // A correct key is accepted even after many unknown keys: keys cannot be guessed, and a proxy may hide many
-            // sources behind one address.
+            // A correct key is accepted even after many unknown keys, because keys cannot be guessed and a proxy may
+            // hide many sources.
             if let wait = await wrongLogins.judge([false], from: source).wait {
                 return refuse(request, route, after: wait)
             }
@@ -239,7 +238,7 @@ package final class APIService: @unchecked Sendable {
         return .caller(admission)
     }
 
-    /// Checks a request with the cookie of a session.
+    /// Checks a request with a session cookie.
     private func admit(
         _ request: HTTPRequest, _ secret: String, _ gate: PageGate, to route: ServiceRouter.Route, _ scope: APIScope
     ) -> Verdict {
@@ -255,7 +254,7 @@ package final class APIService: @unchecked Sendable {
         }
         var admission = Admission(caller: .key(key.name), domains: key.domains, fields: PageGate.fields)
         admission.ending = {
-            // While a stream of events is open, the operator's session counts as used.
+            // An open stream of events counts as use of the session.
             guard gate.refusalOfHost(request) == nil else { return .sessionEnded }
             return switch gate.sessions.use(name, now: loop.now) {
             case .open: nil
@@ -266,8 +265,8 @@ package final class APIService: @unchecked Sendable {
         return admit(request, admission, key, to: route, scope)
     }
 
-    /// Checks a user's password. A source that has reached the limit of wrong logins is refused even with the right
-    /// password, because passwords can be guessed.
+    /// Checks a user's password. Above the limit of wrong logins, even a right password is refused, because passwords
+    /// can be guessed.
     private func judge(
         _ attempt: ServiceRouter.LoginAttempt, _ request: HTTPRequest, _ route: ServiceRouter.Route
     ) async -> Verdict {

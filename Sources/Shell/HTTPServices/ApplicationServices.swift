@@ -12,8 +12,8 @@ package import Telemetry
 package final class ApplicationServices: @unchecked Sendable {
     package let apps: MobileApps
     private let settings: APISettings
-    /// Whether the daemon keeps a timeline. If the daemon keeps no timeline, it stores nothing about a push after its
-    /// end, so it serves no HTTP routes that report on pushes.
+    /// Whether the daemon keeps a timeline. Without a timeline, the store has nothing about ended pushes, so the routes
+    /// that report on pushes are not served.
     private let keepsTimeline: Bool
     private let store: any ProxyStore
     private let loop: EventLoop
@@ -23,7 +23,7 @@ package final class ApplicationServices: @unchecked Sendable {
     private var deviceRegistration: DeviceRegistrationService?
 
     /// Reads the mobile apps and the key of the device codes from the store. The parameter `domains` has the daemon's
-    /// domains, to which the apps' users belong.
+    /// domains, which the apps' users belong to.
     package init(
         settings: APISettings, domains: [String], keepsTimeline: Bool, store: any ProxyStore, loop: EventLoop, log: Log
     ) async throws(StartError) {
@@ -46,11 +46,11 @@ package final class ApplicationServices: @unchecked Sendable {
     package func reloadCertificates() { deviceRegistration?.reloadCertificates() }
 
     /// The code of a device, by which the app names its device in requests to the daemon. Each push to a device
-    /// contains the code of the device.
+    /// contains the device's code.
     package func deviceCode(of device: DeviceID) -> ByteString { ByteString(codes.code(of: device)) }
 
-    /// Adds the HTTP routes of all services. The closure `ownEndpoints` returns the daemon's own listeners, to which
-    /// webhooks are never sent.
+    /// Adds the HTTP routes of all services. The closure `ownEndpoints` returns the daemon's own listeners, which never
+    /// get webhooks.
     package func register(
         in api: APIService, door: ShardDoor, ownEndpoints: @escaping () -> [Endpoint]
     ) async throws(StartError) {
@@ -85,8 +85,8 @@ package final class ApplicationServices: @unchecked Sendable {
             .registerForOperators(in: &router)
     }
 
-    /// Serves device registration even without apps, because operators can add apps at any time. While no apps exist,
-    /// each request is answered like a request with a wrong token.
+    /// Serves device registration even without apps, because operators can add apps at any time. Without apps, each
+    /// request is answered like a request with a wrong token.
     private func registerDeviceRegistration(
         in api: APIService, _ door: ShardDoor, _ ownEndpoints: @escaping () -> [Endpoint]
     ) async throws(StartError) {

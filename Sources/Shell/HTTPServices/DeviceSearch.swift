@@ -8,8 +8,8 @@ import Registration
 import Routing
 import Timekeeping
 
-/// Finds the device that has a certain push token. A search reads all devices in steps, between which the loop serves
-/// calls. Queries that arrive during a search wait for the next search, which answers all of these queries.
+/// Finds the device with a certain push token. A search reads all devices in steps, between which the loop serves
+/// calls. Queries during a search wait for the next search, which answers all of them.
 ///
 /// - The class is `@unchecked Sendable`, because only the shard's event loop uses the search.
 final class DeviceSearch: @unchecked Sendable {
@@ -20,9 +20,9 @@ final class DeviceSearch: @unchecked Sendable {
 
     private struct Question {
         let providers: Set<PushProvider>
-        /// A part of the wanted push token. The engine first searches the contacts for the part `word` of the token.
+        /// A part of the wanted push token, for which the contacts are searched first.
         let word: [UInt8]
-        /// Whether a device that the search found, because its push token contains the word, is the wanted device.
+        /// Whether a found device, whose push token contains the word, is the wanted device.
         let isMeant: (FoundDevice) -> Bool
         let asker: CheckedContinuation<FoundDevice?, Never>
         var found: FoundDevice?
@@ -38,11 +38,10 @@ final class DeviceSearch: @unchecked Sendable {
     private static let batch = 16
     /// The maximum number of queries that wait for a search.
     private static let limit = 256
-    /// The number of tokens that one step reads, before the loop handles calls (see
+    /// The number of tokens that one step reads before the loop serves calls (see
     /// ``BindingTable/forEachDevice(of:with:from:limit:_:)``).
     private static let step = 200
-    /// The allowed lengths of `word`, the part of a token for which the engine searches the contacts. A part of fewer
-    /// than four bytes would occur in most contacts.
+    /// The permitted lengths of `word`; a part of fewer than four bytes would occur in most contacts.
     private static let wordLengths = 4...32
 
     init(_ door: ShardDoor, on loop: EventLoop) {
@@ -50,7 +49,7 @@ final class DeviceSearch: @unchecked Sendable {
         self.loop = loop
     }
 
-    /// Finds the device that has a token; if several devices have the token, finds the device that registered last.
+    /// Finds the device with a token; if several devices have the token, the device that registered last.
     ///
     /// - Parameters:
     ///   - token: a token as in `pn-prid`, alone or with other tokens.
@@ -106,8 +105,8 @@ final class DeviceSearch: @unchecked Sendable {
         return step.next
     }
 
-    /// Returns the part of a token to search for: the end of the longest part without URI escapes; `nil` if the longest
-    /// part is too short.
+    /// The part of a token to search for: the end of the longest part without URI escapes; `nil` if that part is too
+    /// short.
     private static func word(in token: ByteString) -> [UInt8]? {
         let parts = token.array.split { byte in
             switch byte {

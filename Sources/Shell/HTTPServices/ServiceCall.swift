@@ -12,8 +12,8 @@ package enum ServiceCaller: Hashable, Sendable {
     case key(String)
     /// The sender is the user with the given name, who sent the right password.
     case user(String)
-    /// The sender is a client of the control socket. The value `user` is the sender's user number on this machine, if
-    /// the kernel reports the number.
+    /// The sender is a client of the control socket; `user` is its user number on this machine, if the kernel reports
+    /// it.
     case operatorOfMachine(user: UInt32?)
 
     /// The name of the sender for the log.
@@ -28,16 +28,16 @@ package enum ServiceCaller: Hashable, Sendable {
     }
 }
 
-/// The reason why a caller may no longer read an answer that is sent in pieces.
+/// Why a caller may no longer read an answer that is sent in pieces.
 package enum CallerEnd: String, Sendable {
     case sessionEnded = "session ended"
     case keyRemoved = "key removed"
 }
 
-/// One request to a service, which is answered once, immediately or later, from any thread.
+/// One HTTP request, which is answered once, immediately or later, from any thread.
 ///
-/// Handlers are isolated to the actor ``ServiceCall``, and therefore run on the services' loop. If no code answers the
-/// request before its ``ServiceCall`` is freed, the client gets 500.
+/// Handlers are isolated to the actor ``ServiceCall``, and therefore run on the services' loop. A request that nobody
+/// has answered when its ``ServiceCall`` is freed gets 500.
 package actor ServiceCall {
     package nonisolated let request: HTTPRequest
     package nonisolated let caller: ServiceCaller
@@ -49,10 +49,10 @@ package actor ServiceCall {
     private let reply: HTTPReply
     /// Writes the audit log, with the status of the answer.
     private let answered: @Sendable (Int, AuditedChange) -> Void
-    /// The fields that each answer gets, unless the handler has set them.
+    /// The header fields of each answer, unless the handler has set them.
     private nonisolated let fields: [HTTPField]
-    /// Returns the reason why the caller may no longer read an answer that is sent in pieces; `nil` while the caller
-    /// may. The closure is called on the event loop's thread.
+    /// Why the caller may no longer read an answer that is sent in pieces; `nil` while the caller may. The closure
+    /// `ending` is called on the event loop's thread.
     package nonisolated let ending: @Sendable () -> CallerEnd?
     private nonisolated let change = Locked(AuditedChange())
     private let loop: EventLoop
@@ -84,15 +84,15 @@ package actor ServiceCall {
         }
     }
 
-    /// The domains that the caller may reach. A handler of an HTTP route with ``DomainRule/byDomain`` checks each
-    /// object that it shows or changes against the caller's domains.
+    /// The domains that the caller may reach. A handler with ``DomainRule/byDomain`` checks each object against the
+    /// caller's domains.
     package nonisolated var domains: DomainScope {
         hasAsked.withLock { $0 = true }
         return scope
     }
 
-    /// Whether the caller may get an answer with the given status. If a handler never asked for the caller's domains,
-    /// it may show objects of all domains, so a caller whose key names domains does not get its answer.
+    /// Whether the caller may get an answer with the given status. A handler that never asked for the caller's domains
+    /// may show foreign objects, so a key with domains gets no answer.
     private nonisolated func isPermitted(_ status: Int) -> Bool {
         scope == .wholeDaemon || status >= 400 || hasAsked.withLock { $0 }
     }
@@ -118,7 +118,7 @@ package actor ServiceCall {
     }
 
     /// Names the object that the request changes, such as a user, a device or a key. The names of changed objects must
-    /// not be secrets, because the audit line shows them.
+    /// not be secrets, because the audit log shows them.
     ///
     /// - Parameters:
     ///   - names: the names of the objects that the request changed.
@@ -132,7 +132,7 @@ package actor ServiceCall {
     package nonisolated func answer(_ problem: ServiceProblem) { answer(problem.response()) }
 
     /// Runs a closure on another thread than the loop's; the closure reads the store and answers the request. If the
-    /// closure throws, the client gets 503.
+    /// closure that reads the store throws, the client gets 503.
     package nonisolated func askStore(_ body: @escaping @Sendable () async throws -> Void) {
         Task {
             do { try await body() } catch { answer(.notRead) }
@@ -155,8 +155,8 @@ package actor ServiceCall {
     /// The path parameter with the given index; empty if the pattern has fewer parameters.
     package nonisolated func parameter(_ index: Int = 0) -> String { index < parameters.count ? parameters[index] : "" }
 
-    /// Decodes the body as JSON. If decoding fails, the client gets a problem that describes the expected body with the
-    /// text `expected`.
+    /// Decodes the body of the request as JSON. After a decoding error, the client gets a problem with the text
+    /// `expected` about the expected body.
     package nonisolated func body<Value: Decodable>(as type: Value.Type, expected: String) throws(ServiceProblem)
         -> Value
     {
@@ -169,7 +169,7 @@ package actor ServiceCall {
         }
     }
 
-    /// Returns the position at which the requested page of the list starts. To get the next page, the client sends the
+    /// Returns the position at which the requested page of the list starts. For the next page, the client sends the
     /// previous page's `next` as the query parameter `after`.
     package nonisolated func cursor() throws(ServiceProblem) -> PageCursor {
         PageCursor(try number("after", in: 0...UInt64(Int64.max)) ?? 0)

@@ -7,9 +7,8 @@ package struct ServiceLoad: Sendable {
     /// Creates a ``ServiceLoad`` that refuses no HTTP request.
     package init() { seconds = { nil } }
 
-    /// Creates a ``ServiceLoad`` that decides about each request with the closure `seconds`, which the event loop
-    /// calls. The closure `seconds` returns the number of seconds after which the client can try again, or `nil` if the
-    /// request is served.
+    /// Creates a ``ServiceLoad`` that asks the closure `seconds` about each request, on the event loop. The closure
+    /// `seconds` returns after how many seconds the client can try again, or `nil` if the request is served.
     package init(refusing seconds: @escaping @Sendable () -> Int?) { self.seconds = seconds }
 
     func refusal(of request: HTTPRequest) -> Int? {

@@ -2,7 +2,7 @@ package import HTTPSemantics
 package import HTTPServer
 import JSON
 
-/// The reason why a request failed, as problem details (RFC 9457). Handlers of HTTP routes throw a ``ServiceProblem``.
+/// Why a request failed, as problem details (RFC 9457), which handlers throw.
 package struct ServiceProblem: Error, Codable, Sendable, DescribedBody {
     package static let schemaName: String? = "Problem"
     package static let notes: [String: JSONSchema] = [
@@ -13,9 +13,9 @@ package struct ServiceProblem: Error, Codable, Sendable, DescribedBody {
 
     package var title: String
     package var status: Int
-    /// Details of the problem, for the author of the client. The details of a problem must not contain secrets.
+    /// Details for the author of the client, without secrets.
     package var detail: String?
-    /// The number of seconds after which the client can try again. The answer has the number of seconds in the field
+    /// The number of seconds after which the client can try again. The number of seconds is in the header field
     /// `Retry-After`, and not in the body.
     package var retryAfter: Int?
 
@@ -28,7 +28,7 @@ package struct ServiceProblem: Error, Codable, Sendable, DescribedBody {
         self.retryAfter = retryAfter
     }
 
-    /// The answer to a key that names domains, if the request is for the whole daemon.
+    /// The answer to a key with domains, if the request is for the whole daemon.
     package static var forWholeDaemon: ServiceProblem {
         ServiceProblem(
             403, "this key is only for some domains", detail: "the request needs a key for the whole daemon")

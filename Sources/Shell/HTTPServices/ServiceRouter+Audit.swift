@@ -1,16 +1,15 @@
 package import HTTPServer
 package import Telemetry
 
-/// The object that a request changes, and the sender of the request. The log shows the names of the changed object and
-/// of the sender, so the names must not be secrets.
+/// The object that a request changes, and the sender of the request. The log shows the names of the object and of the
+/// sender, so the names must not be secrets.
 package struct AuditedChange: Sendable {
     /// The changed user, device, key, app, call or push; `nil` until the handler has read the request.
     var object: String?
-    /// The sender of the HTTP request, if only the request's body names the sender. If `actor` is `nil`, the log names
-    /// the authenticated sender.
+    /// The sender of the request, if only the body names the sender; for `nil`, the log names the authenticated sender.
     var actor: String?
 
-    /// Joins the names of several objects to one text: the first names, and the number of the other objects.
+    /// Joins the names of several objects: the first names, and the number of the others.
     static func list(_ names: [String]) -> String {
         let shown = names.prefix(longestList).map { name in
             name.utf8.count > longestName ? "\(name.prefix(longestName / 4))…" : name
@@ -31,8 +30,7 @@ extension ServiceRouter.Route {
     ///   - name: the name of the authenticated sender.
     ///   - request: the request that changes something.
     ///   - log: receives the line of the audit log.
-    /// - Returns: a function that writes the audit log's line; the function is called with the status of the answer and
-    ///   the change that the handler named.
+    /// - Returns: a function that writes the line, called with the status of the answer and the change.
     package func audit(
         _ name: String, _ request: HTTPRequest, _ log: Log
     ) -> @Sendable (Int, AuditedChange) -> Void {
@@ -47,6 +45,6 @@ extension ServiceRouter.Route {
         }
     }
 
-    /// The text for the object in the log line, if the request was refused before it was read.
+    /// The text for the object of a request that was refused before it was read.
     private static var unread: String { "-" }
 }

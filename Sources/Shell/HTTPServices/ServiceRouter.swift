@@ -22,8 +22,8 @@ package struct ServiceRouter {
         }
     }
 
-    /// Handles an HTTP request on the event loop's thread. If the handler throws a problem, the client gets the problem
-    /// as the answer; if not, the handler answers the request, immediately or later.
+    /// Handles an HTTP request on the event loop's thread. If the handler throws a problem, the problem is the answer;
+    /// otherwise the handler answers the request, immediately or later.
     package typealias Handler = @Sendable (isolated ServiceCall) async throws(ServiceProblem) -> Void
 
     package struct Route: Sendable {
@@ -35,12 +35,11 @@ package struct ServiceRouter {
         /// How the HTTP route treats keys that name domains.
         package let domains: DomainRule
         let schemes: AuthorizationSchemes
-        /// Whether requests to the HTTP route may change something. The audit log contains all requests that may change
-        /// something.
+        /// Whether requests may change something, so that they are in the audit log.
         package let isChange: Bool
         /// Whether the HTTP route accepts a user's password instead of a key.
         let takesPassword: Bool
-        /// Whether the body contains a token instead of a key. If a source has sent too many wrong tokens, its requests
+        /// Whether the body contains a token instead of a key. After too many wrong tokens of a source, its requests
         /// are refused before the handler is called.
         let showsToken: Bool
         /// The HTTP route's entry in `/openapi.json`.
@@ -67,12 +66,12 @@ package struct ServiceRouter {
     }
 
     enum Segment: Hashable {
-        /// A segment of the path that must equal the given text. At the end of a pattern, an empty text requires a `/`
+        /// A segment of the path that must equal the given text. An empty text at the end of a pattern requires a `/`
         /// at the end of the path.
         case text(String)
         case parameter
-        /// The rest of the path: one or more segments, with the slashes between them. The placeholder `{*}` for the
-        /// rest of the path is allowed only at the end of a pattern.
+        /// The rest of the path: one or more segments, with the slashes between them. The placeholder `{*}` is allowed
+        /// only at the end of a pattern.
         case rest
 
         var isParameter: Bool { self == .parameter || self == .rest }
@@ -80,14 +79,13 @@ package struct ServiceRouter {
 
     package enum Match {
         case found(Route, parameters: [String])
-        /// The path exists, but not with the method of the request. The list in the case `otherMethod` has the methods
-        /// that the path allows.
+        /// The path exists, but only for the listed methods.
         case otherMethod([String])
         case nothing
     }
 
     private(set) var routes: [Route] = []
-    /// For the first segment of each path, the indices of its HTTP routes in ``routes``. An HTTP route's first segment
+    /// For the first segment of each path, the indices of its HTTP routes in ``routes``. The first segment of a route
     /// is always a fixed text.
     private var places: [String: [Int]] = [:]
 
@@ -150,12 +148,12 @@ package struct ServiceRouter {
                 description: description, segments: segments, read: reader))
     }
 
-    /// Finds the HTTP route of a path whose segments are already decoded; the path is not normalised. An HTTP route
-    /// without parameters has priority over an HTTP route with parameters (OpenAPI 3.1 section 4.8.8). A GET HTTP route
-    /// also serves HEAD, unless its requests change something.
+    /// Finds the HTTP route of a path whose segments are already decoded; the path is not normalised. A route without
+    /// parameters has priority over a route with parameters (OpenAPI 3.1 section 4.8.8). A GET route also serves HEAD,
+    /// unless its requests change something.
     package func match(_ method: String, _ path: [String]) -> Match {
         let wanted = method == "HEAD" ? "GET" : method
-        // The search collects indices instead of HTTP routes, because copying the large HTTP routes would cost time.
+        // Indices are collected, because copying the large routes would cost time.
         var fitting: [(place: Int, parameters: [String])] = []
         for place in places[path.first ?? ""] ?? [] {
             if let parameters = Self.parameters(path, routes[place].segments) { fitting.append((place, parameters)) }
@@ -177,7 +175,7 @@ package struct ServiceRouter {
             let part = path[index]
             if case .rest = segment {
                 let rest = path[index...]
-                // The part of the path for `{*}` may contain only characters that a token may contain.
+                // The part of the path for `{*}` may contain only characters of tokens.
                 guard rest.contains(where: { !$0.isEmpty }), rest.allSatisfy({ $0.isPlain(allowingSlash: true) })
                 else { return nil }
                 parameters.append(rest.joined(separator: "/"))
@@ -207,8 +205,7 @@ extension String {
 }
 
 extension ServiceRouter.Route {
-    /// Whether all programs read the path in the same way. The part of the path for `{*}` was already checked when the
-    /// HTTP route was found.
+    /// Whether all programs read the path in the same way. The part for `{*}` was checked when the route was found.
     func isPlain(_ path: [String]) -> Bool {
         for (part, segment) in zip(path, segments) {
             if segment == .rest { return true }

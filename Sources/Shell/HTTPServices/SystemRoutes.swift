@@ -5,9 +5,9 @@ package import Reactor
 
 /// The HTTP routes for health probes, readiness probes and the version, which need no key.
 package struct SystemRoutes {
-    /// The reason why the daemon cannot serve; `nil` if the daemon can serve.
+    /// Why the daemon cannot serve; `nil` if the daemon can serve.
     let obstacle: @Sendable () -> String?
-    /// The reason why a part of the daemon's work fails although the daemon serves requests; `nil` if no part fails.
+    /// Why a part of the daemon's work fails although the daemon serves; `nil` if no part fails.
     var shortcoming: @Sendable () async -> String? = { nil }
 
     private struct State: Encodable {

@@ -29,8 +29,8 @@ package struct PageFiles {
         }
     }
 
-    /// The policy allows only files of this server, without scripts or styles inside the document. Other sites can neither
-    /// frame nor open the page with access to its window.
+    /// The header fields allow only files of this server, without scripts or styles inside the document. Other web
+    /// sites can neither frame the page nor open it with access to its window.
     package static let fields = [
         HTTPField(
             "Content-Security-Policy",
@@ -60,7 +60,7 @@ package struct PageFiles {
 
         var fields: [HTTPField] { PageFiles.fields + [HTTPField("ETag", tag)] }
 
-        /// A copy of the file's bytes. The copy lasts only for one answer, so the daemon holds the files only once.
+        /// A copy of the file's bytes for one answer.
         var bytes: [UInt8] { Self.bytes(of: number) }
 
         private static func bytes(of number: Int) -> [UInt8] {

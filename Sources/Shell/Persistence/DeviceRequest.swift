@@ -39,8 +39,8 @@ package enum DeviceOutcome: Hashable, Sendable {
     case failed(DeviceFailure)
 }
 
-/// The URL to which the daemon posts the outcome of a request, with the signature for this post. The daemon computes
-/// the signature when the request arrives, because it does not store the API token.
+/// The URL to which the daemon posts the outcome of a request, with the signature of the post. The signature is
+/// computed when the request arrives, because the API token is not stored.
 package struct DeviceCallback: Hashable, Sendable {
     package let url: String
     package let signature: String
@@ -67,7 +67,7 @@ package struct MobileOwner: Hashable, Sendable {
     }
 }
 
-/// A registration or clean-up of devices that was accepted but is not finished.
+/// An accepted, unfinished registration or clean-up of devices.
 package struct DeviceRequest: Hashable, Sendable {
     package enum Kind: String, Hashable, Sendable {
         case registration
@@ -84,17 +84,17 @@ package struct DeviceRequest: Hashable, Sendable {
     /// The MobileAppId in lower case.
     package let app: String
     package let user: String
-    /// The platform of the device's push token: Apple or Google. In a clean-up, the platform has no meaning.
+    /// The platform of the device's push token: Apple or Google; meaningless in a clean-up.
     package let platform: Platform
     /// The device's push token; empty in a request to clean up all devices of the user.
     package let token: String
-    /// Whether the store keeps the outcome, so that the client can ask for the outcome.
+    /// Whether the store keeps the outcome for the client's later queries.
     package let isTracked: Bool
     package let callback: DeviceCallback?
     package let acceptedAt: UnixTime
 
-    /// The maximum length of a push token in bytes. The initialiser cuts a longer token one byte above the limit, so
-    /// that the request fails.
+    /// The maximum length of a push token in bytes. A longer token is cut one byte above the limit, so that the request
+    /// fails.
     package static let tokenLimit = 4096
     /// The maximum length of a user identifier in bytes.
     package static let userLimit = 256
@@ -114,7 +114,7 @@ package struct DeviceRequest: Hashable, Sendable {
         self.acceptedAt = acceptedAt
     }
 
-    /// Copies the device request with a new push token.
+    /// A copy of the device request with another push token.
     package func naming(_ token: String) -> DeviceRequest {
         DeviceRequest(
             id: id, kind: kind, app: app, user: user, platform: platform, token: token, isTracked: isTracked,

@@ -9,22 +9,22 @@ package import Registration
 package import Telemetry
 package import Timekeeping
 
-/// The store of all data that outlives the process. The rest of the program uses only the protocol ``ProxyStore``, and
-/// only the implementation knows the tables.
+/// The store of all data that outlives the process. The rest of the program uses only the protocol ``ProxyStore``; only
+/// the implementation knows the tables.
 ///
-/// Each read of the store is a function that returns its values, and delays neither calls nor commits. Each kind of
-/// write to the store has its own function, with its own promise:
+/// Reading functions of the store return values, and delay neither calls nor commits. Each kind of write to the store
+/// has its own function and promise:
 ///
-/// - `commit`: before the store answers, all changes are persisted, or the answer reports that nothing was written.
-/// - `journal`: the next `flushJournal` writes the change. A journaled change then survives the end of the process, but
-///   not always a power failure.
-/// - `record`: the store persists the change soon, and nobody waits for the result. Only the end of the process can
-///   lose a recorded change.
-/// - `refresh`: the row is written within seconds. If the daemon crashes, a row that was only refreshed may be lost.
+/// - `commit`: the answer comes after all changes are persisted, or reports that nothing was written.
+/// - `journal`: the next `flushJournal` writes the change. A journaled change survives the end of the process, but not
+///   always a power failure.
+/// - `record`: the change is persisted soon, and nobody waits for the result. Only the end of the process can lose a
+///   recorded change.
+/// - `refresh`: the row is written within seconds. A crash may lose a row that was only refreshed.
 /// - `trace`: the change is written soon, but is dropped if too many other changes wait.
 ///
-/// Changes take effect in the order in which the store's functions were called, except for refreshed rows. Functions
-/// that write must be called on the store's loop. Functions that read can be called on any thread.
+/// Changes take effect in the order in which the store's functions were called, except for refreshed rows. The store's
+/// writing functions must be called on its loop. The store's reading functions can be called on any thread.
 package protocol ProxyStore: AnyObject, Sendable {
     // MARK: Writes of the engine
 
@@ -32,8 +32,7 @@ package protocol ProxyStore: AnyObject, Sendable {
     var finished: ([CommitResult]) -> Void { get set }
     func commit(_ changes: [EngineChange], _ ticket: CommitTicket)
     func journal(_ change: CallChange)
-    /// Writes the waiting entries of the journal. A failed write of the journal ends no call, and the journal retries
-    /// the write.
+    /// Writes the waiting entries of the journal. A failed write of the journal ends no call, and is retried.
     func flushJournal()
     func record(_ changes: [EngineChange])
     /// Writes new values of bindings that are in the store.
@@ -55,18 +54,18 @@ package protocol ProxyStore: AnyObject, Sendable {
     func userNames(
         after name: ByteString, in realm: ByteString, limit: Int, of realms: [ByteString]?
     ) async throws(StoreError) -> [String]
-    /// Returns the last records about the first of the given subjects that has records, oldest record first. If
-    /// `domains` is set, the query finds only records of users in the given domains.
+    /// Returns the last records about the first of the given subjects that has records, oldest record first. With
+    /// `domains`, only records of users in the given domains are found.
     func timeline(
         of subjects: [TimelineSubject], limit: Int, in domains: [ByteString]?
     ) async throws(StoreError) -> [TimelineRecord]
-    /// Returns the last User-Agent of each device. The result may lack a User-Agent that changed in the last seconds.
+    /// Returns the last User-Agent of each device. A User-Agent that changed in the last seconds may be missing.
     func userAgents(of devices: [DeviceID]) async throws(StoreError) -> [DeviceID: ByteString]
     func statistics(_ question: StatisticsQuestion) async throws(StoreError) -> Page<StatisticsRow>
     /// Returns the counted wakes of all calls that have ended, one row for each provider, app or system.
     func wakes(_ question: WakeQuestion) async throws(StoreError) -> [WakeRow]
-    /// Returns the dead tokens that were recorded at the given time or later, in the order of their records. If
-    /// `domains` is set, only tokens of users in the given domains are returned.
+    /// Returns the dead tokens that were recorded at the given time or later, in the order of their records. With
+    /// `domains`, only tokens of users in the given domains are returned.
     func deadTokens(
         since date: UnixTime, after cursor: PageCursor, limit: Int, in domains: [ByteString]?
     ) async throws(StoreError) -> Page<DeadToken>
@@ -74,7 +73,7 @@ package protocol ProxyStore: AnyObject, Sendable {
     func mobileDevices(of user: String, app: String, token: String?) async throws(StoreError) -> [String]
     /// Returns the apps that registered a token, each with the user for whom the app registered it.
     func mobileOwners(of token: String) async throws(StoreError) -> [MobileOwner]
-    /// Returns the outcome of each device request. A request that is unknown or unfinished counts as pending.
+    /// Returns the outcome of each device request. A device request that is unknown or unfinished counts as pending.
     func deviceOutcomes(of requests: [RequestID], app: String) async throws(StoreError) -> [DeviceOutcome]
 
     // MARK: The start, before anything is written
@@ -82,7 +81,7 @@ package protocol ProxyStore: AnyObject, Sendable {
     func engineState() async throws(StoreError) -> StoredState
     /// Returns the next bindings, sorted by device number; the result is empty after the last binding.
     func bindings(after device: DeviceID?, limit: Int) async throws(StoreError) -> [StoredBinding]
-    /// Returns the next calls of the daemon's last run, sorted by number; the result is empty after the last call.
+    /// Returns the next calls from before the restart, sorted by number; the result is empty after the last call.
     func calls(after id: UInt64, limit: Int) async throws(StoreError) -> [StoredCall]
     /// Returns pushes that the provider accepted and the device has not read, sorted by device and then by request
     /// time; the result is empty after the last push.
@@ -94,19 +93,19 @@ package protocol ProxyStore: AnyObject, Sendable {
     func mobileApps() async throws(StoreError) -> [StoredMobileApp]
     /// Returns the registrations and clean-ups of devices that are not finished, in the order of their arrival.
     func openDeviceRequests() async throws(StoreError) -> [DeviceRequest]
-    /// Returns the secrets with the given name, newest first. The newest secret encrypts new texts; each older secret
-    /// decrypts the texts that it encrypted.
+    /// Returns the secrets with the given name, newest first. The newest secret encrypts; each older secret decrypts
+    /// only its own texts.
     func secrets(named name: String) async throws(StoreError) -> [StoredSecret]
     /// Returns the value that ``ServiceChange/note(key:value:)`` has written for the given key; `nil` if no value was
     /// written.
     func note(_ key: String) async throws(StoreError) -> String?
-    /// Writes the given changes, and returns when they are persisted. The daemon stores its keys with ``keep(_:)``,
-    /// because the daemon must never encrypt a text with a key that a crash could lose.
+    /// Writes the given changes, and returns when they are persisted. The daemon's keys are stored with ``keep(_:)``,
+    /// because no text may be encrypted with a key that a crash could lose.
     func keep(_ changes: [ServiceChange]) async throws(StoreError)
 
     // MARK: Start, end, backup
 
-    /// Starts the store's regular tasks on the loop: the store deletes old records and keeps other processes out.
+    /// Starts the store's regular work on the loop: deleting old records and keeping other processes out.
     func start() throws(StoreError)
     /// Writes all waiting changes and closes the store. ``close()`` blocks until all changes are persisted.
     func close()
@@ -115,6 +114,6 @@ package protocol ProxyStore: AnyObject, Sendable {
     /// - Returns: the size of the copy in bytes.
     func backUp(to file: String) async throws(BackupFailure) -> Int
     var figures: CounterSet { get }
-    /// The reason why the store refuses changes or has too many waiting changes; `nil` if the store works.
+    /// Why the store refuses changes or is too slow; `nil` if the store works.
     var obstacle: String? { get }
 }

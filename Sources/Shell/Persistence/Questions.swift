@@ -5,11 +5,12 @@ package import PushDelivery
 package import Registration
 package import Timekeeping
 
-/// The subject of a search in the timeline, by which records are selected.
+/// The subject of a search in the timeline.
 package enum TimelineSubject: Hashable, Sendable {
     case user(AddressOfRecord)
     case callID(ByteString)
-    /// Selects all timeline records of a call. A search by call is slow, because the timeline has no index of calls.
+    /// Selects all timeline records of a call. The search for a call is slow, because the timeline has no index of
+    /// calls.
     case call(CallRef)
     /// Selects the records of one push: one record for each device to which the push was sent.
     case push(PushCode)
@@ -19,7 +20,7 @@ package enum TimelineSubject: Hashable, Sendable {
     case number(ByteString)
 }
 
-/// A request for push statistics, which the store counts over the records of the timeline.
+/// A query for push statistics, which are counted over timeline records.
 package struct StatisticsQuestion: Hashable, Sendable {
     package enum Grouping: String, Sendable {
         case push, app, day
@@ -48,7 +49,7 @@ package struct StatisticsRow: Hashable, Sendable {
         /// The time at which the push was requested, in Unix seconds.
         package let date: Int64
         package let kind: String
-        /// The name of the push's app, or several names with commas if the push was sent to devices of several apps.
+        /// The app of the push; several names with commas if devices of several apps got the push.
         package let app: String
     }
 
@@ -63,12 +64,11 @@ package struct StatisticsRow: Hashable, Sendable {
     /// The counted values of the row, in the order of ``names``.
     package let figures: [Int64]
 
-    /// The names of the values that are counted for push statistics. Each value of the push statistics is a number of
-    /// devices.
+    /// The names of the counted values, each of which is a number of devices.
     package static let names = ["devices", "sent", "accepted", "failed", "received", "followed", "read"]
 }
 
-/// A push that its device has not read, and that therefore counts in the device's badge.
+/// A push that the device has not read, and that counts in the device's badge.
 package struct UnreadPush: Hashable, Sendable {
     package let code: PushCode
     package let matter: UnreadPushes.Matter

@@ -17,17 +17,17 @@ package enum ServiceChange: Hashable, Sendable {
     case forgetMissedCalls([CallRef])
     /// Deletes waiting messages by their numbers.
     case forgetMessages([UInt64])
-    /// Deletes the dead tokens that were recorded before the given time. If more than `keeping` dead tokens remain, the
-    /// oldest dead tokens are deleted too.
+    /// Deletes the dead tokens that were recorded before the given time. The oldest dead tokens above the number
+    /// `keeping` are deleted too.
     case pruneDeadTokens(before: UnixTime, keeping: Int)
-    /// Records an app's report about a push. If the push does not exist, ``WriteResult/isFound`` is false.
+    /// Records an app's report about a push; for an unknown push, ``WriteResult/isFound`` is false.
     case pushMark(PushCode, device: DeviceID, PushMark, at: UnixTime)
     case allPushesRead(device: DeviceID, at: UnixTime)
     /// Adds an accepted registration or clean-up of devices.
     case deviceRequest(DeviceRequest)
     case deviceRequestFinished(DeviceRequest, DeviceOutcome, at: UnixTime)
-    /// Deletes the device requests that ended before the given time. If more than `keeping` ended requests remain, the
-    /// oldest requests are deleted too.
+    /// Deletes the device requests that ended before the given time. The oldest ended requests above the number
+    /// `keeping` are deleted too.
     case pruneDeviceRequests(before: UnixTime, keeping: Int)
     /// Records the device that a request registered.
     case mobileDevice(DeviceRequest)
@@ -43,8 +43,7 @@ package enum ServiceChange: Hashable, Sendable {
 
 /// The result of changes that a service submitted together.
 package struct WriteResult: Hashable, Sendable {
-    /// Whether all changes are persisted, so that they survive a power failure; if the value is false, no change was
-    /// written.
+    /// Whether all changes are persisted and survive a power failure; if false, no change was written.
     package let isStored: Bool
     /// Whether the rows that had to be changed existed.
     package let isFound: Bool

@@ -1,7 +1,7 @@
-/// The reason why the store cannot be used, as a sentence for the operator that names the store.
+/// Why the store cannot be used, as a sentence for the operator that names the store.
 package struct StoreError: Error, Hashable, Sendable, CustomStringConvertible {
     package let description: String
-    /// Whether another process uses the store; a command can then send its request to that process.
+    /// Whether another process uses the store; a command can send its request to that process instead.
     package let isInUse: Bool
 
     package init(_ sentence: String, isInUse: Bool = false) {
@@ -10,7 +10,7 @@ package struct StoreError: Error, Hashable, Sendable, CustomStringConvertible {
     }
 }
 
-/// The reason why a backup of the store failed. A failed copy leaves an existing backup file unchanged.
+/// Why a backup of the store failed. A failed backup leaves an existing backup file unchanged.
 package enum BackupFailure: Error, Hashable, Sendable {
     /// The backup was refused, because an earlier backup is in progress.
     case busy

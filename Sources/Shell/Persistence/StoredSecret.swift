@@ -2,8 +2,8 @@ package import Timekeeping
 
 /// A secret key that outlives the process, such as the key that encrypts dialog tokens.
 ///
-/// Several secrets may have the same name and different creation times. The newest secret encrypts new texts, and each
-/// older secret still decrypts the texts that it encrypted. The description of a secret never shows its value.
+/// Several secrets may have the same name and different creation times. The newest secret encrypts; each older secret
+/// decrypts only its own texts. The description of a secret never shows its value.
 package struct StoredSecret: Hashable, Sendable, CustomStringConvertible, CustomReflectable {
     package let name: String
     package let createdAt: UnixTime
@@ -19,7 +19,7 @@ package struct StoredSecret: Hashable, Sendable, CustomStringConvertible, Custom
     package var customMirror: Mirror { Mirror(self, children: ["name": name, "createdAt": createdAt]) }
 }
 
-/// The new end of a dialog's lifetime, after traffic in the dialog extended the lifetime.
+/// The new expiry time of a dialog that traffic in the dialog has renewed.
 package struct DialogRenewal: Hashable, Sendable {
     /// The 64-bit hash by which the engine identifies the dialog.
     package let digest: UInt64

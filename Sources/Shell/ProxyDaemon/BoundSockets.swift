@@ -52,7 +52,7 @@ struct BoundSockets {
                     number: number, transport: address.transport, bound: endpoint,
                     sentBy: Self.sentBy(endpoint, settings)))
         }
-        // The last listener is a path of the HTTP API that accepts WebSockets, and shares the socket of the HTTP API.
+        // The last listener is a WebSocket path of the HTTP API, which shares the HTTP API's socket.
         if settings.webSocket.apiPath != nil, let endpoint = settings.api.listen.first {
             listeners.append(
                 Listener(
@@ -62,8 +62,7 @@ struct BoundSockets {
         }
     }
 
-    /// Returns the handler of HTTP API requests to open a WebSocket; `nil` if the settings name no path for such
-    /// requests.
+    /// The handler of HTTP API requests that open a WebSocket; `nil` if the settings name no path.
     func apiUpgrade(_ settings: DaemonSettings, _ streams: StreamFlows) -> WebSocketUpgrade? {
         guard settings.webSocket.apiPath != nil, let listener = listeners.last else { return nil }
         return Self.upgrade(settings, streams, listener.number, listener.transport)

@@ -24,7 +24,7 @@ package struct CertificateCheck {
 
     private let date: UnixTime
 
-    /// If a certificate is valid for less than 14 days, it counts as a problem, because it should already be renewed.
+    /// A certificate that is valid for less than 14 days counts as a problem, because it should be renewed already.
     private static let warningTime: Duration = .seconds(14 * 86_400)
 
     package init(on date: UnixTime) { self.date = date }
@@ -46,7 +46,7 @@ package struct CertificateCheck {
         }
     }
 
-    /// Checks one certificate, which must contain all of the given names.
+    /// Checks one certificate, which must contain all given names.
     package mutating func check(certificate: String, key: String, names: [String], authorities: String?) {
         guard let report = report((certificate, key), names, authorities) else { return }
         for name in report.missingNames { add(.missingName, "\(certificate): it does not cover \(name)") }
@@ -70,8 +70,8 @@ package struct CertificateCheck {
             } else if report.ends < date + Self.warningTime {
                 add(.expiresSoon, "\(pair.certificate): it expires on \(Self.day(report.ends)), in \(days) days")
             }
-            // The chain of a certificate is checked only within the certificate's dates, because phones never trust a
-            // certificate outside its dates.
+            // The chain is checked only within the certificate's dates, because phones never trust a certificate
+            // outside its dates.
             if report.begins <= date, report.ends > date, let fault = report.chainFault {
                 add(.untrusted, "\(pair.certificate): phones do not trust it: \(fault)")
             }

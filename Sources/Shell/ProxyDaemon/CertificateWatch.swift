@@ -16,15 +16,15 @@ final class CertificateWatch: @unchecked Sendable {
     private let loop: EventLoop
     private var timer: LoopTimer?
     private var files: [String] = []
-    /// The time at which the first certificate of each file expires. If a certificate file has several certificates,
-    /// all after the first belong to authorities, and the daemon does not check their dates.
+    /// The time at which the first certificate of each file expires; the dates of authorities' certificates are not
+    /// checked.
     private(set) var ends: [(file: String, date: UnixTime)] = []
     /// The time of the next check of the certificates.
     private(set) var next = Instant.distantPast
 
     private static let interval: Duration = .seconds(86_400)
-    /// The time before a certificate's expiry at which warnings begin. ACME clients renew a certificate a month before
-    /// it expires, so a warning means that the renewal failed.
+    /// How long before a certificate's expiry warnings begin. ACME clients renew a certificate a month before its
+    /// expiry, so a warning means that the renewal failed.
     static let warningTime: Duration = .seconds(14 * 86_400)
 
     init(on loop: EventLoop, log: Log) throws(SystemError) {
@@ -34,7 +34,7 @@ final class CertificateWatch: @unchecked Sendable {
     }
 
     /// The certificates that systemd passed to the service. A renewed certificate needs a restart, because systemd
-    /// passes credentials only when it starts the service.
+    /// passes credentials only at the start of the service.
     var credentials: [String] { files.compactMap { Credential.text(of: $0) } }
 
     /// Watches the certificates of the given settings instead of the certificates of earlier settings.
@@ -50,7 +50,7 @@ final class CertificateWatch: @unchecked Sendable {
         next = time.instant + Self.interval
         timer?.arm(at: next)
         let now = time.date
-        // A certificate that cannot be read is skipped, because the code that uses its file reports the error.
+        // An unreadable certificate is skipped, because the code that uses its file reports the error.
         ends = files.compactMap { file in
             (try? PEM.file(file).certificateEnds())?.first.map { (file, $0) }
         }

@@ -7,7 +7,7 @@ import Timekeeping
 
 /// The end of the daemon: signals, draining and stopping.
 extension Daemon {
-    /// Handles SIGTERM and SIGINT. After the first signal, calls that wait or ring get the drain time to end; the
+    /// Handles SIGTERM and SIGINT. After the first signal, waiting and ringing calls get the drain time to end; the
     /// second signal stops the daemon immediately.
     func endSignalled() async {
         let time = settings.shutdown.drainTime
@@ -16,8 +16,8 @@ extension Daemon {
         _ = await drain(within: time)
     }
 
-    /// Refuses new calls, and stops the daemon when all calls that wait or ring have ended, or after the given time. If
-    /// ``drain(within:)`` is called again, it can only shorten the time.
+    /// Refuses new calls, and stops the daemon when all waiting and ringing calls have ended, or after the given time.
+    /// A second call of ``drain(within:)`` can only shorten the time.
     ///
     /// - Returns: the number of calls that wait or ring.
     func drain(within time: Duration) async -> Int {

@@ -22,8 +22,8 @@ import UserSources
 
 /// The whole daemon on one loop: it is created from settings, and runs until a signal or an operator stops it.
 ///
-/// The daemon's parts start in the following order: store, listeners, engine with the stored state, services, control
-/// socket, HTTP API. At its end, the daemon accepts no new messages, commits queued changes, and closes the store.
+/// The parts start in this order: store, listeners, engine with the stored state, services, control socket, HTTP API.
+/// At its end, the daemon accepts no new messages, commits queued changes, and closes the store.
 ///
 /// - The class is `@unchecked Sendable`, because it is used before its loop runs, and later only on the loop's thread.
 package final class Daemon: @unchecked Sendable {
@@ -59,16 +59,15 @@ package final class Daemon: @unchecked Sendable {
     private var certificates: CertificateWatch?
     private var credentials: CredentialWatch?
     private(set) var notices: ServiceNotices?
-    /// The latest time at which the daemon stops; `nil` while neither a signal nor an operator has asked the daemon to
-    /// stop.
+    /// The latest time at which the daemon stops; `nil` while nobody has asked the daemon to stop.
     var end: Instant?
     var wasSignalled = false
 
     /// The SIP listeners, with the addresses under which other hosts reach them.
     var listeners: [Listener] { bound.listeners }
 
-    /// Opens the store and the sockets, and prepares all parts. The parameter `environment` has the variables in which
-    /// a service manager names its socket and passes sockets to the daemon.
+    /// Opens the store and the sockets, and prepares all parts. The parameter `environment` has the variables by which
+    /// a service manager names its socket and passes sockets.
     package init(
         settings: DaemonSettings, path: String, log: Log, environment: [String: String] = [:]
     ) async throws(StartError) {
@@ -119,8 +118,8 @@ package final class Daemon: @unchecked Sendable {
             settings: settings.api, domains: settings.domains,
             keepsTimeline: settings.push.timeline.maximumRecords > 0, store: store, loop: loop, log: log)
         dialogKeys = try await DialogKeys(store: store, log: log, now: loop.moment.date)
-        // The daemon needs the secret for agent tokens even without a domain under `register-upstream`, because a
-        // reload can add the first domain.
+        // The secret for agent tokens is needed even without a domain under `register-upstream`, because a reload can
+        // add a domain.
         let upstreamCode = try await UpstreamCode.make(store: store, now: loop.moment.date)
         let engine = try await Self.makeEngine(
             settings, push, listeners: bound.listeners, store: store,
@@ -146,8 +145,7 @@ package final class Daemon: @unchecked Sendable {
         taps.mirror = try HEPMirror(settings.hep, on: loop, log: log)
         taps.spans = try CallSpans(settings.otlp, on: loop, log: log)
         taps.whenChanged = { [weak shard, weak taps, loop] in
-            // The shard's ``MessageTaps`` are changed by a job on the loop, because the shard may be copying a message
-            // now.
+            // A job on the loop changes the shard's ``MessageTaps``, because the shard may be copying a message now.
             loop.post { [weak shard, weak taps] in
                 guard let taps else { return }
                 shard?.assumeIsolated { $0.copies(to: taps.isEmpty ? nil : taps) }
@@ -206,7 +204,7 @@ package final class Daemon: @unchecked Sendable {
             certificates: { [weak self] in self?.certificates?.ends ?? [] },
             credentials: { [weak self] in self?.credentials?.standings ?? [:] },
             drain: { [weak self] time in
-                // The drain is posted to the loop, because the closure that starts the drain can run on any thread.
+                // The drain is posted to the loop, because any thread can run the closure.
                 await withCheckedContinuation { asker in
                     loop.post { [weak self] in
                         loop.startTask { [weak self] _ in
@@ -292,8 +290,8 @@ package final class Daemon: @unchecked Sendable {
         }
     }
 
-    /// Checks that the settings name each socket that the service manager passed. A socket that an earlier run of the
-    /// daemon stored in systemd need not be in the settings.
+    /// Checks that the settings name each socket that the service manager passed. A socket that systemd kept from an
+    /// earlier run need not be in the settings.
     private func checkHandover() throws(StartError) {
         guard let stray = loop.handover.unclaimed.first(where: { !$0.isOwn }) else { return }
         let name = stray.name.isEmpty ? "" : " (\(stray.name))"
@@ -338,7 +336,7 @@ package final class Daemon: @unchecked Sendable {
         taps.whenChanged()
     }
 
-    /// Sends spans from now on with the present settings and files. The spans that wait are kept.
+    /// Uses the present settings and files for spans, and keeps waiting spans.
     private func reloadSpans() {
         do throws(StartError) {
             if let spans = taps.spans {
@@ -353,8 +351,8 @@ package final class Daemon: @unchecked Sendable {
         taps.whenChanged()
     }
 
-    /// Reads the settings again after SIGHUP, and applies the settings that can change while the daemon runs. If a
-    /// changed setting needs a restart, the log reports the setting.
+    /// Reads the settings again after SIGHUP, and applies settings that can change at run time. The log reports changed
+    /// settings that need a restart.
     private func reload() async {
         notices?.reloads()
         defer { notices?.reloaded() }
@@ -366,8 +364,7 @@ package final class Daemon: @unchecked Sendable {
                 "the settings were not reloaded, so the old settings stay in use", [.reason: .text(error.description)])
             return
         }
-        // A domain that was removed from the settings stays until a restart, and meanwhile must not count as one of the
-        // remaining domains.
+        // A removed domain is served until the restart, but must not count as one of the remaining domains.
         changed.keepTenants(of: settings)
         for key in settings.reload(from: changed) {
             log.warning("a changed setting takes effect only after a restart", [.setting: .text(key)])

@@ -19,8 +19,7 @@ extension DaemonSettings {
         return engine
     }
 
-    /// Returns the engine's settings without the setup of the dispatcher (the apps, their credentials, and the limits
-    /// for pushes).
+    /// The engine's settings without the dispatcher's setup (the apps, their credentials, and the limits for pushes).
     func engineSettings(with push: PushSettings, vapidKey: String?) -> ProxySettings {
         var engine = ProxySettings()
         engine.domains = domains.map { ByteString($0) }
@@ -62,14 +61,14 @@ extension DaemonSettings {
     /// The realms of all domains.
     private var realms: Realms { tenantList.realms(common: digest.realm) }
 
-    /// The realm for which the users of a domain are asked for their passwords.
+    /// The realm in which the users of a domain are challenged.
     func realm(of domain: String) -> String { realms.realm(for: ByteString(domain)).text.string }
 
     /// The domains of the users whom operators add, and the realms of their passwords.
     package var userRealms: UserRealms { UserRealms(domains: domains, realms: realms) }
 
-    /// Returns the limits of TCP connections for a process that can open the given number of descriptors. The limits
-    /// reserve descriptors for the HTTP interfaces, the store and the providers, so that phones cannot use all of them.
+    /// The limits on TCP connections of a process with the given number of descriptors. Descriptors are reserved for
+    /// the HTTP interfaces, the store and the providers, so that phones cannot use all of them.
     func flowLimits(descriptors: Int) -> FlowLimits {
         var flows = FlowLimits(limits, authenticates: auth == .digest)
         let others = Self.ownDescriptors + (api.listen.isEmpty && admin.listen.isEmpty ? 0 : api.http.connections)

@@ -8,8 +8,8 @@ extension DaemonSettings {
     /// The peers that are trusted for a domain.
     func peers(of domain: String) -> [TrustedPeer] { tenant(of: domain)?.trusted ?? trusted }
 
-    /// Takes over the groups of tenants whose domains the new settings no longer have, because the daemon serves a
-    /// removed domain until its restart.
+    /// Keeps the tenants of domains that were removed from the settings, because the daemon serves a removed domain
+    /// until the restart.
     mutating func keepTenants(of old: DaemonSettings) {
         for (domain, group) in old.tenants where !domains.contains(where: { $0.lowercased() == domain.lowercased() }) {
             tenants[domain] = tenants[domain] ?? group
@@ -20,7 +20,7 @@ extension DaemonSettings {
         tenants.first { $0.key.lowercased() == domain.lowercased() }?.value
     }
 
-    /// The errors in the settings of tenants, because tenants must fit each other and the general settings.
+    /// The errors in the settings of tenants, which must fit each other and the general settings.
     var tenantComplaints: [SettingComplaint] {
         var found: [SettingComplaint] = []
         let apps = tenants.values.contains { $0.pushApps != nil } ? PushDirectory(push).apps.map(\.name) : []

@@ -37,8 +37,7 @@ package struct ListenAddress: Hashable, Sendable {
 package enum AuthenticationMode: String, Hashable, Sendable, CaseIterable {
     /// Phones authenticate by digest (RFC 7616) for REGISTER and for calls.
     case digest
-    /// Phones need no authentication to register or call. The mode `off` of `auth` is for closed networks and
-    /// laboratories.
+    /// Phones need no authentication, which is meant for closed networks and laboratories.
     case off
 }
 
@@ -225,8 +224,7 @@ package struct DaemonSettings: SettingsGroup {
         if upstream == nil, call.noWake.forwards {
             found.append(SettingComplaint("expected upstream, through which call.no-wake forwards", key: "upstream"))
         }
-        // A host name without a transport needs no check, because the look-up in DNS chooses among the daemon's
-        // transports.
+        // A host name without a transport needs no check, because DNS chooses among the daemon's transports.
         if let transport = upstream.flatMap({ $0.numeric?.0 ?? ($0.isSecure ? .tls : $0.transport) }),
             !listen.contains(where: { $0.transport == transport })
         {

@@ -37,7 +37,7 @@ extension Daemon {
         }
     }
 
-    /// Restores the stored state in portions. If all rows were read at once, memory would hold the whole state twice.
+    /// Restores the stored state in portions, because reading all rows at once would need twice the memory.
     private static func restore(
         _ engine: ProxyEngine, from store: any ProxyStore, unreadAge: Duration, now: Moment
     ) async throws(StoreError) {

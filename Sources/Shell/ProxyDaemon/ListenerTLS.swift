@@ -15,8 +15,7 @@ final class ListenerTLS {
     private let tickets: TicketKeys
     private var timer: LoopTimer?
 
-    /// The time for which one key encrypts new session tickets. During the next hour, the old key only decrypts the
-    /// session tickets that it has encrypted.
+    /// The time for which one key encrypts new session tickets; in the next hour, the key only decrypts its tickets.
     private static let ticketLife: Duration = .seconds(3600)
 
     init(_ settings: TLSSettings, on loop: EventLoop) throws(StartError) {
@@ -40,8 +39,7 @@ final class ListenerTLS {
         timer?.arm(at: SystemClock.now + Self.ticketLife)
     }
 
-    /// Reads the TLS certificates and keys for SIP listeners. If a file cannot be used, the previous certificates and
-    /// keys stay in use.
+    /// Reads the TLS certificates and keys for SIP listeners; after an error, the previous ones stay in use.
     func load(_ settings: TLSSettings) throws(StartError) {
         do throws(TLSError) {
             let server = try settings.serverContext(TLSSettings.protocols, tickets)

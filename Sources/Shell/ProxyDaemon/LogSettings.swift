@@ -29,7 +29,7 @@ package struct LogSettings: SettingsGroup {
 
 /// The format of log lines that an operator chooses.
 package enum LogFormatChoice: String, CaseIterable, Sendable {
-    /// If journald reads the lines, the format is `journal`; if not, the format is `text`.
+    /// The format is `journal` if journald reads the lines, otherwise `text`.
     case auto
     case text
     case json

@@ -3,8 +3,8 @@ import Reactor
 import Telemetry
 import Timekeeping
 
-/// Refuses new connections from peers that are not trusted while the process uses four fifths of its memory limit
-/// (F11). The daemon still serves existing connections and UDP, because a UDP peer needs no memory for a connection.
+/// Refuses new connections of untrusted peers while the process uses four fifths of its memory limit (F11). Existing
+/// connections and UDP are still served while memory is short.
 ///
 /// - The class is `@unchecked Sendable`, because only the daemon's loop uses it.
 final class MemoryGuard: @unchecked Sendable {

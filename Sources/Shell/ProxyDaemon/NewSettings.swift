@@ -1,8 +1,8 @@
 import Addressing
 package import Settings
 
-/// Makes a configuration file from the answers to `sippushd init`. If the operator gave no answer for a setting, the
-/// setting has its default.
+/// Makes a configuration file from the answers to `sippushd init`. A setting that the operator did not answer has its
+/// default.
 package struct NewSettings: Sendable {
     /// Apple's signing key, and the topic of the app that its pushes wake.
     package struct Apple: Sendable {
@@ -50,8 +50,7 @@ package struct NewSettings: Sendable {
 
     /// Returns the text of the configuration file.
     ///
-    /// - Throws: an error if the PBX is not an address; other wrong answers are detected when the configuration is
-    ///   read.
+    /// - Throws: an error if the PBX is not an address; other wrong answers are found when the configuration is read.
     package func yaml() throws(SettingComplaint) -> String {
         var text = """
             # Settings of sippushd, made by "sippushd init". Keys that are not here have their defaults:
@@ -135,12 +134,12 @@ package struct NewSettings: Sendable {
         return text
     }
 
-    /// The template for the body of a push that gives the app all facts about a call.
+    /// The template of a push body that gives the app all facts about a call.
     private static let ownBody =
         #"{"to": "{{token}}", "kind": "{{type}}", "from": "{{caller}}", "name": "{{display-name}}", "call": "{{call-id}}", "sent": "{{sent}}", "ttl": "{{ttl}}"}"#
 
-    /// Returns the values of the settings `trusted` and `upstream`. For a PBX on this machine, `trusted` has the port
-    /// too, because phones may share the PBX's address.
+    /// Returns the values of the settings `trusted` and `upstream`. For a PBX on this machine, `trusted` includes the
+    /// port, because phones may share the PBX's address.
     private static func peer(_ text: String) throws(SettingComplaint) -> (trusted: String, upstream: String) {
         if let address = IPAddress(text) { return ("\(address)", "\(Endpoint(address, 5060))") }
         guard let endpoint = Endpoint(text), endpoint.port > 0 else {

@@ -19,9 +19,8 @@ final class ServiceNotices: @unchecked Sendable {
         self.shard = shard
     }
 
-    /// Tells the service manager that the daemon is ready, and gives the service manager the sockets of this run to
-    /// keep for the next run. After the start, the daemon sends two watchdog messages in each interval that systemd
-    /// sets.
+    /// Tells the service manager that the daemon is ready, and gives it this run's sockets to keep over a restart.
+    /// Later, the daemon sends two watchdog messages in each interval that systemd sets.
     func started(listening words: String) throws(SystemError) {
         for socket in loop.handover.opened { manager.keep(socket.descriptor, as: socket.name) }
         for socket in loop.handover.unclaimed where socket.isOwn { manager.drop(socket.name) }
@@ -31,8 +30,8 @@ final class ServiceNotices: @unchecked Sendable {
         lives(every: interval / 2)
     }
 
-    /// Sends a watchdog message if the engine answers a test request. The engine is tested, because a loop that runs
-    /// does not prove that the engine still serves requests (F13).
+    /// Sends a watchdog message if the engine answers a test request. The engine is tested, because a running loop does
+    /// not prove that the engine serves requests (F13).
     private func lives(every pause: Duration) {
         if shard.assumeIsolated({ $0.answersItself() }) { manager.tell("WATCHDOG=1") }
         timer?.arm(at: loop.now + pause)

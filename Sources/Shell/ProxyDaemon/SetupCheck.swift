@@ -22,8 +22,8 @@ package enum SetupCheck {
         check(settings, in: file, on: date).found
     }
 
-    /// Returns one line for each credential that cannot be checked yet, because systemd passes credentials only when it
-    /// starts the service.
+    /// Returns one line for each credential that cannot be checked yet, because systemd passes credentials only at the
+    /// start of the service.
     package static func unseenCredentials(
         of settings: DaemonSettings, in file: String, on date: UnixTime
     ) -> [String] {
@@ -55,7 +55,7 @@ package enum SetupCheck {
         return check
     }
 
-    /// Returns one line for each fact that operators should know, although the daemon starts.
+    /// Returns one line for each problem that does not keep the daemon from starting.
     package static func notes(of settings: DaemonSettings) -> [String] {
         var notes: [String] = []
         let push = settings.push
@@ -76,8 +76,8 @@ package enum SetupCheck {
         return notes + unshownCertificates(settings) + distrustedWebSockets(settings)
     }
 
-    /// Returns notes about domains of `register-upstream` whose phones may show tokens, because the daemon can register
-    /// at the PBX only users whose password it has.
+    /// Returns notes about domains under `register-upstream` that accept bearer tokens, because only users with a known
+    /// password can be registered at the PBX.
     private static func withTokensAlone(_ settings: DaemonSettings) -> [String] {
         let sources = settings.users.rules.sources
         return settings.registerUpstream.keys.sorted().filter { domain in
@@ -92,8 +92,8 @@ package enum SetupCheck {
         }
     }
 
-    /// Returns notes about trusted names that no peer can prove. A peer proves its name only by a certificate, because
-    /// the daemon never looks up trusted names in DNS.
+    /// Returns notes about trusted names that no peer can prove. Only a certificate proves a peer's name, because
+    /// trusted names are never looked up in DNS.
     private static func unshownCertificates(_ settings: DaemonSettings) -> [String] {
         let names = settings.tenantList.allPeers.compactMap(\.provedName)
         guard settings.listen.contains(where: \.transport.isSecure) else {
@@ -137,14 +137,14 @@ package enum SetupCheck {
         ]
     }
 
-    /// Asks each source of users, and reads the keys of the issuers of bearer tokens. Returns one line for each source
-    /// or issuer that does not answer or whose answer cannot be used.
+    /// Asks each source of users, and reads the bearer token issuers' keys; returns one line for each faulty source or
+    /// issuer.
     package static func userProblems(of settings: DaemonSettings) -> [String] {
         guard settings.auth == .digest else { return [] }
         return sourceProblems(of: settings) + keyProblems(of: settings)
     }
 
-    /// Reads the keys of each issuer of bearer tokens, and returns one line for each issuer whose keys cannot be used.
+    /// Reads the keys of each bearer token issuer; returns one line for each issuer without usable keys.
     private static func keyProblems(of settings: DaemonSettings) -> [String] {
         do {
             return KeyFindings.findings(try KeySources.facts(of: settings.bearer), hasTLS: true).filter {
@@ -262,8 +262,8 @@ package enum SetupCheck {
 
         // MARK: Problems
 
-        /// Reads a file once for each setting that names it, even if several apps name it. If a certificate and its key
-        /// are checked together, the problem names the file with the fault.
+        /// Reads a file once for each setting that names it, even if several apps name the file. A problem of a
+        /// certificate and its key names the file with the fault.
         private mutating func attempt(
             _ path: String, _ name: String, with other: (path: String, name: String)? = nil,
             _ body: (UnixTime) throws -> Void

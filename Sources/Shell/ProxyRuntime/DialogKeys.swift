@@ -8,11 +8,11 @@ import SIPDialogs
 package import Telemetry
 package import Timekeeping
 
-/// The keys that encrypt dialog tokens (T20.6). The store has the dialog keys, so that a call that began before a
-/// restart can still be ended.
+/// The keys that encrypt dialog tokens (T20.6). The keys are in the store, so that a call from before a restart can
+/// still be ended.
 ///
-/// Each month, the daemon creates a new key, and uses the new key to encrypt the tokens of new dialogs. An old key is
-/// kept as long as a dialog exists whose token was encrypted with the key.
+/// Each month, a new key is created for the tokens of new dialogs. An old key is kept as long as a dialog with a token
+/// of the key exists.
 ///
 /// - The class is `@unchecked Sendable`, because only its shard's loop uses it.
 package final class DialogKeys: @unchecked Sendable {
@@ -30,7 +30,7 @@ package final class DialogKeys: @unchecked Sendable {
     private var timer: LoopTimer?
 
     /// One stored dialog key. The first byte of the stored value is the key's number, with which each token of the key
-    /// begins; the bytes after the first byte are the key itself.
+    /// begins.
     private struct Key {
         let secret: StoredSecret
         let number: UInt8
@@ -50,8 +50,8 @@ package final class DialogKeys: @unchecked Sendable {
         var bytes: [UInt8] { Array(secret.value.dropFirst()) }
     }
 
-    /// Reads the dialog keys from the store. If the store has no dialog key, or the newest key is too old, a new key is
-    /// created and persisted before the key encrypts a token.
+    /// Reads the dialog keys from the store. If the newest key is missing or too old, a new key is persisted before it
+    /// encrypts a token.
     package init(store: any ProxyStore, log: Log, now: UnixTime) async throws(StartError) {
         self.store = store
         self.log = log
@@ -77,7 +77,7 @@ package final class DialogKeys: @unchecked Sendable {
         timer = try LoopTimer(on: loop) { [weak self] in
             loop.startTask { [weak self] _ in await self?.look(door, loop) }
         }
-        // As soon as the loop runs, the daemon checks the age of the newest key for the first time.
+        // The first check of the newest key's age comes as soon as the loop runs.
         timer?.arm(at: loop.moment.instant)
     }
 
@@ -91,7 +91,7 @@ package final class DialogKeys: @unchecked Sendable {
     }
 
     /// Creates a new dialog key if the newest key is too old. Deletes dialog keys that no living dialog needs, and the
-    /// renewals of dialogs that have ended.
+    /// renewals of ended dialogs.
     ///
     /// - Parameters:
     ///   - lifetime: the maximum lifetime of a dialog.

@@ -10,8 +10,8 @@ import SIPGrammar
 import SIPMessage
 package import Telemetry
 
-/// Creates the functions that the engine needs from libraries: encryption, digests, random numbers, and the reader of
-/// SIP messages. The rules of the engine call C libraries only through the functions of ``EngineFunctions``.
+/// Creates the engine's functions from libraries: encryption, digests, random numbers, and the reader of SIP messages.
+/// The rules call C libraries only through ``EngineFunctions``.
 package enum EngineFunctions {
     package static func make(
         seal: TextSealer, deviceCode: @escaping (DeviceID) -> ByteString? = { _ in nil },
@@ -64,8 +64,7 @@ package enum EngineFunctions {
         func code(for bytes: [UInt8]) -> [UInt8] { key.code(for: bytes) }
     }
 
-    /// Unpredictable random numbers, which are taken from the system in blocks of 64, because each request to the
-    /// system costs time.
+    /// Unpredictable random numbers, taken from the system in blocks of 64, because each system call costs time.
     ///
     /// - The class is `@unchecked Sendable`, because only the engine's thread uses it.
     private final class RandomNumbers: @unchecked Sendable {
@@ -93,7 +92,7 @@ package enum EngineFunctions {
 
 extension DialogSeal {
     /// Creates the functions that encrypt and decrypt dialog tokens. The encryption binds each dialog token to the
-    /// Call-ID and to the tag of the dialog's creator.
+    /// Call-ID and to the caller's tag.
     init(_ sealer: TextSealer) {
         self.init(
             seal: { sealer.seal($0, with: $1, $2) },

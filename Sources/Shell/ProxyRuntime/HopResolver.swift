@@ -26,14 +26,14 @@ package final class HopResolver {
         }
     }
 
-    /// Looks up the addresses of a next hop, in the order in which the engine tries them. If the name of the next hop
-    /// has no address, or no name server answers, the list of addresses is empty.
+    /// Looks up the addresses of a next hop, in the order in which the engine tries them. The list of addresses is
+    /// empty if the name has no address, or no name server answers.
     ///
-    /// The loop calls `done` once. If the addresses are known without a name server, `done` is called before
-    /// ``resolve(_:_:)`` returns.
+    /// The loop calls `done` once. For addresses that need no name server, `done` is called before ``resolve(_:_:)``
+    /// returns.
     package func resolve(_ hop: NextHop, _ done: @escaping ([ResolvedHop]) -> Void) {
-        // If the hop names no transport, DNS chooses among all transports. Transports that the daemon does not use are
-        // left out of DNS's choice later.
+        // For a hop without transport, DNS chooses among all transports. Addresses for transports that the daemon does
+        // not use are removed later.
         let transport = hop.transport ?? (hop.isSecure ? .tls : nil)
         let query = ServerQuery(
             host: hop.host.string, port: hop.port, transport: transport, isSecure: hop.isSecure)

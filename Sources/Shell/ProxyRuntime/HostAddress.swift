@@ -3,8 +3,7 @@ import Glibc
 
 /// The IP addresses of the daemon's machine.
 package enum HostAddress {
-    /// Returns the first address of the family that is neither loopback nor link-local; if there is none, the loopback
-    /// address.
+    /// The first address of the family that is neither loopback nor link-local, or else the loopback address.
     package static func primary(isV4: Bool) -> IPAddress {
         all.first { $0.isV4 == isV4 && !$0.isLoopback && !isLinkLocal($0) }
             ?? (isV4 ? .loopbackV4 : IPAddress(high: 0, low: 1))

@@ -19,9 +19,8 @@ import Timekeeping
 /// Owns the engine, and so the state of all AORs in the shard. Only the shard's thread uses the engine.
 ///
 /// Events come from the loop (datagrams, stream messages, commits, pushes, look-ups, the timer) and through the
-/// ``ShardDoor``. Each event enters the engine, and then ``runActions()`` runs the actions that the engine orders. An
-/// event that an action causes waits until all actions are done, because no event may enter the engine while actions
-/// run.
+/// ``ShardDoor``. Each event enters the engine, and ``runActions()`` runs the resulting actions. An event that an
+/// action causes waits until all actions are done, because no event may enter the engine while actions run.
 package actor ProxyShard: LoopActor {
     /// The actor holds the loop, because `unownedExecutor` does not keep the loop alive.
     package nonisolated let loop: EventLoop
@@ -35,10 +34,9 @@ package actor ProxyShard: LoopActor {
     let services: ShardServices
     let log: Log
     private var timer: LoopTimer?
-    /// Whether the daemon refuses new calls because it is about to stop; other threads read ``isDraining``.
+    /// Whether the daemon refuses new calls because it is about to stop; any thread can read the value.
     nonisolated let isDraining = Locked(false)
-    /// The engine's actions that the shard is running. The array of actions is kept between runs, so that its memory is
-    /// reused.
+    /// The engine's actions that the shard is running; the array is kept to reuse its memory.
     private var actions: [ProxyAction] = []
     private var isRunningActions = false
     /// Whether the engine answered the last test request: see ``answersItself()``.
@@ -50,7 +48,7 @@ package actor ProxyShard: LoopActor {
     private var taps: MessageTaps?
     /// Gets the changes of the timeline; `nil` if nobody wants them.
     private var observer: (([TimelineChange]) -> Void)?
-    /// Events that occurred while actions ran, in their order. Waiting events enter the engine after the actions.
+    /// The events that occurred while actions ran, in order; they enter the engine after the actions.
     private var waiting: [Arrival] = []
 
     package init(loop: EventLoop, engine: sending ProxyEngine, streams: StreamFlows, services: ShardServices, log: Log)
@@ -62,8 +60,7 @@ package actor ProxyShard: LoopActor {
         self.log = log
     }
 
-    /// Starts to receive datagrams on the sockets, whose keys in the dictionary are the numbers of their listeners. If
-    /// a socket or timer fails, the loop is stopped.
+    /// Starts to receive datagrams on the sockets, by listener number; if a socket or timer fails, the loop stops.
     package func start(sockets: [UInt16: UDPSocket]) {
         for (number, socket) in sockets {
             while self.sockets.count <= Int(number) { self.sockets.append(nil) }
@@ -89,20 +86,18 @@ package actor ProxyShard: LoopActor {
         runActions()
     }
 
-    /// Copies messages and pushes to `taps` from now on; if `taps` is `nil`, ends the copies.
+    /// Copies messages and pushes to `taps` from now on; `nil` ends the copies.
     package func copies(to taps: MessageTaps?) {
         self.taps = taps
         engine.reportsEnds(taps?.spans != nil)
     }
 
-    /// From now on, the shard passes changes of the push timeline to the observer. The observer is called on the event
-    /// loop's thread.
+    /// Passes changes of the push timeline to the observer, on the event loop's thread.
     package func shows(timeline observer: @escaping ([TimelineChange]) -> Void) { self.observer = observer }
 
     // MARK: Events
 
-    /// Handles up to 16 datagrams together, and then sends their answers together, because handling each datagram alone
-    /// would cost more time.
+    /// Handles up to 16 datagrams together, and sends their answers together, for speed.
     private func datagramsReceived(_ batch: DatagramBatch, by listener: UInt16) {
         let now = loop.moment
         if batch.isFull, let socket = socket(of: listener) {
@@ -126,10 +121,10 @@ package actor ProxyShard: LoopActor {
         runActions()
     }
 
-    /// Refuses a REGISTER during overload before the REGISTER is parsed, because a refusal then costs much less than
-    /// serving the REGISTER.
+    /// Refuses a REGISTER during overload before parsing, because an early refusal costs much less than serving the
+    /// REGISTER.
     ///
-    /// - Returns: whether the kernel refused the datagram.
+    /// - Returns: whether the datagram was refused.
     private func wasRefused(_ batch: DatagramBatch, at index: Int, on flow: Flow, now: Moment) -> Bool {
         let answer = batch.withBytes(at: index) { bytes in
             reader.glance(at: bytes).flatMap {
@@ -148,8 +143,7 @@ package actor ProxyShard: LoopActor {
         socket(of: flow.listener)?.queue(answer, to: flow.remote)
     }
 
-    /// Whether the datagram is a keep-alive: STUN or CRLF. A phone may send a CRLF over UDP as a keep-alive, and the
-    /// daemon does not answer the CRLF.
+    /// Whether the datagram is a keep-alive: STUN or CRLF. A CRLF over UDP is a keep-alive that needs no answer.
     private static func isKeepAlive(_ bytes: Span<UInt8>) -> Bool {
         guard bytes.count > 0 else { return true }
         if bytes[0] < 32, bytes[0] != UInt8(ascii: "\r"), bytes[0] != UInt8(ascii: "\n") { return true }
@@ -168,8 +162,8 @@ package actor ProxyShard: LoopActor {
         case fatal
     }
 
-    /// Handles one whole message of a stream, and runs all actions that the message causes. The code that reads a
-    /// stream can therefore see how much output waits before it reads the next message.
+    /// Handles one whole message of a stream, and runs all actions that the message causes. The reader of the stream
+    /// can see how much output waits before it reads the next message.
     ///
     /// - Parameters:
     ///   - bytes: the message.
@@ -198,8 +192,7 @@ package actor ProxyShard: LoopActor {
     /// - Returns: whether the engine answered the test request.
     package func answersItself() -> Bool {
         questions &+= 1
-        // No socket has the number of the test request's listener, so the answer ends in `send` and never reaches the
-        // network.
+        // No socket has the test request's listener number, so the answer never reaches the network.
         let flow = Flow(transport: .udp, listener: .max, connection: 0, remote: Endpoint(.anyV4, 9))
         let domain = engine.settings.domains.first?.string ?? "sippushd.invalid"
         let question = """
@@ -220,7 +213,7 @@ package actor ProxyShard: LoopActor {
         return isAnswered
     }
 
-    /// The seconds that an HTTP client must wait before it tries again; `nil` if the daemon serves its request.
+    /// The seconds after which an HTTP client may try again; `nil` if the daemon serves the request.
     package func refusesService() -> Int? { engine.refusesService(now: loop.now) }
 
     func isTrusted(_ flow: Flow) -> Bool { engine.isTrusted(flow) }
@@ -259,8 +252,7 @@ package actor ProxyShard: LoopActor {
     package func committed(_ results: [CommitResult]) { arrived(.commits(results)) }
     package func pushHappened(_ event: PushDispatcher.Event) { arrived(.push(event)) }
 
-    /// An event from the store, the push service or the resolver, which can arrive while the action that caused it
-    /// still runs.
+    /// An event from the store, the push service or the resolver, which can arrive while its action still runs.
     private enum Arrival {
         case commits([CommitResult])
         case push(PushDispatcher.Event)
@@ -294,8 +286,8 @@ package actor ProxyShard: LoopActor {
         }
     }
 
-    /// Sends the engine a query of a service or operator, and then runs the resulting actions. Only the ``ShardDoor``
-    /// calls ``enter(_:)``.
+    /// Sends the engine a query of a service or operator, and runs the resulting actions. Only the ``ShardDoor`` calls
+    /// ``enter(_:)``.
     func enter<Answer: Sendable>(_ question: @Sendable (ProxyEngine, Moment) -> Answer) -> Answer {
         defer { runActions() }
         return question(engine, loop.moment)
@@ -306,15 +298,15 @@ package actor ProxyShard: LoopActor {
     typealias Report = @Sendable (ProxyEngine, ReportTicket, Moment) -> Void
     typealias Reporter = CheckedContinuation<ReportResult, Never>
 
-    /// The services that wait for the results of reports, by the tickets that the engine got.
+    /// The services that wait for the results of reports, by ticket.
     private(set) var reporters: [ReportTicket: Reporter] = [:]
     private var lastReport: UInt64 = 0
     /// Reports of devices that wait until the engine accepts another report. Few reports wait, because the services
-    /// that submit reports limit their number.
+    /// limit the number of reports.
     private var queuedReports = Queue<(reporter: Reporter, report: Report)>()
 
-    /// The maximum number of reports that the engine commits at a time. A REGISTER waits for at most two reports, and
-    /// the loop serves calls while the disk works.
+    /// The maximum number of reports that the engine commits at a time. The limit of two reports lets a REGISTER wait
+    /// for at most two reports, and calls are served while the disk works.
     private static let reportLimit = 2
 
     /// Reports a new or removed device to the engine, and returns when the report is persisted or refused. Only the
@@ -338,7 +330,7 @@ package actor ProxyShard: LoopActor {
 
     // MARK: Dry runs
 
-    /// The trial pushes of ``canBePushed(_:)`` whose results have not arrived.
+    /// The silent pushes of ``canBePushed(_:)`` without a result.
     private var dryRuns: [DryRunTicket: CheckedContinuation<Bool, Never>] = [:]
     private var lastDryRun: UInt64 = 0
 
@@ -395,8 +387,7 @@ package actor ProxyShard: LoopActor {
     func sendTestPush(to target: TestPushTarget) async -> (plan: TestPushPlan, records: [TimelineRecord])? {
         lastTest += 1
         let ticket = TestPushTicket(lastTest)
-        // The entry of a test push in `tests` is created before the pushes are ordered, because a push can end while it
-        // is being ordered.
+        // The entry in `tests` comes before the orders, because a push can end while it is being ordered.
         tests[ticket] = PendingTest(missing: 0)
         defer { tests[ticket] = nil }
         guard let plan = engine.testPushOrdered(target, ticket, now: loop.moment) else { return nil }
@@ -420,18 +411,18 @@ package actor ProxyShard: LoopActor {
 
     // MARK: Actions
 
-    /// Runs the engine's actions. No other code than ``runActions()`` turns the engine's decisions into I/O.
+    /// Runs the engine's actions. Only ``runActions()`` turns the engine's decisions into I/O.
     ///
-    /// Some actions have an immediate result, such as a look-up of a known address or a credential that the daemon
-    /// signs itself. An immediate result enters the engine after all other actions have run.
+    /// Some actions have an immediate result, such as a look-up of a known address. An immediate result of an action
+    /// enters the engine after all other actions.
     private func runActions() {
-        // If an action leads to ``runActions()`` again, the run in progress also performs the new actions.
+        // The run in progress also performs the actions of a nested ``runActions()``.
         guard !isRunningActions else { return }
         isRunningActions = true
         engine.takeActions(into: &actions)
         while !actions.isEmpty {
             writeJournal()
-            // Popping from the end moves each action out of the array instead of copying it.
+            // Popping from the end moves each action without a copy.
             actions.reverse()
             while let action = actions.popLast() { run(action) }
             for arrival in waiting { enter(with: arrival) }
@@ -439,17 +430,16 @@ package actor ProxyShard: LoopActor {
             engine.takeActions(into: &actions)
         }
         isRunningActions = false
-        // Queued reports are started in a later turn of the loop, so that the services whose reports have finished
-        // continue first.
+        // Queued reports start in a later turn of the loop, so that services with finished reports continue first.
         if !queuedReports.isEmpty, reporters.count < Self.reportLimit {
             loop.post { [self] in assumeIsolated { $0.startQueuedReports() } }
         }
         if let deadline = engine.nextDeadline { timer?.arm(at: deadline) } else { timer?.disarm() }
     }
 
-    /// Writes the journal entries among the actions before any message is sent that depends on the entries.
+    /// Writes the journal entries among the actions before any message that depends on the entries is sent.
     private func writeJournal() {
-        // A loop over indices does not copy each action, but a loop over elements does.
+        // A loop over indices does not copy each action, unlike a loop over elements.
         for index in actions.indices {
             if case .journal(let change) = actions[index] { services.store.journal(change) }
         }
@@ -495,7 +485,7 @@ package actor ProxyShard: LoopActor {
         } else if streams.send(bytes, on: flow) {
             taps?.message(bytes.span, isIncoming: false, on: flow, local: streams.local(of: flow))
         } else {
-            // The failure to send is posted to the loop, because no event may enter the engine while actions run.
+            // The failure is posted to the loop, because no event may enter the engine while actions run.
             loop.post { [self] in assumeIsolated { $0.sendFailed(on: flow) } }
         }
     }

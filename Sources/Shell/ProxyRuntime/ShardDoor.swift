@@ -7,17 +7,16 @@ import Reactor
 package import Registration
 package import Timekeeping
 
-/// The interface through which services, operators and the daemon ask the engine; there is no other interface to the
-/// engine.
+/// The only interface through which services, operators and the daemon ask the engine.
 ///
-/// A query enters the engine when the engine's current work is finished. The answer to a query comes after the query's
-/// actions have run. The queries of one service or operator are processed in their order.
+/// A query enters the engine after the engine's current work. The answer to a query comes after the query's actions
+/// have run. The queries of one service or operator are processed in order.
 package struct ShardDoor: Sendable {
     /// The user or device of a query; the subject selects the shard that can answer.
     package enum Subject: Sendable {
         case user(AddressOfRecord)
         case device(DeviceID)
-        /// The query is for any shard: all shards know the answer, or neither a user nor a device identifies the shard.
+        /// The query is for any shard, because no user or device selects a shard.
         case everything
     }
 
@@ -32,8 +31,8 @@ package struct ShardDoor: Sendable {
         }
     }
 
-    /// Sends the engine a query or an order. If an action depends on a check, put both into one query, because the
-    /// engine can process other queries in between.
+    /// Sends the engine a query or an order. A check and the action that depends on it belong into one query, because
+    /// other queries may be processed in between.
     package func ask<Answer: Sendable>(
         _ subject: Subject, _ question: @Sendable (ProxyEngine, Moment) -> Answer
     ) async -> Answer {
@@ -54,19 +53,19 @@ package struct ShardDoor: Sendable {
     /// Whether ``drain()`` was called; any thread can read ``isDraining``.
     package var isDraining: Bool { shard.isDraining.withLock { $0 } }
 
-    /// Whether the provider accepts a push to the given token. The user does not see the push that tests the token.
+    /// Whether the provider accepts a push to the given token. The user does not see the silent push that tests the
+    /// token.
     package func canBePushed(_ token: PushToken) async -> Bool { await shard(of: .everything).canBePushed(token) }
 
     /// Sends test pushes, and waits until all test pushes have ended.
     ///
-    /// - Returns: the pushes that the test would send, and the records of the sent pushes; `nil` if too many test
-    ///   pushes already wait.
+    /// - Returns: the planned pushes, and the records of the sent pushes; `nil` if too many test pushes wait.
     package func sendTestPush(to target: TestPushTarget) async -> (plan: TestPushPlan, records: [TimelineRecord])? {
         await shard(of: .everything).sendTestPush(to: target)
     }
 
     /// Checks the password of a user. If a source of users must be asked, ``login(_:in:_:from:)`` returns after the
-    /// answer of the source.
+    /// source's answer.
     package func login(
         _ name: ByteString, in domain: ByteString?, _ password: ByteString, from source: IPAddress
     ) async -> ProxyEngine.LoginVerdict {

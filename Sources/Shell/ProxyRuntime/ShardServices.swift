@@ -13,10 +13,9 @@ package struct ShardServices: @unchecked Sendable {
     package let store: any ProxyStore
     package let push: PushService
     package let resolve: (NextHop, @escaping ([ResolvedHop]) -> Void) -> Void
-    /// Queries a source of users (database or HTTP server) for a user. The answer of the source comes back once, on the
-    /// loop.
+    /// Queries a source of users (database or HTTP server), which answers once, on the loop.
     package let askUser: (UserQuestion, @escaping (UserAnswer) -> Void) -> Void
-    /// Reads the keys of an issuer of bearer tokens. The keys of the issuer come back once, on the loop.
+    /// Reads the keys of a bearer token issuer; the keys come once, on the loop.
     package let readKeys: (Int, @escaping (Result<[BearerKey], UserFault>) -> Void) -> Void
 
     package init(

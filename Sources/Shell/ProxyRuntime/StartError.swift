@@ -1,7 +1,7 @@
 package import Persistence
 package import Reactor
 
-/// The reason why the daemon does not start or a command fails, as a sentence for the operator.
+/// Why the daemon does not start or a command fails, as a sentence for the operator.
 package struct StartError: Error, CustomStringConvertible {
     package let description: String
     /// Whether the daemon or command failed because another process uses the store.
@@ -24,7 +24,7 @@ extension StartError {
     }
 
     /// Creates the error for an address or socket file on which the program cannot listen. The text `place` is written
-    /// as in the settings, and `isFile` selects the hint for the operator.
+    /// as in the settings; `isFile` selects the hint for the operator.
     package static func cannotListen(on place: String, isFile: Bool = false, _ error: SystemError) -> StartError {
         let hint =
             error.isAddressInUse

@@ -2,20 +2,19 @@ import Crypto
 package import Persistence
 package import Timekeeping
 
-/// The secret in the store from which each user's `UpstreamToken` is computed. The secret for agent tokens never
-/// changes. With another secret, every user would get another agent token, and the PBX would keep the contact with the
-/// old token too.
+/// The secret in the store from which each user's `UpstreamToken` is computed. The secret never changes, because other
+/// agent tokens would leave the old contacts at the PBX.
 package enum UpstreamCode {
     static let name = "upstream-token"
 
-    /// Reads the secret from the store, or creates and stores a secret, and returns the function that uses it.
+    /// Reads the secret from the store, or creates and stores a secret.
     ///
     /// - Returns: a function that computes the HMAC-SHA-256 of its argument with the secret.
     package static func make(
         store: any ProxyStore, now: UnixTime
     ) async throws(StartError) -> @Sendable ([UInt8]) -> [UInt8] {
         let stored = try await StartError.wrapping { () async throws(StoreError) in
-            // If the store has several secrets, the oldest secret is used, so that the agent tokens stay the same.
+            // The oldest of several secrets is used, so that the agent tokens stay the same.
             try await store.secrets(named: name).last?.value
         }
         let keeping: (StoredSecret, @Sendable ([UInt8]) -> [UInt8])
@@ -47,7 +46,7 @@ package enum UpstreamCode {
     }
 }
 
-/// Stores and reads the upper limit of the CSeq numbers in the daemon's own REGISTERs, so that the next run uses higher
+/// Stores and reads the upper limit of the CSeq numbers in the daemon's REGISTERs, so that the next run uses higher
 /// numbers.
 package enum RegisterCeiling {
     private static let key = "register-cseq-ceiling"

@@ -6,8 +6,7 @@ import Settings
 extension PEM {
     private static let fileLimit = 4 << 20
 
-    /// Returns the contents of a file; if the file cannot be read, returns its path, so that the code that opens the
-    /// path reports the error.
+    /// The contents of a file; the path of an unreadable file, so that opening the path reports the error.
     static func content(of path: String) -> PEM {
         (try? SettingsFile.bytes(at: path, limit: fileLimit)).map { .bytes($0) } ?? .file(path)
     }
@@ -20,12 +19,11 @@ struct AppConnection: Hashable {
     private(set) var certificate: PEM?
     private(set) var key: PEM?
     let proxy: HTTPProxy?
-    /// The secrets that sign requests: the current secret, and during a change of secrets also the old secret.
+    /// The secrets that sign requests: the current secret and, during a change, the old secret.
     let secrets: [[UInt8]]
 
-    /// Reads the certificate files of the push app. If a file cannot be used, `failed` is called, and the app keeps the
-    /// contents from `former`. If there is no `former`, each attempt to connect reads the files again and reports the
-    /// error.
+    /// Reads the certificate files of the push app. For an unusable file, `failed` is called, and the app keeps the
+    /// contents from `former`. Without `former`, each attempt to connect reads the files again and reports the error.
     init(
         _ settings: PushConnectionSettings, proxy general: PushProxy?, after former: AppConnection? = nil,
         failed: (TLSError) -> Void = { _ in }
@@ -61,7 +59,7 @@ struct AppConnection: Hashable {
         return .content(of: path)
     }
 
-    /// Returns the HTTP route of the app's requests. Push apps whose groups are equal can share HTTP connections.
+    /// Returns the HTTP route of the app's requests. Push apps with equal groups can share HTTP connections.
     func route(group: String) -> HTTPRoute {
         var route = HTTPRoute()
         route.group = group

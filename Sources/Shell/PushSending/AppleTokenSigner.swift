@@ -3,7 +3,7 @@ import JSON
 import PushDelivery
 import Timekeeping
 
-/// Signs authentication tokens for Apple with one key. All apps that use one key of Apple share each token.
+/// Signs authentication tokens for Apple with one key. All apps with one Apple key share each token.
 struct AppleTokenSigner {
     struct Key: Hashable {
         let teamID: String

@@ -5,7 +5,7 @@ import Settings
 import Telemetry
 import Timekeeping
 
-/// The reason why pushes cannot be sent with the settings, as a sentence for the operator.
+/// Why pushes cannot be sent with the settings, as a sentence for the operator.
 package struct PushSetupError: Error, CustomStringConvertible {
     package let description: String
     package init(_ sentence: String) { description = sentence }
@@ -13,8 +13,8 @@ package struct PushSetupError: Error, CustomStringConvertible {
 
 /// Creates the credentials of one or more apps.
 enum CredentialMaker {
-    /// Signs a credential immediately, with a key of the daemon. The value `origin` is the server, if the provider
-    /// needs a credential for each server.
+    /// Signs a credential immediately, with a key of the daemon. The value `origin` is the server, for providers that
+    /// need a credential for each server.
     case signer(PushCredentials.Kind, (_ origin: String?, _ date: UnixTime) throws(CryptoError) -> String)
     case google(GoogleTokenClient)
 
@@ -31,12 +31,11 @@ protocol CredentialedApp: PushAppRules {
     func credential(_ makers: inout CredentialMakers) throws(PushSetupError) -> PushCredentials.Source
 }
 
-/// The objects that create the credentials of all push apps. If several apps use one key, they share one credential
-/// maker.
+/// The objects that create the credentials of all push apps. Several apps with one key share one credential maker.
 struct CredentialMakers {
     /// The source of each app's credential, with the app's index in the list of apps as the index.
     private(set) var sources: [PushCredentials.Source] = []
-    /// The makers of credentials by their numbers. The number of a removed credential maker is never used again.
+    /// The makers of credentials by their numbers. The number of a removed credential maker is never reused.
     private(set) var all: [Int: CredentialMaker] = [:]
     /// The public key with which apps create web push subscriptions, in base64url.
     var vapidKey: String?
@@ -63,7 +62,7 @@ struct CredentialMakers {
     }
 
     /// Creates the makers of the same apps again, from changed settings and files. A maker stays if its key is
-    /// unchanged or its new key cannot be used; if the new key cannot be used, `failed` is called.
+    /// unchanged or its new key is unusable; for an unusable key, `failed` is called.
     mutating func make(
         for apps: [PushApp], _ connections: [AppConnection], after old: CredentialMakers,
         failed: (PushApp, PushSetupError) -> Void
@@ -98,8 +97,7 @@ struct CredentialMakers {
         return source
     }
 
-    /// Returns the credential source that all apps with the given key share. If no maker for the key exists yet,
-    /// ``made`` creates the maker.
+    /// The credential source that all apps with the given key share; a missing maker is created.
     mutating func made(
         for key: AnyHashable, _ make: () throws(PushSetupError) -> CredentialMaker
     ) throws(PushSetupError) -> PushCredentials.Source {

@@ -8,8 +8,7 @@ import Timekeeping
 /// The result of all trial requests of an app.
 package struct TrialResult: Hashable, Sendable {
     package let verdict: TrialVerdict
-    /// The number of seconds by which this machine's clock is ahead of the provider's clock; `nil` if no answer had a
-    /// `Date`.
+    /// How many seconds this machine's clock is ahead of the provider's clock; `nil` if no answer had a `Date`.
     package let clockLead: Int64?
 
     package init(verdict: TrialVerdict, clockLead: Int64?) {
@@ -18,8 +17,8 @@ package struct TrialResult: Hashable, Sendable {
     }
 }
 
-/// The requests by which the daemon tries the credentials of one push app, one after the other. The worst verdict of
-/// the trial requests becomes the result.
+/// The requests that try the credentials of one push app, one after the other. The worst verdict of the trial requests
+/// is the app's result.
 ///
 /// Only the event loop uses the trial requests of an app.
 private final class AppTrials {
@@ -84,8 +83,8 @@ extension PushService {
                 switch makers.all[number] {
                 case .signer(_, let sign): done(try sign(app.baseURL, now), nil, nil)
                 case .google(let client): try client.tryAsking(over: http, at: now, done)
-                // If a reload has removed the maker of the trial's credential, the trial ends without a result, because
-                // the reload also starts new trials.
+                // After a reload has removed the maker, the trial ends without a result, because the reload starts new
+                // trials.
                 case nil: done(nil, nil, nil)
                 }
             }

@@ -6,7 +6,7 @@ package import Timekeeping
 /// The state of an app's credentials at the provider.
 package struct CredentialStanding: Hashable, Sendable {
     package let verdict: TrialVerdict
-    /// The time of the first trial that had the current verdict on the credentials.
+    /// The time of the first trial with the present verdict.
     package let since: UnixTime
     /// The time of the last trial of the credentials.
     package let triedAt: UnixTime
@@ -17,7 +17,8 @@ package struct CredentialStanding: Hashable, Sendable {
 ///
 /// - The class is `@unchecked Sendable`, because only the loop uses it.
 package final class CredentialWatch: @unchecked Sendable {
-    /// The state of each app's credentials, by the app's name. An app that was not yet tried has no entry.
+    /// The state of each app's credentials, by the app's name. An app whose credentials were not tried yet has no
+    /// entry.
     package private(set) var standings: [String: CredentialStanding] = [:]
     private let push: PushService
     private let loop: EventLoop
@@ -25,15 +26,14 @@ package final class CredentialWatch: @unchecked Sendable {
     private var timer: LoopTimer?
     /// The push apps whose credentials the daemon tries next.
     private var waiting: [PushApp] = []
-    /// The number of the current round of credential trials, which increases with each start of a round. Results of
-    /// earlier rounds of trials are dropped.
+    /// The number of the present round of trials; results of earlier rounds are dropped.
     private var round = 0
     private var pause = CredentialWatch.firstPause
     /// Chooses a random length of a pause, in seconds.
     private let random: (ClosedRange<Double>) -> Double
 
-    /// The range of the pause before a round of trials, in seconds. The pause is random, so that daemons that start
-    /// together do not ask a provider at the same moment.
+    /// The range of the pause before a round of trials, in seconds. The pause before a round of trials is random, so
+    /// that daemons that start together do not ask a provider at the same moment.
     private static let startPause = 1.0...5.0
     private static let firstPause: Duration = .seconds(60)
     private static let longestPause: Duration = .seconds(3600)
@@ -50,8 +50,7 @@ package final class CredentialWatch: @unchecked Sendable {
         timer = try LoopTimer(on: loop) { [weak self] in self?.tryNext() }
     }
 
-    /// Begins a round of trials, a few seconds from now, that tries the credentials of all apps once. If `isOn` is
-    /// false, all trials of credentials stop.
+    /// Begins a round of trials of all apps' credentials a few seconds from now; if `isOn` is false, all trials stop.
     package func start(isOn: Bool) {
         round += 1
         pause = Self.firstPause
@@ -75,8 +74,8 @@ package final class CredentialWatch: @unchecked Sendable {
         }
     }
 
-    /// Schedules new trials of the providers that could not be reached. If the provider refused the credentials, the
-    /// daemon tries them again only after a reload of the settings.
+    /// Schedules new trials of the providers that could not be reached. Refused credentials are tried again only after
+    /// a reload of the settings.
     private func tryFailedLater() {
         waiting = push.setup.directory.apps.filter { app in
             if case .failed = standings[app.name]?.verdict { true } else { false }
@@ -115,7 +114,7 @@ package final class CredentialWatch: @unchecked Sendable {
     }
 
     /// Returns the advice for the operator after a failed trial of credentials. A wrong clock is reported first,
-    /// because the clock's time is in the signed tokens.
+    /// because signed tokens contain the clock's time.
     private static func cure(_ cure: String, _ lead: Int64?) -> String {
         guard let lead, lead.magnitude >= tolerance else { return cure }
         return

@@ -15,7 +15,7 @@ package struct FeedbackReport: Codable, Hashable, Sendable {
     /// The number of records that Apple's feedback servers sent.
     package var records = 0
     package var contactsDropped = 0
-    /// The number of contacts that stay, because they registered after the provider declared their token dead.
+    /// The number of contacts that stay, because they registered after their token died.
     package var ignoredAsOlder = 0
     /// The number of reported dead push tokens that belong to no contact.
     package var unknown = 0
@@ -28,8 +28,7 @@ package struct FeedbackReport: Codable, Hashable, Sendable {
 /// Asks Apple's feedback service, or another server, for dead tokens: at regular intervals, and when an operator orders
 /// it.
 ///
-/// A feedback server deletes its list when a client reads the list, so the daemon also uses the records that arrive
-/// before a failure.
+/// A feedback server deletes its list when a client reads it, so records from before a failure are used too.
 ///
 /// - The class is `@unchecked Sendable`, because only the shard's loop uses it.
 package final class FeedbackService: @unchecked Sendable {
@@ -60,7 +59,7 @@ package final class FeedbackService: @unchecked Sendable {
         init(_ sources: [FeedbackSource]) { rest = sources[...] }
     }
 
-    /// The number of contacts that one step of the search reads; the step then takes two or three milliseconds.
+    /// The number of contacts that one step reads in two or three milliseconds.
     private static let step = 500
     private static let pause: Duration = .milliseconds(2)
     private static let firstPull: Duration = .seconds(60)
@@ -181,8 +180,7 @@ package final class FeedbackService: @unchecked Sendable {
             unmatched.subtract(findings.matched)
             guard let next = findings.next else { break }
             cursor = next
-            // The search pauses between its steps, because the loop would run posted steps before it reads its sockets
-            // again.
+            // The pause lets the loop read its sockets, because posted steps would run before.
             try await loop.pause(Self.pause)
         }
         round.report.unknown += unmatched.count
@@ -201,7 +199,7 @@ struct FeedbackSource: Hashable {
     let proxy: HTTPProxy?
 
     /// Returns the feedback servers of all apps, without duplicates. Several apps can have one feedback server, because
-    /// an app inherits the settings that it does not set.
+    /// an app inherits settings.
     static func all(
         in settings: APNsSettings, proxy general: PushProxy? = nil
     ) throws(PushSetupError) -> [FeedbackSource] {
@@ -223,8 +221,8 @@ struct FeedbackSource: Hashable {
         return found
     }
 
-    /// Creates the TLS context for one round of requests to feedback servers. In each round, the certificate and its
-    /// key are read again, because they may have been renewed.
+    /// Creates the TLS context for one round of requests to feedback servers. Each round reads the certificate and its
+    /// key again, because they may have been renewed.
     func makeContext() throws(TLSError) -> TLSContext {
         try TLSContext.client(
             authority: caFile.map { .file($0) }, certificate: .file(certFile), key: .file(keyFile))
@@ -253,8 +251,8 @@ private final class FeedbackPull {
     private var isConnected = false
     private var isOver = false
 
-    /// The maximum number of feedback records in one round. The daemon detects a dead token above the limit of 500,000
-    /// records when the next push to the token fails.
+    /// The maximum number of feedback records in one round. A dead token above the limit is detected when the next push
+    /// to the token fails.
     private static let limit = 500_000
     private static let patience: Duration = .seconds(30)
 
@@ -272,7 +270,7 @@ private final class FeedbackPull {
     }
 
     func start() {
-        // With an HTTP proxy, the proxy looks up the host name of the feedback server.
+        // An HTTP proxy itself looks up the host name of the feedback server.
         let (host, port) = source.proxy.map { ($0.host, $0.port) } ?? (source.endpoint.host, source.endpoint.port)
         let query = ServerQuery(host: host, port: port, transport: .tls)
         resolver.resolve(query) { [weak self] outcome in
@@ -288,7 +286,7 @@ private final class FeedbackPull {
         connect(after: "no address")
     }
 
-    /// Connects to the next address of the server. The text `failure` is the result if no address is left.
+    /// Connects to the next address of the server; without a next address, `failure` is the result.
     private func connect(after failure: String) {
         guard let endpoint = candidates.popFirst() else { return end(failure) }
         let server = RequestTarget("https://\(source.endpoint)")
@@ -304,8 +302,7 @@ private final class FeedbackPull {
                 to: endpoint, from: address, on: loop, through: tunnel, tls: session,
                 handlers: StreamConnection.Handlers(
                     connected: { [weak self] connection in
-                        // A feedback server deletes its list when a client connects, so the daemon tries no other
-                        // address.
+                        // No other address is tried, because a feedback server deletes its list when a client connects.
                         self?.candidates = []
                         self?.isConnected = true
                         connection.setIdleTimeout(Self.patience)

@@ -28,9 +28,9 @@ struct GoogleTokenClient {
     }
 
     enum Answer {
-        /// The value of the header field `authorization`, and the time for which the value is valid.
+        /// The value of the header field `authorization`, and its lifetime.
         case credential(String, life: Duration)
-        /// The reason why no token was received: the outcome for pushes, and a sentence for the operator.
+        /// Why no token was received: the outcome for pushes, and a sentence for the operator.
         case failure(PushOutcome, String)
     }
 
@@ -47,8 +47,8 @@ struct GoogleTokenClient {
     }
 
     /// Requests an access token as a trial of the service account, without a push and without log lines. The closure
-    /// `done` gets the token or the reason why Google issued none, and the lead of this machine's clock. The loop calls
-    /// `done` once, later.
+    /// `done` gets the token or the reason for the failure, and the lead of this machine's clock. The loop calls `done`
+    /// once, later.
     func tryAsking(
         over http: HTTPSession, at date: UnixTime,
         _ done: @escaping (String?, TrialVerdict?, Int64?) -> Void
@@ -110,8 +110,8 @@ struct GoogleTokenClient {
         case .success(let response):
             let answer = try? JSONValue(response.body)
             let reason = answer?["error_description"]?.string ?? answer?["error"]?.string ?? "status \(response.status)"
-            // If a token request has wrong times, Google refuses the request without naming the clock as the reason, so
-            // the daemon adds this reason.
+            // Google refuses wrong times in a request without naming the clock, so the daemon adds the clock as the
+            // reason.
             let clock = ProviderAnswer(response).clockFault(now: now).map { ": \($0)" } ?? ""
             return refusal("\(server) says: \(reason.prefix(200))\(clock)")
         case .failure(let error):

@@ -3,8 +3,7 @@ import PushDelivery
 import Settings
 
 extension HTTPProxy {
-    /// Creates the proxy of an app from the app's own setting or, if the app has none, from the setting for all
-    /// providers; `nil` for no proxy.
+    /// Creates an app's HTTP proxy from its own setting or else from the setting for all providers; `nil` for no proxy.
     init?(_ own: PushProxy?, else general: PushProxy?) {
         guard let chosen = PushProxy.chosen(own, else: general) else { return nil }
         let login = chosen.user.map { Login(user: $0.reveal(), password: chosen.password?.reveal() ?? "") }

@@ -46,15 +46,15 @@ struct ProviderConnections {
 
 /// The common parts of all requests to one push server: the route, and the secrets that sign requests.
 struct ProviderConnection {
-    /// The request whose parts all pushes share: it is made once and copied for each push.
+    /// The request whose parts all pushes share, made once and copied for each push.
     private let model: HTTPClientRequest
     /// The secrets that sign requests: the current secret, and during a change of secrets also the old secret.
     private let secrets: [[UInt8]]
-    /// The header fields of the last request, which are kept because the next request often has the same fields.
+    /// The header fields of the last request, which the next request often has too.
     private var last: (own: [ProviderRequest.Header], credential: String?, headers: [HTTPField]) = ([], nil, [])
 
-    /// Prepares requests to an app's provider. Apps share connections only within one group, because Apple requires
-    /// that each connection serves only one team.
+    /// Prepares requests to an app's provider. Apps share connections only within one group, because Apple requires one
+    /// team for each connection.
     init(_ means: AppConnection, group: String) {
         secrets = means.secrets
         var model = HTTPClientRequest(url: "")

@@ -7,16 +7,15 @@ package import Reactor
 package import Telemetry
 import Timekeeping
 
-/// Carries out the engine's orders over HTTP: sends pushes to providers, and creates the credentials that identify the
-/// daemon at providers.
+/// Executes the engine's orders over HTTP: sends pushes, and creates the daemon's credentials for providers.
 ///
 /// The push service runs on its shard's loop and never blocks the loop.
 ///
-/// - The class is `@unchecked Sendable`, because only the loop's thread uses it. If other threads do some work for the
-///   push service, they post the results back to the loop.
+/// - The class is `@unchecked Sendable`, because only the loop's thread uses it. Other threads that work for the push
+///   service post their results to the loop.
 package final class PushService: @unchecked Sendable {
     /// Receives the outcome of each push and of each order for a credential, on the loop. The closure ``happened`` can
-    /// be called before the function that gave the order has returned.
+    /// be called before the ordering function has returned.
     package var happened: (PushDispatcher.Event) -> Void = { _ in }
     /// The settings of pushes, completed with the projects of the service accounts.
     package private(set) var settings: PushSettings
@@ -29,12 +28,12 @@ package final class PushService: @unchecked Sendable {
     private var means: [AppConnection]
     private(set) var makers: CredentialMakers
     private(set) var connections: ProviderConnections
-    /// HTTP sessions from before a reload, which are kept because answers to their requests may still arrive.
+    /// HTTP sessions from before a reload, which are kept for answers that may still arrive.
     private var retired: [HTTPSession] = []
     private var retirement: LoopTimer?
 
-    /// The maximum number of connections to one push provider. With HTTP/2, a second connection to a provider is needed
-    /// only when the first connection has no free stream.
+    /// The maximum number of connections to one push provider. With HTTP/2, a second connection is needed only when the
+    /// first connection has no free stream.
     private static let connectionLimit = 32
     private static let retiredLimit = 4
 
@@ -92,12 +91,12 @@ package final class PushService: @unchecked Sendable {
 
     // MARK: Reload
 
-    /// Reads keys and certificates again, and applies the changed settings of keys and proxies. If a file cannot be
-    /// used, a log line reports the file, and its former contents stay in use. After a reload, the daemon must give the
+    /// Reads keys and certificates again, and applies the changed settings of keys and proxies. The former contents of
+    /// an unusable file stay in use, and a log line reports the file. After a reload, the caller must give the
     /// credentials of ``setup`` to the engine.
     package func reload(_ changed: PushSettings) {
         var changed = changed
-        // Each problem with a file is reported once, because several apps can use the same file.
+        // Each problem with a file is reported once, although several apps can use the file.
         var problems = Set<String>()
         func report(_ problem: String, of provider: String) {
             guard problems.insert(problem).inserted else { return }
@@ -109,7 +108,7 @@ package final class PushService: @unchecked Sendable {
             report(problem, of: "fcm")
         }
         let directory = PushDirectory(changed)
-        // If the list of apps changed, a restart is needed, and no setting of apps is applied before the restart.
+        // A changed list of apps needs a restart, so no setting of apps is applied.
         guard directory.apps.map(\.name) == setup.directory.apps.map(\.name) else { return }
         let now = zip(directory.apps, means).map { app, former in
             AppConnection(app.rules.connection, proxy: changed.proxy, after: former) { error in
@@ -134,8 +133,7 @@ package final class PushService: @unchecked Sendable {
         start()
     }
 
-    /// Retires the current HTTP session: it sends no more requests, and is closed when the time for the last answer is
-    /// over.
+    /// Retires the present HTTP session, which sends no more requests and closes after the time for the last answer.
     private func retire() {
         retired.append(http)
         if retired.count > Self.retiredLimit { retired.removeFirst().close() }

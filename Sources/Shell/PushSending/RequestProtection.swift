@@ -6,9 +6,9 @@ import PushDelivery
 import Timekeeping
 
 extension HTTPClientRequest {
-    /// Encrypts the body if the push requires encryption.
+    /// Encrypts the body of a push that requires encryption.
     ///
-    /// If the keys of a subscription are invalid, the push is sent without payload, because it still wakes the device.
+    /// With invalid keys of a subscription, the push is sent without payload, which still wakes the device.
     mutating func protect(_ protection: ProviderRequest.Protection) {
         switch protection {
         case .none: break
@@ -25,7 +25,7 @@ extension HTTPClientRequest {
         }
     }
 
-    /// Signs the body, so that the receiver can verify that the sender knows one of the secrets (T13).
+    /// Signs the body, which proves to the receiver that the sender knows one of the secrets (T13).
     mutating func sign(with secrets: [[UInt8]], at date: UnixTime) throws(CryptoError) {
         let signature = try WebhookSignature(for: body, secrets: secrets, at: date)
         headers.append(

@@ -6,8 +6,7 @@ import PushDelivery
 import Settings
 import Timekeeping
 
-/// A service account of Google, read from its file; the account's key signs requests for access tokens (RFC 7523, JWT
-/// bearer grant).
+/// A Google service account from its file, whose key signs requests for access tokens (RFC 7523, JWT bearer grant).
 package struct ServiceAccount {
     /// The token service's answer to a request for an access token.
     struct Grant {
@@ -25,8 +24,7 @@ package struct ServiceAccount {
 
     private static let scope = "https://www.googleapis.com/auth/firebase.messaging"
     private static let fileLimit = 64 << 10
-    /// The longest lifetime of an access token that Google allows, in seconds. If Google's answer has no lifetime, the
-    /// daemon assumes a lifetime of 3600 seconds.
+    /// The maximum lifetime in seconds of a Google access token, and the assumed lifetime if Google's answer has none.
     private static let longestLife: Int64 = 3600
 
     package init(file path: String) throws(PushSetupError) {
@@ -76,8 +74,7 @@ package struct ServiceAccount {
         try complete(&settings.fcm)
         for name in settings.fcm.apps.keys.sorted() {
             guard var app = settings.fcm.apps[name] else { continue }
-            // The app has its own account but inherited the first app's project, so the project in the app's account
-            // file is the right one.
+            // An app with its own account but an inherited project gets the project in its account file.
             if app.serviceAccountFile != first.serviceAccountFile, app.projectID == first.projectID {
                 app.projectID = nil
             }
@@ -87,8 +84,8 @@ package struct ServiceAccount {
         return accounts
     }
 
-    /// Reads all service accounts again from changed settings and files. If an account file cannot be used or is for
-    /// another project, `failed` gets a sentence, and the app keeps its former account.
+    /// Reads all service accounts again from changed settings and files. If an account file is unusable or for another
+    /// project, `failed` gets a sentence, and the former account stays.
     static func all(
         of settings: inout PushSettings, after former: (settings: PushSettings, accounts: [String: ServiceAccount]),
         failed: (String) -> Void

@@ -148,8 +148,8 @@ package struct BearerIssuerSettings: SettingsGroup, Equatable {
         return []
     }
 
-    /// The type of the setting `jwks-url`: an https URL, because an attacker on the network could replace keys that
-    /// come over plain HTTP. For the setting `jwks-url`, plain HTTP is allowed to this machine only.
+    /// The type of the setting `jwks-url`: an https URL, because an attacker on the network could replace keys over
+    /// plain HTTP. The setting `jwks-url` may be a plain http URL only for this machine.
     private static let keysURLType = SettingType<String>.parsed("URL") { text throws(SettingComplaint) in
         let isLocal = ["http://127.0.0.1", "http://localhost", "http://[::1]"].contains { place in
             text.hasPrefix(place) && [":", "/", nil].contains(text.dropFirst(place.count).first)

@@ -2,7 +2,7 @@ import Reactor
 import Registration
 import Telemetry
 
-/// Asks a database for users on threads of its own, because the client libraries block until the server answers.
+/// Asks a database for users on its own threads, because the client libraries block until the server answers.
 ///
 /// Each thread opens one connection for its first query. While all threads wait for a hanging server, further queries
 /// fail immediately.
@@ -64,8 +64,7 @@ final class DatabaseSource: Sendable {
         }
     }
 
-    /// Asks on the thread's connection; if the server has closed the idle connection, asks once more on a new
-    /// connection.
+    /// Asks on the thread's connection, and once more on a new connection if the server has closed an idle connection.
     private static func answer(_ values: [[UInt8]], _ worker: Worker, _ open: Open) -> UserAnswer {
         let isNew = worker.database == nil
         do throws(UserDatabaseError) {

@@ -19,8 +19,7 @@ final class HTTPUserSource: @unchecked Sendable {
     private let secret: [UInt8]?
     private let authority: PEM?
 
-    /// The time limit of one HTTP request. A SIP request waits only two seconds for the HTTP server, but the daemon
-    /// remembers a later answer.
+    /// The time limit of one HTTP request. A SIP request waits only two seconds, but a later answer is remembered.
     private static let timeout: Duration = .seconds(8)
     private static let longestAnswer = 16 << 10
 
@@ -94,10 +93,10 @@ final class HTTPUserSource: @unchecked Sendable {
 
     // MARK: The answer
 
-    /// The answer about a user that a failed HTTP request means.
+    /// The answer about a user after a failed HTTP request.
     ///
-    /// If the user's name may have caused the error, the answer is `unusable` and not `away`: if it were `away`, a
-    /// stranger with an odd name could stop the source for all users.
+    /// An error that the user's name may have caused is `unusable` and not `away`, so that a stranger with an odd name
+    /// cannot stop the source.
     static func answer(_ error: HTTPClientError) -> UserAnswer {
         switch error.code {
         case .bodyTooLarge: .unusable(.tooLong)

@@ -19,7 +19,7 @@ enum KeySet {
     }()
 
     /// Reads the public keys that can check signatures of bearer tokens. Keys for other purposes or other algorithms
-    /// are left out.
+    /// are omitted.
     ///
     /// - Throws: an error with the reason, if no key of the set can be used.
     static func keys(in bytes: [UInt8]) throws(UserFault) -> [BearerKey] {
@@ -83,8 +83,8 @@ extension BearerKey {
 
     /// The algorithm and the name of the key for operators, such as `RS256 key 2026-01`.
     package var words: String {
-        // Characters other than printable ASCII become `?`, because the names of keys come from a server and are shown
-        // on terminals.
+        // Characters other than printable ASCII become `?`, because key names come from a server and are shown on
+        // terminals.
         let name = id.map { String(decoding: $0.array.map { 0x21...0x7e ~= $0 ? $0 : 0x3f }, as: UTF8.self) }
         return name.map { "\(algorithm.rawValue) key \($0)" } ?? "\(algorithm.rawValue) key without a name"
     }

@@ -38,7 +38,7 @@ package final class KeySources: @unchecked Sendable {
         http.send(request) { result in
             switch result {
             case .success(let response) where response.status == 200: done(Self.keys(in: response.body))
-            // A redirect is not followed, because only the settings decide from where the keys come.
+            // A redirect is not followed, because only the settings decide where the keys come from.
             case .success(let response):
                 done(.failure(UserFault("the server answers \(response.status)", cure: Self.cure)))
             case .failure(let error): done(.failure(UserFault(error.sentence, cure: Self.cure)))
@@ -67,7 +67,7 @@ package final class KeySources: @unchecked Sendable {
     private static let cure = "Check jwks-url, whether the server runs, and its certificate."
 }
 
-/// The keys of one issuer as `sippushd doctor` has read them, or why the doctor could not read them.
+/// The keys of one issuer that `sippushd doctor` has read, or why they cannot be read.
 package struct KeyFact: Hashable, Sendable {
     /// The name of the issuer of bearer tokens in the settings.
     package let name: String
@@ -124,7 +124,8 @@ extension KeySources {
             found = facts
             loop.stop()
         }
-        // If all keys come from files, the results are already complete, and nothing would stop the event loop.
+        // The loop runs only for keys over HTTP: results from files are already complete, and nothing would stop the
+        // loop.
         if found == nil { loop.run() }
         sources.close()
         return found ?? []

@@ -10,7 +10,7 @@ protocol UserDatabase: AnyObject {
     func rows(for values: [[UInt8]]) throws(UserDatabaseError) -> UserRows
 }
 
-/// The failure of a connection or query, and the answer that the failure means for the user.
+/// The failure of a connection or query, and the resulting answer about the user.
 struct UserDatabaseError: Error {
     let answer: UserAnswer
     /// Whether the connection must be closed, so that the next query needs a new connection.
@@ -21,13 +21,13 @@ struct UserDatabaseError: Error {
         self.isConnectionLost = isConnectionLost
     }
 
-    /// An error that makes the source away: no connection is possible, or the query cannot work for any user.
+    /// An error after which the source counts as away: no connection is possible, or the query fails for every user.
     static func away(_ words: String, _ cure: String, isConnectionLost: Bool = true) -> UserDatabaseError {
         UserDatabaseError(.away(UserFault(words, cure: cure)), isConnectionLost: isConnectionLost)
     }
 
-    /// An error in the query for one user, which concerns this user only. If one user's query fails, the source does
-    /// not count as away, because strangers choose the names and could otherwise block all users.
+    /// An error in the query for one user, after which the source does not count as away. Strangers choose the names in
+    /// queries, and could otherwise block all users.
     static func user(_ words: String) -> UserDatabaseError {
         UserDatabaseError(.unusable(UserFault(words, cure: queryCure)), isConnectionLost: false)
     }
@@ -39,8 +39,8 @@ struct UserDatabaseError: Error {
     static let queryCure = "Correct the setting query, or grant SELECT on its tables to the database user."
 }
 
-/// The time limits of a database. A SIP request waits only two seconds for a database, but the daemon remembers a later
-/// answer.
+/// The time limits of a database. A SIP request waits only two seconds for a database, but a later answer is
+/// remembered.
 struct DatabaseTimes: Hashable, Sendable {
     var connect: Duration = .seconds(3)
     var query: Duration = .seconds(4)
@@ -79,8 +79,8 @@ final class PostgreSQLUsers: UserDatabase {
             case .timeout: throw UserDatabaseError(.away(.silent), isConnectionLost: true)
             case .tooManyRows: throw .several
             case .tooLong: throw .long
-            // SQLSTATE class 22: no user has the name, because the name cannot be a value of the column, such as `bob`
-            // in a column of numbers.
+            // SQLSTATE class 22: the name cannot be a value of the column, such as `bob` in a column of numbers, so no
+            // user has the name.
             case .query(let code) where code.hasPrefix("22"):
                 throw UserDatabaseError(.unknown, isConnectionLost: false)
             // The classes 42, 3D, 28, 53, 57 and 58 of SQLSTATE mean a wrong query, missing rights or resources, or a
@@ -161,7 +161,7 @@ final class SQLiteUsers: UserDatabase {
         for (index, value) in values.enumerated() { statement.bind(index + 1, text: value.span) }
         do throws(SQLError) {
             var found = UserRows(columns: statement.columns, rows: [])
-            // The loop over the answer reads at most two rows, because a second row for one user is already an error.
+            // At most two rows are read, because a second row for one user is already an error.
             while found.rows.count < 2, try statement.step() {
                 found.rows.append(
                     found.columns.indices.map { column in

@@ -79,7 +79,8 @@ package struct UserQuery: Hashable, Sendable {
 
     // MARK: Reading
 
-    /// Divides an SQL query at its placeholders, such as `:user`. Quoted texts and SQL comments are copied unchanged.
+    /// Divides an SQL query at its placeholders, such as `:user`. Quoted texts and SQL comments in the query are copied
+    /// unchanged.
     private static func parts(of source: String) throws(SettingComplaint) -> [Part] {
         var parts: [Part] = []
         var text = ""
@@ -92,7 +93,7 @@ package struct UserQuery: Hashable, Sendable {
             } else if rest.hasPrefix("/*") {
                 text += take(through: "*/", of: &rest)
             } else if rest.hasPrefix("::") {
-                // In PostgreSQL, two colons are a type cast, so no placeholder begins at the second colon.
+                // Two colons are a type cast in PostgreSQL, so no placeholder begins at the second colon.
                 text += rest.prefix(2)
                 rest = rest.dropFirst(2)
             } else if first == ":", let name = fieldName(rest.dropFirst()) {

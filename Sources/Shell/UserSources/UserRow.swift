@@ -27,8 +27,8 @@ struct UserRows: Hashable, Sendable {
         return .found(secrets)
     }
 
-    /// The error for the operator that the query returns no column with a secret. The text of the error names all
-    /// columns that the query returns.
+    /// The error for the operator about a query that returns no column with a secret. The error about a missing secret
+    /// names all columns that the query returns.
     private var missingColumns: UserFault {
         let found = columns.isEmpty ? "none" : columns.joined(separator: ", ")
         return UserFault(
@@ -42,7 +42,7 @@ struct UserRows: Hashable, Sendable {
 }
 
 extension UserSecrets {
-    /// Sets the field for a database column or a JSON member of the given name, and ignores unknown names.
+    /// Sets the field for the database column or JSON member `name`, and ignores unknown names.
     mutating func set(_ name: String, _ value: ByteString) {
         switch name {
         case "password": password = value

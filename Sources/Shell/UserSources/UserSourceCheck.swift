@@ -47,7 +47,7 @@ extension UserSources {
         if names.isEmpty { done([]) }
     }
 
-    /// Collects the answers of the sources on the loop, and passes the answers on when the last answer has arrived.
+    /// Collects the answers of the sources on the loop, and passes them on after the last answer.
     private final class Facts {
         private var found: [Int: UserSourceFact] = [:]
         private let missing: Int

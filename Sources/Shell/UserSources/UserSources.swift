@@ -6,14 +6,14 @@ package import Registration
 import Settings
 import Telemetry
 
-/// Passes each query for a user to the right database or HTTP server, and the answer back to the engine's loop.
+/// Passes each query for a user to its database or HTTP server, and the answer back to the engine's loop.
 ///
 /// - The type is `@unchecked Sendable`, because only its event loop uses the object.
 package final class UserSources: @unchecked Sendable {
     private enum Source {
         case database(DatabaseSource, [UserQuery.Field])
         case http(HTTPUserSource)
-        /// A source that cannot be asked, because a file that its settings name cannot be used.
+        /// A source that cannot be asked, because a file in its settings is unusable.
         case unusable(UserFault)
     }
 
@@ -56,8 +56,8 @@ package final class UserSources: @unchecked Sendable {
         }
     }
 
-    /// The completion handler of a query for a user. The thread of the database passes the completion handler back to
-    /// the loop, which calls it.
+    /// The completion handler of a query for a user. The database's thread passes the completion handler back to the
+    /// loop, which calls the handler.
     ///
     /// - The type is `@unchecked Sendable`, because only the event loop calls the completion handler.
     private final class Back: @unchecked Sendable {
@@ -102,8 +102,7 @@ extension UserSourceSettings {
     /// The maximum size in bytes of a file with a password or a secret.
     package static var longestSecret: Int { 4096 }
 
-    /// The source's first file that this process cannot read, because systemd passes the file only to the service;
-    /// `nil` if the process can read all files.
+    /// The source's first file that systemd passes only to the service; `nil` if this process can read all files.
     var unseenCredential: String? {
         [passwordFile, secretFile, caFile].compactMap(\.self).first { Credential.isMissing($0) && !Credential.isPassed }
     }
@@ -117,8 +116,7 @@ extension UserSourceSettings {
         return String(decoding: bytes[...end], as: UTF8.self)
     }
 
-    /// The function that connects to the database, and the fields whose values the query takes; `nil` for a source over
-    /// HTTP.
+    /// The function that connects to the database, and the fields of the query; `nil` for a source over HTTP.
     func opener(password: String?, _ times: DatabaseTimes) -> (DatabaseSource.Open, [UserQuery.Field])? {
         guard let database, let query else { return nil }
         let authorityFile = caFile

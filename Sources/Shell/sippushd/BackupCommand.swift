@@ -29,13 +29,13 @@ let backupCommand = Command(
     say("wrote \(report.bytes) bytes to \(report.file)")
 }
 
-/// Writes a backup of the store that root orders. The daemon may write only to the store's folder, so `sippushd backup`
-/// moves the copy from this folder to the path that root named.
+/// Writes a backup of the store that root has ordered. `sippushd backup` moves the copy from the store's folder to
+/// root's path, because the daemon may write only to the store's folder.
 private struct BackupDetour {
     let temporary: String
     private let target: String
 
-    /// Prepares a backup by way of the store's folder; `nil` if the daemon itself can write the file to its final path.
+    /// Prepares a backup through the store's folder; `nil` if the daemon itself can write the file at its final path.
     init?(store: String, file: String) throws(Command.Failure) {
         var owner = stat()
         guard geteuid() == 0, unsafe lstat(store, &owner) == 0, owner.st_uid != 0 else { return nil }

@@ -69,8 +69,8 @@ enum CSV {
 
 /// Finds and changes texts that a spreadsheet would run as formulas when it opens a CSV file.
 enum SpreadsheetFormula {
-    /// Whether a spreadsheet would take the text for a formula. A number with its sign, such as a telephone number, is
-    /// no formula.
+    /// Whether a spreadsheet would run the text as a formula. A number with its sign, such as a telephone number, is no
+    /// formula.
     static func isFormula(_ text: String) -> Bool {
         switch text.utf8.first {
         case UInt8(ascii: "="), UInt8(ascii: "@"), UInt8(ascii: "\t"), UInt8(ascii: "\r"): true
@@ -80,16 +80,16 @@ enum SpreadsheetFormula {
         }
     }
 
-    /// Returns the text, with an apostrophe before the text if a spreadsheet would change or run it.
+    /// The text with an apostrophe in front, if a spreadsheet would change or run it.
     static func neutralised(_ text: String) -> String { beginsWithSign(text) ? "'" + text : text }
 
-    /// Returns the original text from before ``neutralised(_:)`` changed it.
+    /// The original of a text that ``neutralised(_:)`` has changed.
     static func restored(_ text: String) -> String {
         text.hasPrefix("'") && beginsWithSign(text) ? String(text.dropFirst()) : text
     }
 
-    /// Whether the text begins with a sign, or with apostrophes and then a sign. The apostrophes at the beginning count
-    /// too, so that ``restored(_:)`` returns each original text.
+    /// Whether the text begins with a sign, or with apostrophes and then a sign. Leading apostrophes count too, so that
+    /// ``restored(_:)`` returns each original text.
     private static func beginsWithSign(_ text: String) -> Bool {
         guard let first = text.utf8.first(where: { $0 != UInt8(ascii: "'") }) else { return false }
         return "=+-@\t\r".utf8.contains(first)

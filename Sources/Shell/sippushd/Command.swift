@@ -19,7 +19,7 @@ struct Command: Sendable {
         /// The placeholder for the option's value in the help; `nil` for an option without a value.
         let value: String?
         let help: String
-        /// The allowed values of the option, if the help can list them; empty for any other option.
+        /// The allowed values of the option for the help; empty for an option with other values.
         var choices: [String] = []
     }
 
@@ -32,12 +32,11 @@ struct Command: Sendable {
         func has(_ option: String) -> Bool { options[option] != nil }
     }
 
-    /// The reason why the program ends with a status other than 0.
+    /// Why the program ends with a status other than 0.
     enum Failure: Error {
-        /// The command line is wrong. For a wrong command line, the exit status is 64, and the output refers to
-        /// `--help`.
+        /// The command line is wrong: the exit status is 64, and the output refers to `--help`.
         case usage(String)
-        /// The command failed although its command line is right. For a command that failed, the exit status is 1.
+        /// The command failed although its command line is right: the exit status is 1.
         case failed(lines: [String])
         /// The command has already printed its output, and ends with the given exit status.
         case ended(Int32)

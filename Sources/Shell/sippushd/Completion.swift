@@ -29,8 +29,8 @@ enum Completion: String, CaseIterable {
             ?? group(word).compactMap(\.secondWord).joined(separator: ", ")
     }
 
-    /// The options of all commands that have a value, without duplicates. If several commands have an option of one
-    /// name, the option has the same meaning in all these commands.
+    /// The options of all commands that have a value, without duplicates. Options of one name have the same meaning in
+    /// all commands.
     private static var valued: [Command.Option] {
         var seen: Set<String> = []
         return commands.flatMap(\.options).filter { $0.value != nil && seen.insert($0.name).inserted }
@@ -195,8 +195,8 @@ extension Command {
 
     fileprivate var secondWord: String? { name.split(separator: " ").dropFirst().first.map(String.init) }
 
-    /// The words among which the user can choose, if the argument is a choice of words in lower case. Arguments with
-    /// other values, such as names, have no list of choices.
+    /// The words that an argument can be, if the argument is a choice of lower-case words. Arguments with other values,
+    /// such as names, have no choices.
     fileprivate var choices: [String] {
         let words = arguments.split(separator: "|").map(String.init)
         return words.count > 1 && words.allSatisfy { $0 == $0.lowercased() } ? words : []

@@ -25,8 +25,8 @@ struct ControlConnection {
         }
     }
 
-    /// Parses an answer of the daemon. Only the length of the answer is limited, and not the number of JSON values,
-    /// because a list of the daemon can be long.
+    /// Parses the daemon's answer to a command. Only the answer's length is limited, and not its number of JSON values,
+    /// because lists can be long.
     private static func json(_ body: [UInt8]) throws(JSONError) -> JSONValue {
         var limits = JSONReader.Limits()
         limits.values = limits.bytes
@@ -35,16 +35,16 @@ struct ControlConnection {
 
     func post(_ resource: String) async throws(Command.Failure) { _ = try exchange("POST", resource, body: []) }
 
-    /// Sends an order. The timeout for an order is longer than for other requests, because the daemon can need much
-    /// time for an order.
+    /// Sends an operator's order without a body to the daemon. An order has a longer timeout than other requests,
+    /// because the daemon can need much time for it.
     func post<Value: Decodable>(
         _ resource: String, timeout: Duration
     ) async throws(Command.Failure) -> Value {
         try decode(exchange("POST", resource, body: [], timeout: timeout))
     }
 
-    /// Sends an operator's order with a body to the daemon. The timeout for an order with a body is longer than for
-    /// other requests, because the daemon can need much time for an order.
+    /// Sends an operator's order with a body to the daemon. An order has a longer timeout than other requests, because
+    /// the daemon can need much time for it.
     func post<Value: Decodable>(
         _ resource: String, _ value: some Encodable, timeout: Duration
     ) async throws(Command.Failure) -> Value {
@@ -90,8 +90,8 @@ struct ControlConnection {
         return response.body
     }
 
-    /// Creates the failure of a request without an answer. The HTTP client does not report why it could not connect, so
-    /// ``noAnswer(_:)`` asks the system.
+    /// Creates the failure of a request without an answer. The system is asked for the reason, because the HTTP client
+    /// does not report why it could not connect.
     private func noAnswer(_ error: HTTPClientError) -> Command.Failure {
         do throws(SystemError) {
             guard try UnixSocket.isListening(at: path) else {

@@ -4,9 +4,9 @@ import HTTPServices
 import ProxyDaemon
 import ProxyRuntime
 
-/// Functions for commands that work with or without a running daemon. If a daemon runs, the command uses the control
-/// socket, so that the daemon applies a change immediately. If no daemon runs, the command reads and changes the store
-/// itself.
+/// Functions for commands that work with or without a running daemon. While a daemon runs, the command uses the control
+/// socket, so that the daemon applies a change immediately. Without a daemon, the command itself reads and changes the
+/// store.
 extension Command.Invocation {
     func askDaemon<Value>(
         _ ask: (ControlConnection) async throws(Command.Failure) -> Value,
@@ -16,8 +16,7 @@ extension Command.Invocation {
         let control = ControlConnection(path: settings.control)
         let store = OfflineStore(path: settings.store, domains: settings.domains, apps: settings.api.mobileApps)
         let isMissing = store.isMissing
-        // A starting daemon opens the store before it listens on the control socket, so the command waits for the
-        // daemon.
+        // The command waits for a starting daemon, which opens the store before it listens on the control socket.
         for _ in 0..<Self.patience {
             if try control.isAlive { return try await ask(control) }
             do throws(StartError) {
@@ -33,8 +32,8 @@ extension Command.Invocation {
         }
     }
 
-    /// How often a command tries to reach a daemon that is starting, and the pause between two tries in microseconds.
-    /// All tries to reach a starting daemon together take ten seconds.
+    /// How often a command tries to reach a starting daemon, and the pause between two tries in microseconds (ten
+    /// seconds in all).
     private static let patience = 200
     private static let pause: UInt32 = 50_000
 
@@ -47,7 +46,7 @@ extension Command.Invocation {
     }
 }
 
-/// Runs an operation that needs no daemon, and turns its error into the failure of the command.
+/// Runs an operation without a daemon, and turns its error into the failure of the command.
 func offline<Value>(_ body: () throws(StartError) -> Value) throws(Command.Failure) -> Value {
     do throws(StartError) { return try body() } catch { throw .failed(text: error.description) }
 }

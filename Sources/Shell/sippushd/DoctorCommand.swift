@@ -55,7 +55,7 @@ extension Command.Invocation {
         let detail: String?
     }
 
-    /// Returns the state that the daemon reports; `nil` if no daemon runs, or the present user may not ask the daemon.
+    /// The state that the daemon reports; `nil` if no daemon runs, or the present user may not ask the daemon.
     private func state(_ settings: DaemonSettings) async -> DaemonState? {
         let control = ControlConnection(path: settings.control)
         guard (try? control.isAlive) == true else { return nil }

@@ -68,7 +68,7 @@ let initCommand = Command(
     }
     let file = try NewFile(path: path, mode: 0o640, replaces: old != nil)
     try file.write(text)
-    // Only the owner of the configuration file and the daemon's group can read the file.
+    // Only the file's owner and the daemon's group can read the configuration file.
     if geteuid() == 0, let group = unsafe getgrnam("sippushd") { try file.give(toGroup: unsafe group.pointee.gr_gid) }
     if old == .other { try keep(path) }
     try file.finish()
@@ -77,8 +77,7 @@ let initCommand = Command(
 
 /// The kind of configuration file that already exists.
 private enum OldConfiguration {
-    /// The configuration file is the sample that the package installs. The sample configuration file can be replaced,
-    /// because it contains no choices of an operator.
+    /// The sample that the package installs, which can be replaced because it contains no choices of an operator.
     case sample
     case other
 }
@@ -116,7 +115,7 @@ extension Command.Invocation {
         return answers
     }
 
-    /// Returns the values of options that must be given together or not at all.
+    /// The values of options that must be given together or not at all.
     private func together(_ names: [String]) throws(Command.Failure) -> [String]? {
         let values = names.compactMap { value($0) }
         guard !values.isEmpty else { return nil }
@@ -127,8 +126,8 @@ extension Command.Invocation {
 
 /// Asks for the most important settings on a terminal.
 enum InitQuestions {
-    /// Asks all questions of `sippushd init`. The closure `ask` returns the answer to a question; if it returns `nil`,
-    /// the command ends.
+    /// Asks all questions of `sippushd init`. The closure `ask` returns the answer to a question; `nil` ends the
+    /// command.
     static func answers(by ask: (String) -> String?) throws(Command.Failure) -> NewSettings {
         func answer(_ question: String) throws(Command.Failure) -> String {
             guard let text = ask(question) else { throw .failed("a question got no answer, so no file is written") }
@@ -181,7 +180,7 @@ enum InitQuestions {
     }
 }
 
-/// Gives the old configuration file a second name, before the new file takes its name.
+/// Gives the old configuration file a second name before the new file takes its name.
 private func keep(_ path: String) throws(Command.Failure) {
     let copy = path + ".old"
     _ = unsafe unlink(copy)

@@ -34,7 +34,7 @@ struct LineFile: ~Copyable {
         while try fill() {
             let rest = chunk[place...]
             let end = rest.firstIndex(of: UInt8(ascii: "\n"))
-            // The maximum length of a line includes one byte more, for a carriage return.
+            // The limit includes one byte more for a carriage return.
             if line.count + (end ?? rest.endIndex) - place > Self.limit + 1 { isTooLong = true }
             if !isTooLong { line += rest[..<(end ?? rest.endIndex)] }
             place = end.map { $0 + 1 } ?? chunk.endIndex
@@ -49,9 +49,9 @@ struct LineFile: ~Copyable {
         return line.count > limit ? .tooLong : .bytes(line)
     }
 
-    /// Reads the next bytes of the file when the previous bytes are used up.
+    /// Reads the next bytes of the file after the previous bytes are used up.
     ///
-    /// - Returns: whether more bytes of the file follow.
+    /// - Returns: false at the end of the file.
     private mutating func fill() throws(Command.Failure) -> Bool {
         guard place == chunk.count, !isAtEnd else { return place < chunk.count }
         var bytes = [UInt8](repeating: 0, count: 65_536)

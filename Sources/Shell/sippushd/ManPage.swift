@@ -26,8 +26,8 @@ enum ManPage: String, CaseIterable {
         }
     }
 
-    /// The date of the build (`SOURCE_DATE_EPOCH`) if the variable is set; if it is not set, today. If
-    /// `SOURCE_DATE_EPOCH` is set, two builds of one commit create the same page.
+    /// The date of the build from `SOURCE_DATE_EPOCH`, or else today. With `SOURCE_DATE_EPOCH`, two builds of one
+    /// commit create the same page.
     static var date: String {
         let epoch = ProcessInfo.processInfo.environment["SOURCE_DATE_EPOCH"].flatMap(Double.init)
         let date = epoch.map { Date(timeIntervalSince1970: $0) } ?? Date()

@@ -1,14 +1,13 @@
 import Glibc
 import Reactor
 
-/// A file that the program creates and that only its owner can read. The new file gets its name only when the file is
+/// A file that the program creates and that only its owner can read. The new file gets its name only after it is
 /// complete and on the disk.
 ///
 /// An incomplete file has no name, so a killed program leaves no file behind. On file systems without unnamed files,
 /// the incomplete file is called `.NAME.PID.partial`.
 ///
-/// Another user who can write to the folder cannot redirect the program to another place, because the file is new and
-/// no link is followed.
+/// Another user with access to the folder cannot redirect the program, because the file is new and no link is followed.
 final class NewFile {
     private let path: String
     private let temporary: String
@@ -58,7 +57,7 @@ final class NewFile {
         if waiting.count >= 65_536 { try flush() }
     }
 
-    /// Sets the group that owns the file. If the file's mode allows it, the group can read the file.
+    /// Sets the group that owns the file. The group can read the file if the file's mode permits it.
     func give(toGroup group: gid_t) throws(Command.Failure) {
         guard fchown(descriptor, uid_t.max, group) == 0 else { throw failure() }
     }
@@ -67,8 +66,8 @@ final class NewFile {
     func finish() throws(Command.Failure) {
         try flush()
         guard fsync(descriptor) == 0 else { throw failure() }
-        // If no file must be replaced, the file gets its name by a link, because a link fails if the name exists
-        // already. A rename would replace the existing file.
+        // A file that replaces no other gets its name by a link, because a link fails if the name exists. A rename
+        // would replace the existing file.
         guard replaces else {
             let result = isPartial ? unsafe link(temporary, path) : UnnamedFile.link(descriptor, as: path)
             guard result == 0 else { throw failure() }

@@ -2,15 +2,15 @@ import Control
 import Glibc
 import Telemetry
 
-// The functions of `Output` escape all output, because outputs have values from callers, phones and providers, and a
-// terminal obeys control characters. No file except `Output` prints; `etc/rule-gate` checks that no other file prints.
+// The functions of `Output` escape all output, because a terminal obeys control characters in values from callers,
+// phones and providers. Only `Output` prints, which `etc/rule-gate` checks.
 
 /// Prints one line.
 func say(_ line: String) { print(TerminalText.escaped(line)) }
 
 func say(_ lines: [String]) { for line in lines { say(line) } }
 
-/// Prints a text in which lines are already separated and values are already escaped.
+/// Prints a text with separated lines and escaped values.
 func say(text: String) { print(TerminalText.escapedLines(text), terminator: "") }
 
 func say(json: String) { print(TerminalText.escapedJSON(json)) }
@@ -39,7 +39,7 @@ func ask(_ question: String) -> String? {
 /// Writes an error to standard error, with the program's name at the start of the first line.
 func complain(_ lines: [String]) {
     guard let first = lines.first else { return }
-    // journald reads the priority of an error from the beginning of each line.
+    // journald reads an error's priority from the beginning of each line.
     let name = unsafe getenv(JournalStream.variable).map { unsafe String(cString: $0) }
     let priority = JournalStream.isBehind(named: name) ? "<3>" : ""
     let rest = lines.dropFirst().map { priority + TerminalText.escaped($0) + "\n" }.joined()

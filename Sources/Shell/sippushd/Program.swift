@@ -8,8 +8,8 @@ import Settings
 /// The command line: finds the subcommand, prints help, and turns failures into exit statuses.
 @main
 struct Program {
-    /// Waits on the main thread until the command has ended. If `main` were asynchronous, the main thread would end at
-    /// its first wait, and `ps`, debuggers and valgrind would show the process as dead.
+    /// Waits on the main thread until the command has ended. An asynchronous `main` would end the main thread at its
+    /// first wait, and `ps`, debuggers and valgrind would show a dead process.
     static func main() {
         let done = DispatchSemaphore(value: 0)
         Task.detached {
@@ -37,8 +37,7 @@ struct Program {
         }
     }
 
-    /// Keeps passwords and keys out of core dumps; the program calls ``hideMemory()`` before it reads any password or
-    /// key.
+    /// Keeps passwords and keys out of core dumps; called before any password or key is read.
     private static func hideMemory() throws(Command.Failure) {
         do throws(SystemError) {
             try ProcessMemory.hide()
@@ -81,8 +80,7 @@ struct Program {
 
     private static let helpWords: Set = ["--help", "-h"]
 
-    /// Returns the error for a command that does not exist. The parameter `group` has the commands with the same first
-    /// word.
+    /// The error for a command that does not exist. The parameter `group` has the commands with the same first word.
     private static func unknown(_ words: [String], _ group: [Command]) -> String {
         let first = words.first ?? ""
         guard let second = words.dropFirst().first, !second.hasPrefix("-") else {

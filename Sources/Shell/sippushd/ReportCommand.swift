@@ -62,7 +62,7 @@ struct WakeTable {
     }
 
     static func cells(of row: WakeReport.Row) -> [String] {
-        // A call that ended early does not show whether its phone would have come.
+        // Calls that ended early are omitted, because they do not show whether the phone would have come.
         let base = row.came + row.never
         return [row.name, "\(row.pushes)", "\(row.came)"]
             + [row.within5, row.within10, row.within30].map { share($0, of: base) }

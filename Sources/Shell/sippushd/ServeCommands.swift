@@ -99,7 +99,7 @@ let checkConfigCommand = Command(
             }
         }
     }
-    // The daemon starts although a source of users does not answer, because the source may answer later.
+    // The daemon starts without an answer of a source of users, because the source may answer later.
     for problem in SetupCheck.userProblems(of: settings) { complain(["note: \(problem)"]) }
     guard problems.isEmpty else { throw .failed(lines: ["the daemon cannot start with these settings"] + problems) }
     let isRunning = (try? UnixSocket.isListening(at: settings.control)) ?? true

@@ -3,9 +3,9 @@ import Control
 import ProxyRuntime
 import Registration
 
-/// The rows of a CSV file of users. Each row of the file is checked alone, except that no user may occur in two rows.
+/// The rows of a CSV file of users. Each row is checked alone, except that no user may occur in two rows.
 struct UserTable {
-    /// The reason why a row is refused, as a sentence without passwords and hashes.
+    /// Why a row is refused, as a sentence without passwords and hashes.
     struct Refusal: Error, Hashable {
         let reason: String
 
@@ -16,7 +16,7 @@ struct UserTable {
         case user, domain, realm, password, ha1
         case ha1SHA256 = "ha1_sha256"
         case ha1SHA512 = "ha1_sha512_256"
-        /// Kamailio's hash that includes the domain in the user name, and that the daemon does not need.
+        /// Kamailio's hash with the domain in the user name, which the daemon does not need.
         case ignored = "ha1b"
 
         /// Reads the name of a column, as this program or as Asterisk and Kamailio write it.
@@ -53,8 +53,7 @@ struct UserTable {
         for name in try Self.texts(head.starts(with: mark) ? Array(head.dropFirst(mark.count)) : head) {
             guard let column = Column(named: name) else {
                 let hint = name.contains(";") || name.contains("\t") ? "; fields are separated by commas" : ""
-                // The error text does not show a first line without column names, because the line may be a user with a
-                // password.
+                // The error does not show a first line without column names, because it may be a user with a password.
                 throw Refusal(
                     "the first line must name the columns, such as user,domain,password: column \(columns.count + 1) is unknown\(hint)"
                 )

@@ -23,7 +23,7 @@ let userImportCommand = Command(
     try await UserImport(invocation, from: path).run()
 }
 
-/// One run of `user import`, which reads rows and stores their users in batches, each batch in one transaction.
+/// One run of `user import`, which reads rows and stores the users in batches, one transaction for each batch.
 private final class UserImport {
     private let invocation: Command.Invocation
     private let isDryRun: Bool
@@ -89,8 +89,8 @@ private final class UserImport {
         }
     }
 
-    /// Stores the batch of users. Before each batch, the command looks for the daemon again, because a daemon may start
-    /// or stop during the import.
+    /// Stores the batch of users. Each batch first looks for the daemon again, because a daemon may start or stop
+    /// during the import.
     private func store() async throws(Command.Failure) {
         let full = UserBatch(users: batch)
         guard !full.users.isEmpty else { return }
@@ -126,7 +126,7 @@ let userExportCommand = Command(
     let path = try invocation.onlyArgument("FILE")
     let withHashes = invocation.has("--with-hashes")
     let file = try NewFile(path: path)
-    // The accounts of tenants have the domain as name, and their hashes have the realm.
+    // A tenant's account has the domain as name, but its hashes have the realm.
     let settings = try invocation.settings()
     let tenants = Set(settings.tenants.keys.map { $0.lowercased() })
     var head = tenants.isEmpty ? ["user", "realm"] : ["user", "domain", "realm"]

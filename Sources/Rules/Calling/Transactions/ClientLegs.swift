@@ -6,17 +6,16 @@ package import SIPGrammar
 package import SIPTransactions
 package import UpstreamRegistration
 
-/// The owner of each client transaction: the part of the proxy that sent the transaction's request and handles its
-/// responses.
+/// The owner of each client transaction: the part of the proxy that sent the request and handles the responses.
 package struct ClientLegs: ~Copyable {
     package enum Owner {
-        /// A branch, whose request was sent to a next hop.
+        /// A branch of a forked request, whose request was sent to a next hop.
         case branch(BranchLeg)
-        /// An INVITE that is sent to a phone after the end of its call.
+        /// An INVITE to a phone after the end of the call.
         case farewell(Farewell)
-        /// An INVITE that a phone answered after the caller had gone.
+        /// An INVITE that a phone answered after the caller had cancelled.
         case answered(AnsweredINVITE)
-        /// The client transaction is for an OPTIONS that the daemon itself sends.
+        /// An OPTIONS that the daemon itself sends.
         case question(Question)
         /// A REGISTER by which the daemon registers a user at a PBX.
         case registration(RegisterNumber)
@@ -26,7 +25,7 @@ package struct ClientLegs: ~Copyable {
 
     package subscript(client: ClientTransactionID) -> Owner? { owners[client] }
 
-    /// The branch to which the transaction belongs; `nil` if the transaction belongs to no branch or is over.
+    /// The fork branch of the transaction; `nil` if the transaction has ended or belongs to no branch.
     package func branch(_ client: ClientTransactionID) -> BranchLeg? {
         guard case .branch(let leg)? = owners[client] else { return nil }
         return leg
@@ -34,15 +33,14 @@ package struct ClientLegs: ~Copyable {
 
     package mutating func start(_ client: ClientTransactionID, _ leg: BranchLeg) { owners[client] = .branch(leg) }
 
-    /// Removes and returns the branch of a transaction that is over, or whose response the branch does not need any
-    /// more.
+    /// Removes and returns the fork branch of a transaction whose responses the branch no longer needs.
     @discardableResult
     package mutating func end(_ client: ClientTransactionID) -> BranchLeg? {
         guard case .branch(let leg)? = owners.take(client) else { return nil }
         return leg
     }
 
-    /// Notes that a provisional response has arrived in the transaction of a branch.
+    /// Notes a provisional response in the transaction of a fork branch.
     package mutating func arrived(_ client: ClientTransactionID, isRinging: Bool = false) {
         guard case .branch(var leg)? = owners[client] else { return }
         leg.hasArrived = true
@@ -61,7 +59,7 @@ package struct ClientLegs: ~Copyable {
         return question
     }
 
-    /// Removes and returns the OPTIONS of this proxy that a transaction has sent; `nil` if there is none.
+    /// Removes and returns the daemon's own OPTIONS of a transaction; `nil` for a transaction of another kind.
     package mutating func endQuestion(_ client: ClientTransactionID) -> Question? {
         guard let question = question(client) else { return nil }
         owners[client] = nil
@@ -86,7 +84,8 @@ package struct ClientLegs: ~Copyable {
         owners[client] = .farewell(farewell)
     }
 
-    /// Removes and returns the INVITE that a transaction has sent after the end of its call; `nil` if there is none.
+    /// Removes and returns the transaction's INVITE from after the end of a call; `nil` for a transaction of another
+    /// kind.
     package mutating func endFarewell(_ client: ClientTransactionID) -> Farewell? {
         guard case .farewell(let farewell)? = owners[client] else { return nil }
         owners[client] = nil
@@ -94,16 +93,16 @@ package struct ClientLegs: ~Copyable {
     }
 }
 
-/// A request of a call's branch that is in progress at a next hop.
+/// The request of a fork branch that is in progress at a next hop.
 package struct BranchLeg {
     package let call: ProxiedRequest
     package let branch: Int
     /// Further addresses of the next hop, to try if the first address does not respond; `nil` if no further address is
     /// known.
     package private(set) var detour: Detour?
-    /// Whether a provisional response has come, so that the next hop has the request even if the connection ends now.
+    /// Whether a provisional response has shown that the next hop has the request, even if the connection ends now.
     package fileprivate(set) var hasArrived = false
-    /// Whether a provisional response above 100 has come, so that the next hop is working on the request.
+    /// Whether a provisional response above 100 has shown that the next hop is working on the request.
     package fileprivate(set) var hasRung = false
 
     package init(_ call: ProxiedRequest, branch: Int, detour: Detour?) {
@@ -115,7 +114,7 @@ package struct BranchLeg {
     /// Keeps only the addresses of other servers for further tries, because the present server does not respond.
     package mutating func turnsToOtherServers() { detour = detour?.toOthers(than: call.fork.branches[branch].flow) }
 
-    /// Whether the branch has a newer transaction, so that only a 2xx still counts in this transaction.
+    /// Whether the branch has a newer transaction, so that the given transaction accepts only a 2xx.
     package func isFormer(_ client: ClientTransactionID) -> Bool { call.fork.branches[branch].former.contains(client) }
 
     /// Further addresses of one next hop (RFC 3263 section 4.3). ``Detour`` is a class to save memory, because most
@@ -132,8 +131,8 @@ package struct BranchLeg {
             self.device = device
         }
 
-        /// The addresses of servers other than the server at the end of the flow; `nil` if no address is known, or if
-        /// the next hop is a phone.
+        /// The addresses of other servers than the flow's server; `nil` if no address is known, or the next hop is a
+        /// phone.
         package func toOthers(than flow: Flow?) -> Detour? {
             guard device == nil, let flow else { return nil }
             let others = hops.filter { !$0.isSameServer(as: flow) }
@@ -142,8 +141,8 @@ package struct BranchLeg {
     }
 }
 
-/// An INVITE with its CANCEL that a phone gets after the end of its call. The phone's list of missed calls can wait for
-/// the response to the INVITE.
+/// An INVITE and its CANCEL for a phone that registers after the end of the call. The phone's list of missed calls may
+/// wait for the phone's response to the INVITE.
 package final class Farewell {
     package let userCall: UserCall
     /// Whether a response of the phone removes the call from the phone's list of missed calls.
@@ -175,15 +174,14 @@ package final class AnsweredINVITE {
     package let listener: Listener
     private var tags: Set<ByteString> = []
 
-    /// The maximum number of dialogs of one INVITE that get a BYE, which is far above the number of phones that answer
-    /// one INVITE.
+    /// The maximum number of dialogs of one INVITE that get a BYE; far fewer phones answer one INVITE.
     private static let mostDialogs = 16
 
     package init(_ invite: IncomingRequest, to callee: AddressOfRecord, on flow: Flow, from listener: Listener) {
         (self.invite, self.callee, self.flow, self.listener) = (invite, callee, flow, listener)
     }
 
-    /// Notes the To tag of a 2xx, and returns true if the tag is new, because each tag makes a dialog.
+    /// Notes the To tag of a 2xx, and returns true if the tag is new and so begins a dialog.
     package func isNew(_ tag: ByteString) -> Bool {
         tags.count < Self.mostDialogs && tags.insert(tag.compacted()).inserted
     }

@@ -4,15 +4,15 @@ package import SIPGrammar
 package import SIPTransactions
 package import Timekeeping
 
-/// The SIP transactions, the owners of client transactions, the results that the engine has not handled yet, and the
-/// generator of To tags.
+/// The SIP transactions, the owners of client transactions, the results that the engine has not handled yet, and the To
+/// tags.
 package struct TransactionLayer: ~Copyable {
     package private(set) var transactions: TransactionTable
-    /// The owner of each client transaction: the part of the proxy that handles its responses.
+    /// The part of the proxy that handles the responses of each client transaction.
     package var legs = ClientLegs()
     /// The results of transactions that the engine has not handled yet.
     package var unsettled = Unsettled()
-    /// Makes the To tags of the responses that this proxy creates.
+    /// The generator of To tags for the proxy's own responses.
     package var tags: Tags
 
     package init(branchKey: BranchKey, ringLimit: Duration, tagKey: UInt64) {
@@ -29,10 +29,10 @@ package struct TransactionLayer: ~Copyable {
     ///
     /// - Parameters:
     ///   - request: the request.
-    ///   - flow: the flow for responses if a new request other than CANCEL gets its transaction immediately; `nil` if
+    ///   - flow: the flow for responses if a new request gets its transaction immediately; `nil` if
     ///     ``begin(_:for:cancelling:respondOn:now:)`` may create the transaction later.
     ///   - now: the present time.
-    /// - Returns: the match that was found, and the transaction that a new request got.
+    /// - Returns: the matching transaction, or the transaction that the new request got.
     package mutating func requestReceived(
         _ request: SIPRequest, beginningOn flow: Flow?, now: Instant
     ) -> (RequestMatch, ServerTransactionID?) {
@@ -41,7 +41,7 @@ package struct TransactionLayer: ~Copyable {
         return (match, transactions.begin(key, for: request, respondOn: flow, now: now))
     }
 
-    /// Creates the server transaction for a new request; `nil` if no transaction is free.
+    /// Creates the server transaction of a new request; `nil` if the transaction table is full.
     package mutating func begin(
         _ key: TransactionKey, for request: SIPRequest, cancelling invite: ServerTransactionID?, respondOn flow: Flow,
         now: Instant
@@ -49,23 +49,23 @@ package struct TransactionLayer: ~Copyable {
         transactions.begin(key, for: request, cancelling: invite, respondOn: flow, now: now)
     }
 
-    /// Continues the server transaction of an INVITE from the daemon's earlier run; `nil` if no transaction is free.
+    /// Continues the server transaction of an INVITE from before the restart; `nil` if the transaction table is full.
     package mutating func resume(_ request: SIPRequest, respondOn flow: Flow, now: Instant) -> ServerTransactionID? {
         transactions.resume(request, respondOn: flow, now: now)
     }
 
     // MARK: Client transactions
 
-    /// Reserves a client transaction; `nil` if none is free.
+    /// Reserves a client transaction; `nil` if the transaction table is full.
     package mutating func makeClientTransaction() -> ClientTransactionID? { transactions.makeClientTransaction() }
 
-    /// Gives back a client transaction that sends nothing.
+    /// Releases a reserved client transaction that sends nothing.
     package mutating func discard(_ client: ClientTransactionID) { transactions.discard(client) }
 
     /// Notes that the connection of a client transaction has ended.
     package mutating func connectionEnded(of client: ClientTransactionID) { transactions.connectionEnded(of: client) }
 
-    /// Notes that the phone gets a second request on another flow, on which it can answer the first request too.
+    /// Notes that the phone gets the request on another flow too, and may answer the first request on that flow.
     package mutating func calledAnew(_ client: ClientTransactionID, by flow: Flow) {
         transactions.calledAnew(client, by: flow)
     }
@@ -90,8 +90,8 @@ package struct TransactionLayer: ~Copyable {
         passOn(sending: send)
     }
 
-    /// Changes the transactions with `body`, and passes the resulting messages to `send`, in order. All other results
-    /// of the transactions wait in ``unsettled`` until the engine handles them.
+    /// Changes the transactions with `body`, and passes the resulting messages to `send` in order. All other results of
+    /// the transactions stay in ``unsettled`` until the engine handles them.
     package mutating func change(
         _ body: (inout TransactionTable, inout [TransactionOutput]) -> Void, sending send: ([UInt8], Flow) -> Void
     ) {

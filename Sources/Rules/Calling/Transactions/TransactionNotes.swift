@@ -1,9 +1,9 @@
 package import SIPTransactions
 
-/// Stores at most one note for each transaction, found by the transaction's slot without hashing.
+/// Stores at most one note for each transaction, in the transaction's slot.
 ///
-/// A new transaction can get the slot of an ended transaction whose end the engine has not handled yet. The note of an
-/// ended transaction whose slot is in use again moves to ``displaced`` until the engine removes the note.
+/// A new transaction can get the slot of an ended transaction before the engine has handled the end. If a new
+/// transaction uses the slot, the ended transaction's note moves to ``displaced`` until the engine removes the note.
 package struct TransactionNotes<ID: TransactionID, Note> {
     private var notes: [(id: ID, note: Note)?] = []
     private var displaced: [ID: Note] = [:]

@@ -1,10 +1,10 @@
 import Collections
 package import SIPTransactions
 
-/// The results of transactions and forks that the engine has not handled yet, in the order in which they came.
+/// The results of transactions and forks that the engine has not handled yet, oldest first.
 package struct Unsettled {
     var outputs: [TransactionOutput] = []
-    /// The index of the first output of the transactions that was not handled yet.
+    /// The index of the first transaction output that the engine has not handled yet.
     private var next = 0
     /// The outputs of the last change of the transactions; the array is kept to reuse its memory.
     var latest: [TransactionOutput] = []
@@ -20,14 +20,14 @@ package struct Unsettled {
             return nil
         }
         defer { next += 1 }
-        // The output is moved out of the array, because a copy would cost time.
+        // The output is moved out of the array to avoid a copy.
         return exchange(&outputs[next], with: .strayResponse)
     }
 
-    /// Notes that an attempt to deliver a message to a phone has ended.
+    /// Notes that a message's delivery to a phone has ended.
     package mutating func append(_ delivery: EndedDelivery) { deliveries.append(delivery) }
 
-    /// Notes that a fork has ordered to forward its call to another URI, because no phone was found.
+    /// Notes that a call must be forwarded to another URI, because no phone was found.
     package mutating func append(forwardOf call: ProxiedRequest) { forwards.append(call) }
 
     package mutating func takeForwards() -> [ProxiedRequest] { forwards.isEmpty ? [] : exchange(&forwards, with: []) }

@@ -14,8 +14,7 @@ import Telemetry
 package import Timekeeping
 import Waking
 
-/// Handles requests inside dialogs that began through this proxy: a request goes only from one side of its dialog to
-/// the other (T20).
+/// Handles requests inside dialogs that this proxy has record-routed (T20).
 extension ProxyEngine {
     func dialogRequestReceived(_ incoming: IncomingRequest, _ pass: DialogPass, _ next: RouteSet.Next, now: Moment) {
         guard isAlive(pass, now: now) else {
@@ -24,8 +23,8 @@ extension ProxyEngine {
         }
         guard admits(incoming, pass, now: now) else { return }
         if let breach = breach(of: incoming, pass) {
-            // A refusal inside a dialog needs a server transaction that receives the ACK; without a transaction, the
-            // daemon would forward the ACK to the other side of the dialog.
+            // A request inside a dialog gets a server transaction before the checks; without a transaction, the ACK of
+            // a refusal would be forwarded to the other side.
             guard let incoming = startTransaction(incoming, now: now) else { return }
             return refuse(incoming, by: breach, now: now)
         }
@@ -48,7 +47,7 @@ extension ProxyEngine {
         forward(incoming, from: caller, next, on: hop, pass, now: now)
     }
 
-    /// The caller whose limits apply to a request inside a dialog: the user on the sending side.
+    /// The caller whose rate limits apply to a request inside a dialog: the user on the sending side.
     func caller(of incoming: IncomingRequest, _ pass: DialogPass) -> Caller {
         if case .phone(let device) = pass.sender.party, let aor = registrar.bindings.binding(device)?.aor {
             return Caller(user: aor)
@@ -63,8 +62,8 @@ extension ProxyEngine {
         return incoming.isTrusted ? nil : RequestRules.insideDialogs(incoming.request)
     }
 
-    /// Forwards the ACK of a 2xx without a transaction (RFC 3261 sections 16.10 and 17). An ACK that fails the checks
-    /// for requests inside dialogs is dropped, because an ACK gets no response.
+    /// Forwards the ACK of a 2xx without a transaction (RFC 3261 sections 16.10 and 17). An ACK that breaks a rule for
+    /// requests inside dialogs is dropped, because an ACK gets no response.
     func ackReceived(_ incoming: IncomingRequest, now: Moment) {
         let request = incoming.request
         guard request.maxForwards != 0,
@@ -75,7 +74,7 @@ extension ProxyEngine {
             let listener = identity.listener(flow.listener),
             let number = sip.makeClientTransaction()
         else { return }
-        // The transaction id is used only to make the Via unique, because an ACK has no client transaction.
+        // An ACK has no client transaction, so its transaction id only makes the Via branch unique.
         defer { sip.discard(number) }
         var edits = RequestEdits(
             requestURI: withoutGRUU(next, pass, now: now).requestURI.text,
@@ -88,11 +87,11 @@ extension ProxyEngine {
         journalACK(request, now: now)
     }
 
-    /// Forwards a CANCEL inside a dialog that matches no INVITE of this daemon, like any other request (RFC 3261 section
+    /// Forwards a CANCEL inside a dialog if no INVITE transaction of this daemon matches the CANCEL (RFC 3261 section
     /// 16.10).
     ///
-    /// A CANCEL cannot be challenged, so its sender must be known without a password (RFC 3261 section 22.1). A CANCEL
-    /// for which the daemon finds no destination is answered with 481.
+    /// A CANCEL cannot be challenged, so the sender must be known by its flow (RFC 3261 section 22.1). A CANCEL whose
+    /// next hop cannot be found gets 481.
     func dialogCancelReceived(_ incoming: IncomingRequest, _ pass: DialogPass, _ next: RouteSet.Next, now: Moment) {
         guard isAlive(pass, now: now), isAtHome(incoming.flow, pass, now: now),
             let hop = dialogHop(pass, next, now: now)
@@ -125,19 +124,18 @@ extension ProxyEngine {
 
     // MARK: How long (T20.5)
 
-    /// Restores the expiry of a dialog that the daemon's earlier run has renewed.
+    /// Restores the expiry time of a dialog that was renewed before the daemon restarted.
     package func restoreDialog(_ digest: UInt64, until: UnixTime, now: Moment) {
         dialogs.renewals.renew(digest, until: until, now: now.date)
     }
 }
 
-/// Wakes phones that fall asleep inside a dialog (RFC 8599 section 6): a request waits until a push has made its phone
-/// register.
+/// Wakes a sleeping phone for a request inside a dialog (RFC 8599 section 6): the request waits until the push makes
+/// the phone register.
 ///
-/// A phone need not write `pn-purr` into its Contact, because the dialog token in this proxy's Record-Route names the
-/// phone.
+/// A phone in a dialog needs no `pn-purr` in its Contact, because the dialog token in the Record-Route names the phone.
 extension ProxyEngine {
-    /// The request's dialog and phone, if a push can wake that phone; `nil` if no push can.
+    /// The dialog and phone of a request inside a dialog; `nil` if no push can wake the phone.
     func dialogRequest(
         _ incoming: IncomingRequest, _ pass: DialogPass, _ next: RouteSet.Next, from caller: Caller
     ) -> DialogRequest? {
@@ -149,7 +147,7 @@ extension ProxyEngine {
             isBye: incoming.request.method == .bye)
     }
 
-    /// Sends a request to the phone on the other side of its dialog, and wakes the phone if the phone sleeps.
+    /// Sends a request inside a dialog to the phone, or wakes the phone by a push if the phone sleeps.
     func sendInDialog(_ incoming: IncomingRequest, _ request: DialogRequest, now: Moment) {
         if let refusal = refusal(of: request) {
             output.counters.count(.shareUsedUp)
@@ -165,10 +163,11 @@ extension ProxyEngine {
         send(incoming, request, of: call, now: now)
     }
 
-    /// The status that refuses a request because too many requests wait for its phone; `nil` if the request has room.
+    /// The status that refuses a request inside a dialog when too many requests wait for its phone; `nil` if the
+    /// request may wait.
     ///
-    /// Without a limit on waiting requests, one peer in a dialog could fill the memory (T27.2, T32.3). A BYE always has
-    /// room, but each side of a dialog can have only one waiting BYE.
+    /// The number of waiting requests is limited, because one peer could fill the memory with requests inside a dialog
+    /// (T27.2, T32.3). A BYE may always wait for a phone, but each side of a dialog can have only one waiting BYE.
     private func refusal(of request: DialogRequest) -> Status? {
         var taken = FairShare.Taken(all: 0, untrusted: 0, own: 0)
         for case let other? in wakes.calls(of: request.device).lazy.map(\.dialogRequest) {
@@ -187,8 +186,8 @@ extension ProxyEngine {
         return share.refusal(beside: taken, isTrusted: request.caller.isTrusted) == nil ? nil : .serviceUnavailable
     }
 
-    /// Sends a request inside a dialog on its phone's flow, or lets the request wait for the phone. The parameter
-    /// `code` is the code of a push that the daemon's earlier run may have sent for the request.
+    /// Sends a request inside a dialog on its phone's flow, or lets the request wait until the phone registers. The
+    /// parameter `code` is the code of a push that the daemon may have sent for the same request before a restart.
     func send(
         _ incoming: IncomingRequest, _ request: DialogRequest, of call: ProxiedRequest, again code: PushCode? = nil,
         now: Moment
@@ -212,7 +211,7 @@ extension ProxyEngine {
         transmit(incoming, edits, for: 0, of: call, on: flow, device: nil, alternatives: [], now: now)
     }
 
-    /// Sends a request that waited inside its dialog, on the flow with which its phone has registered.
+    /// Sends a request that waited inside its dialog on the flow of its phone's new registration.
     func deliver(_ request: DialogRequest, of call: ProxiedRequest, to target: ForkTarget, now: Moment) {
         let flow = target.path.isEmpty ? target.flow : dialogHop(request.pass, request.next, now: now)
         guard let flow, let incoming = revive(call) else {
@@ -228,10 +227,10 @@ extension ProxyEngine {
 
     // MARK: Waiting
 
-    /// Handles the end of a connection: a request inside a dialog is sent on its phone's new flow, or waits for the
-    /// phone.
+    /// Handles the closed connection of a request inside a dialog: the request is sent on the phone's new flow, or
+    /// waits for the phone.
     ///
-    /// - Returns: false if the request is outside a dialog, has already ended, or has a phone that cannot be woken.
+    /// - Returns: false if the request is outside a dialog, has a final response, or has a phone that cannot be woken.
     func dialogFlowClosed(_ client: ClientTransactionID, _ leg: BranchLeg, now: Moment) -> Bool {
         guard let request = leg.call.dialogRequest, leg.call.fork.acceptsBranches,
             leg.call.fork.branches[leg.branch].isUnderWay(by: client),
@@ -247,7 +246,7 @@ extension ProxyEngine {
         return true
     }
 
-    /// Lets a request inside a dialog wait until its phone registers, and no longer than its sender's transaction lasts
+    /// Lets a request inside a dialog wait until its phone registers, but no longer than the sender's transaction lasts
     /// (RFC 4320).
     private func waitInDialog(
         _ call: ProxiedRequest, _ request: DialogRequest, again code: PushCode? = nil, now: Moment
@@ -266,14 +265,14 @@ extension ProxyEngine {
     }
 
     /// Sends one silent push that wakes a phone for a request inside a dialog, if the limit on notifications allows it.
-    /// The parameter `old` is the code of a push that the daemon's earlier run may have sent for the request.
+    /// The parameter `old` is the code of a push that the daemon may have sent for the same request before a restart.
     func wakeInDialog(
         _ target: ForkTarget, _ call: ProxiedRequest, _ request: DialogRequest, again old: PushCode? = nil, now: Moment
     ) {
         guard !request.hasWoken, let token = target.pushToken, let aor = registrar.bindings.binding(target.binding)?.aor
         else { return }
         request.wokePhone()
-        // One push is enough for several waiting requests, because a phone that registers gets all waiting requests.
+        // One push wakes the phone for all waiting requests, so a second waiting request sends no push.
         let others = wakes.calls(of: request.device)
         guard !others.contains(where: { $0 !== call && $0.dialogRequest?.hasWoken == true }) else { return }
         guard old != nil || mayNotify(target.id, for: request.caller, now: now) else {

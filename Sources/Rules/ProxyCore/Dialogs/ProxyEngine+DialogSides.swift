@@ -14,8 +14,8 @@ import Timekeeping
 /// T20.4).
 extension ProxyEngine {
     /// Whether a request inside a dialog comes from the side of the dialog that its From tag names. If
-    /// ``admits(_:_:now:)`` returns false, the engine has already answered the request: with 407 if the sender can
-    /// authenticate by a password, otherwise with 403.
+    /// ``admits(_:_:now:)`` returns false, the engine has answered the request with 407 or, if no password can
+    /// authenticate the sender, with 403.
     func admits(_ incoming: IncomingRequest, _ pass: DialogPass, now: Moment) -> Bool {
         if isAtHome(incoming.flow, pass, now: now) { return true }
         guard settings.authenticates, let owner = owner(of: pass.sender, asking: incoming) else {
@@ -44,7 +44,7 @@ extension ProxyEngine {
         return false
     }
 
-    /// Whether the request's flow is known to belong to the side of the dialog that the request claims to come from.
+    /// Whether the flow belongs to the side of the dialog that the request's From tag names.
     func isAtHome(_ flow: Flow, _ pass: DialogPass, now: Moment) -> Bool {
         let side = pass.sender
         switch side.party {
@@ -55,11 +55,11 @@ extension ProxyEngine {
             if isSame(flow, side.flow) || isProved(flow, pass) { return true }
             guard let present = registrar.bindings.flow(of: id) else { return false }
             if isSame(flow, present) { return true }
-            // A request from a phone behind a trusted edge may come from any trusted address, because an edge vouches
-            // for its phones.
+            // A request from a phone behind a trusted edge proxy may come from any trusted address, because edge
+            // proxies vouch for their phones.
             if isTrusted(present, in: pass) { return isTrusted(flow, in: pass) }
-            // A request may come on any flow that the phone's user has registered, because the user has authenticated
-            // on that flow.
+            // A request inside a dialog may come on any registered flow of the phone's user, because a registered flow
+            // is authenticated.
             guard let binding = registrar.bindings.binding(id) else { return false }
             return registrar.bindings.bindings(for: binding.aor, now: now.instant).contains { isSame(flow, $0.flow) }
         case .caller: return isSame(flow, side.flow) || isProved(flow, pass)
@@ -79,10 +79,10 @@ extension ProxyEngine {
 
     // MARK: The caller's name in From
 
-    /// Whether From has the sender's name from the start of the dialog, or names the user that the sender has
-    /// registered (T20.7).
+    /// Whether a request inside a dialog has a permitted From: the sender's name at the start of the dialog, or the
+    /// sender's registered user (T20.7).
     ///
-    /// With a BYE, PRACK, ACK or CANCEL, a phone does not show the From, so these requests pass with any From.
+    /// BYE, PRACK, ACK and CANCEL may have any From, because phones do not show the From of these methods.
     func keepsItsName(_ incoming: IncomingRequest, _ pass: DialogPass) -> Bool {
         let request = incoming.request
         guard Self.showsName(request.method), let names = pass.token.names else { return true }
@@ -90,7 +90,7 @@ extension ProxyEngine {
         guard !pass.isFromCaller, case .phone(let id) = pass.sender.party,
             let home = identity.home(of: request.from.uri)
         else { return false }
-        // A callee is allowed to write its own name into From, even if the INVITE called it by another name (RFC 4916).
+        // A callee may write its own AOR into From, even if the INVITE named another AOR of the callee (RFC 4916).
         return registrar.bindings.binding(id)?.aor == AddressOfRecord(request.from.uri, home: home)
     }
 
@@ -101,8 +101,8 @@ extension ProxyEngine {
         }
     }
 
-    /// The index in From at which the forwarded value begins: 0, or the index after a display name that the callee has
-    /// changed since the dialog began (T20.7).
+    /// The index in From at which the forwarded value begins: 0, or the end of a display name that has changed since
+    /// the dialog began (T20.7).
     func fromStart(of request: SIPRequest) -> Int {
         guard request.to.tag != nil, request.from.displayName != nil, Self.showsName(request.method),
             case .dialog(let pass, _) = route(of: request), !pass.isFromCaller, !pass.isFromPeer,
@@ -129,7 +129,7 @@ extension ProxyEngine {
         let isTheOne: (AddressOfRecord) -> Bool
     }
 
-    /// The user whose password proves that a request comes from one side of the dialog; `nil` if a password cannot
+    /// The user whose password proves that a request comes from the given side of the dialog; `nil` if no password can
     /// prove the sender.
     private func owner(of side: DialogSide, asking incoming: IncomingRequest) -> Owner? {
         switch side.party {
@@ -148,14 +148,14 @@ extension ProxyEngine {
 
 /// Finds the flow on which a request inside a dialog is sent.
 extension ProxyEngine {
-    /// The flow to the receiver of a request inside a dialog; `nil` if the receiver cannot be reached now.
+    /// The flow on which a request inside a dialog is sent to its receiver; `nil` if no flow to the receiver is usable.
     func dialogHop(_ pass: DialogPass, _ next: RouteSet.Next, now: Moment) -> Flow? {
         guard let flow = dialogFlow(pass, next, now: now), flow.transport.isSecure || !next.isSecure else { return nil }
         return flow
     }
 
-    /// Replaces a phone's GRUU in the Request-URI by the phone's contact, because a phone may use its GRUU as Contact
-    /// in a dialog.
+    /// Replaces a GRUU in the Request-URI by the phone's contact, because a phone may use its GRUU as Contact of a
+    /// dialog.
     func withoutGRUU(_ next: RouteSet.Next, _ pass: DialogPass, now: Moment) -> RouteSet.Next {
         guard case .phone(let device) = pass.receiver.party, GRUU(next.requestURI) != nil,
             let home = identity.home(of: next.requestURI),
@@ -177,8 +177,7 @@ extension ProxyEngine {
                 return isTrusted(flow) ? place(next, insteadOf: flow, pass, now: now) : flow
             }
             let present = registrar.bindings.flow(of: binding)
-            // If the phone's binding shows that the first connection of the dialog has closed, the daemon does not use
-            // the closed connection.
+            // The closed connection on which the dialog began is not used.
             let first = present == side.flow.closed ? nil : side.flow
             guard let flow = [present, first].lazy.compactMap({ $0 }).first(where: { leadsToPhone($0) }) else {
                 return returnFlow(to: binding, now: now)
@@ -188,8 +187,7 @@ extension ProxyEngine {
         case .caller: return leadsToPhone(side.flow) ? side.flow : nil
         case .peer, .upstream:
             if let place = place(next, insteadOf: side.flow, pass, now: now), !place.isClosed { return named(place) }
-            // After a restart, no flow to the upstream's side of the dialog is left, so the daemon opens a new
-            // connection to the upstream.
+            // After a restart, the daemon opens a new connection to the upstream for requests inside older dialogs.
             guard let (transport, endpoint) = upstream(of: home(of: pass))?.hop.numeric,
                 let listener = identity.listener(for: transport, to: endpoint.address, preferring: nil)
             else { return nil }
@@ -197,8 +195,7 @@ extension ProxyEngine {
         }
     }
 
-    /// The flow to a phone that has several flows: the flow on which the dialog began or, if this flow is unusable, the
-    /// best usable flow.
+    /// The best flow to a phone with several flows: the flow on which the dialog began, if that flow is usable.
     func bestFlow(of binding: DeviceID, for first: Flow, now: Moment) -> Flow? {
         let flows = registrar.bindings.flows(of: binding, now: now.instant).compactMap {
             registrar.bindings.flow(of: $0)
@@ -206,8 +203,8 @@ extension ProxyEngine {
         return flows.contains(first) ? first : flows.first { leadsToPhone($0) }
     }
 
-    /// Adds the upstream's host name to a TLS flow to the upstream: a dialog token has only the address, and the
-    /// certificate check needs the name.
+    /// Adds the upstream's host name to a TLS flow, because the certificate check needs the name and a dialog token has
+    /// only the address.
     func named(_ flow: Flow) -> Flow {
         guard flow.transport == .tls, !flow.isConnection else { return flow }
         let server =
@@ -218,7 +215,7 @@ extension ProxyEngine {
             transport: flow.transport, listener: flow.listener, connection: 0, remote: flow.remote, server: server)
     }
 
-    /// The flow for a new connection to a phone without push token, after the phone's own connection has ended (T9.2).
+    /// The flow for a new connection to a phone without push token whose own connection is closed (T9.2).
     func returnFlow(to binding: DeviceID, now: Moment) -> Flow? {
         guard let target = registrar.bindings.forkTarget(binding, now: now.instant),
             case .connection(let place) = hop(to: target),
@@ -228,20 +225,20 @@ extension ProxyEngine {
         return Flow(transport: place.transport, listener: listener.number, connection: 0, remote: place.endpoint)
     }
 
-    /// Whether the proxy can send to a phone on the flow: the flow is UDP, or has an open connection. The proxy never
-    /// opens a connection to a phone's source address, because phones do not listen on their source ports.
+    /// Whether the proxy can send to a phone on the flow: the flow is UDP, or has an open connection. The proxy opens
+    /// no connection to a phone's source address, because a phone does not listen on its source port.
     func leadsToPhone(_ flow: Flow) -> Bool { !flow.transport.isReliable || flow.isConnection }
 
-    /// The flow to the address that a peer names in Contact or Record-Route; if this address is not numeric or not
-    /// trusted, the flow on which the dialog began.
+    /// The flow to a numeric, trusted address in a peer's Contact or Record-Route; for any other address, the dialog's
+    /// first flow.
     ///
-    /// If the peer's URI names no transport, a peer that came over TCP is reached over TCP.
+    /// A peer whose URI names no transport is reached over TCP if the peer's own request came over TCP.
     func place(_ next: RouteSet.Next, insteadOf flow: Flow, _ pass: DialogPass, now: Moment) -> Flow? {
         guard let hop = NextHop(next.target)?.staying(on: flow.transport), let (named, endpoint) = hop.numeric else {
             return flow
         }
-        // If TCP to the endpoint failed lately, UDP is used, because an ACK whose connection fails could not be sent
-        // again.
+        // An endpoint that refused TCP lately gets the request over UDP, because an ACK on a failed connection would be
+        // lost.
         let isRefused = named == .tcp && network.lookups.withoutTCP.contains(endpoint, now: now.instant)
         let transport = isRefused && hop.transport == .tcp ? .udp : named
         guard isTrusted(endpoint), mayReach(endpoint, from: home(of: pass)),
@@ -253,8 +250,8 @@ extension ProxyEngine {
         return Flow(transport: transport, listener: listener.number, connection: 0, remote: endpoint)
     }
 
-    /// Whether a request that is too large for UDP can be sent over TCP: never to phones; to a peer, only if neither
-    /// its URI nor the settings name a transport.
+    /// Whether a request inside a dialog that is too large for UDP may be sent over TCP: only to a peer whose URI names
+    /// no transport, if the settings do not demand UDP.
     func mayUseTCP(_ pass: DialogPass, _ next: RouteSet.Next) -> Bool {
         switch pass.receiver.party {
         case .phone, .caller: false
@@ -264,8 +261,8 @@ extension ProxyEngine {
         }
     }
 
-    /// The UDP hop to try if a TCP connection to a peer fails (RFC 3261 section 18.1.1): only if the dialog began over
-    /// UDP, or the peer's URI names no transport.
+    /// The UDP hop after a failed TCP connection to a peer (RFC 3261 section 18.1.1), if the dialog began over UDP or
+    /// the URI names no transport.
     func insteadOfConnection(_ hop: Flow, _ pass: DialogPass, _ next: RouteSet.Next) -> [ResolvedHop] {
         let side = pass.receiver
         guard hop.transport == .tcp, !hop.isConnection, side.party == .peer || side.party == .upstream else {

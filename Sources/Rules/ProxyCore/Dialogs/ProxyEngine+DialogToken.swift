@@ -10,10 +10,10 @@ import SIPGrammar
 import SIPTransactions
 import Timekeeping
 
-/// Makes the Record-Route of a request that begins a dialog, with the daemon's dialog token.
+/// Makes the Record-Route with the dialog token for a request that begins a dialog.
 extension ProxyEngine {
-    /// The Record-Route values that the daemon adds to a request: two values if the sides of the dialog use different
-    /// listeners, and one value if not.
+    /// The Record-Route values of a request that begins a dialog: two values if the two sides use different listeners,
+    /// otherwise one value.
     func recordRoutes(
         _ incoming: IncomingRequest, _ edits: RequestEdits, to flow: Flow, device: DeviceID?, now: Moment
     ) -> [ByteString] {
@@ -34,15 +34,14 @@ extension ProxyEngine {
             value.append(listener.sentBy)
             if listener.transport != .udp {
                 value.append(";transport=")
-                // The transport parameter of a URI is `ws` for WebSocket with TLS too (RFC 7118).
+                // The transport parameter of a URI is `ws` for WebSocket with and without TLS (RFC 7118).
                 value.append(text: (listener.transport == .wss ? .ws : listener.transport).parameterName)
             }
             value.append(";lr>")
         }
     }
 
-    /// Makes the encrypted token for this proxy's Record-Route, by which the proxy recognises later requests of the
-    /// dialog.
+    /// The encrypted dialog token for the Record-Route, by which the proxy recognises later requests of the dialog.
     func dialogToken(_ incoming: IncomingRequest, to flow: Flow, device: DeviceID?, now: Moment) -> [UInt8] {
         let callee = device.map { DialogSide(.phone($0), on: flow) } ?? DialogSide(.upstream, on: flow)
         let caller = callersSide(incoming)
@@ -65,8 +64,8 @@ extension ProxyEngine {
         return DialogSide(.caller(incoming.sender.map { hash(of: $0) } ?? 0), on: incoming.flow)
     }
 
-    /// The 48-bit hash of an AOR, by which a dialog token names the user. Nobody can choose a user name with another
-    /// user's hash, because the hash is cryptographic and the token is encrypted.
+    /// The 48-bit hash of an AOR, by which a dialog token names the user. Nobody can choose a user name that has
+    /// another user's hash, because the dialog token is encrypted.
     func hash(of aor: AddressOfRecord) -> UInt64 {
         var text = aor.user.array
         text.append("@")
@@ -78,17 +77,15 @@ extension ProxyEngine {
 
 /// Reads the daemon's dialog token from the Route of a request inside a dialog.
 extension ProxyEngine {
-    /// Whether the Route of a request has this proxy's dialog token, a forged token or none, and where the request goes
-    /// next.
+    /// The kind of a request's Route (with a dialog token, with a forged dialog token or without token), and the next
+    /// hop of the request.
     func route(of request: SIPRequest) -> RouteSet.Kind {
         RouteSet.preprocess(request, identity: identity) { pass($0, of: request) }
     }
 
-    /// Opens the dialog token in a request; `nil` if another program made the token, or the token was made for another
-    /// call.
+    /// Decrypts the dialog token in a request; `nil` if the dialog token is forged or belongs to another call.
     func pass(_ text: ByteString, of request: SIPRequest) -> DialogPass? {
-        // A dialog token in a request outside a dialog has no effect, even if the sender is the phone that got the
-        // token (T20.3).
+        // A dialog token has no effect in a request outside a dialog, even from the phone that got the token (T20.3).
         guard let toTag = request.to.tag, !toTag.isEmpty else { return nil }
         let fromTag = request.from.tag ?? .empty
         if let opened = functions.seal.open(text, request.callID, fromTag) {
@@ -107,7 +104,7 @@ extension ProxyEngine {
         now.date <= dialogs.renewals.end(of: pass.digest, made: pass.token.made, lifetime: settings.call.dialogLifetime)
     }
 
-    /// Restarts the lifetime of a dialog if less than half of the lifetime is left.
+    /// Renews a dialog's expiry time if less than half of the dialog's lifetime is left.
     func renew(_ pass: DialogPass, now: Moment) {
         let lifetime = settings.call.dialogLifetime
         let end = dialogs.renewals.end(of: pass.digest, made: pass.token.made, lifetime: lifetime)

@@ -20,13 +20,13 @@ extension ProxyEngine {
     /// Notes that the kernel dropped messages because the daemon did not read them in time.
     package func messagesLost(now: Instant) { access.admission.lost(now: now) }
 
-    /// Notes how long the store took to commit changes to disk.
+    /// Notes how long the store took to commit changes.
     package func stored(after wait: Duration, now: Instant) { access.admission.stored(after: wait, now: now) }
 
     // MARK: Decisions
 
-    /// The Retry-After in seconds for an HTTP request that is refused because of overload; `nil` if the request is
-    /// served.
+    /// The Retry-After in seconds for an HTTP request that an overloaded daemon refuses; `nil` if the daemon serves the
+    /// request.
     package func refusesService(now: Instant) -> Int? {
         guard access.admission.isUnderPressure else { return nil }
         let lot = UInt32(truncatingIfNeeded: functions.random())
@@ -35,8 +35,8 @@ extension ProxyEngine {
         return Self.retryTime(lot)
     }
 
-    /// Refuses a request statelessly if an overload demands it, and returns whether the request was refused.
-    /// ``isRefusedForLoad(_:now:)`` may be called only if ``isUnderPressure`` is true.
+    /// Refuses a SIP request statelessly if the daemon is overloaded, and returns whether the request was refused.
+    /// ``isRefusedForLoad(_:now:)`` may be called only while ``isUnderPressure`` is true.
     func isRefusedForLoad(_ incoming: IncomingRequest, now: Moment) -> Bool {
         let request = incoming.request
         guard let kind = kind(of: request) else { return false }
@@ -55,8 +55,8 @@ extension ProxyEngine {
     /// Whether the daemon now refuses some requests because of overload.
     package var isUnderPressure: Bool { access.admission.isUnderPressure }
 
-    /// The response that refuses a REGISTER from UDP before the REGISTER is parsed; `nil` if the REGISTER is admitted
-    /// and must be parsed.
+    /// The response by which an overloaded daemon refuses a REGISTER over UDP before parsing; `nil` if the REGISTER
+    /// must be parsed.
     package func refusal(
         of glance: RegisterGlance, in bytes: Span<UInt8>, from source: Endpoint, now: Instant
     ) -> [UInt8]? {
@@ -71,8 +71,8 @@ extension ProxyEngine {
         return glance.refusal(in: bytes, retryAfter: Self.retryTime(high), tag: high, source: source)
     }
 
-    /// A hash of the Call-ID and the time; the hash decides whether a request is refused during an overload. A REGISTER
-    /// gets the same hash before and after it is parsed, so that both checks decide alike.
+    /// A hash of the Call-ID and the time, which decides whether an overloaded daemon refuses the request. A REGISTER
+    /// has the same hash before and after parsing, so the decision about its refusal stays the same.
     private static func lot(of callID: ByteString, now: Instant) -> UInt64 {
         var hasher = Hasher()
         callID.hash(into: &hasher)
@@ -80,7 +80,7 @@ extension ProxyEngine {
         return UInt64(bitPattern: Int64(hasher.finalize()))
     }
 
-    /// The kind of work that a request causes; `nil` for a request that is never refused because of overload.
+    /// The kind of work that a request causes; `nil` if overload never refuses the request.
     private func kind(of request: SIPRequest) -> Admission.Kind? {
         switch request.method {
         case .invite: request.to.tag == nil ? .newCall : nil
@@ -91,14 +91,12 @@ extension ProxyEngine {
 
     private func kind(ofRegisterFor uri: SIPURI) -> Admission.Kind? {
         guard let home = identity.home(of: uri), let aor = AddressOfRecord(uri, home: home) else { return .newDevice }
-        // A REGISTER is not refused while a call to its user waits, because it may come from the phone that the call
-        // waits for.
+        // A REGISTER of a user with a waiting call is never refused, because the call may wait for the REGISTER.
         if calls.shares[callee: aor.shareNumber].calls > 0 { return nil }
         return registrar.bindings.isKnown(aor) ? .refresh : .newDevice
     }
 
-    /// A Retry-After between 5 and 120 seconds, evenly distributed, so that refused senders do not all retry at the
-    /// same time.
+    /// A Retry-After between 5 and 120 seconds, evenly distributed, so that refused senders retry at different times.
     private static func retryTime(_ lot: UInt32) -> Int { 5 + Int(lot % 116) }
 
     // MARK: The log
@@ -109,7 +107,7 @@ extension ProxyEngine {
         log.warning("the daemon is overloaded and refuses new requests", [.duration: .duration(access.admission.limit)])
     }
 
-    /// If the overload has ended, logs the end; if the overload continues, checks again after two seconds.
+    /// Logs the end of the overload, or checks again after two seconds if the overload continues.
     func reliefDue(now: Instant) {
         switch access.admission.mayBeRelieved(at: output.counters[.rejectedOverload], now: now) {
         case .notBegun: break
@@ -121,7 +119,7 @@ extension ProxyEngine {
         }
     }
 
-    /// The shortest time between the log lines about the start and the end of an overload, so that short overloads do
+    /// The minimum time between the log lines about the start and the end of an overload, so that short overloads do
     /// not flood the log.
     private static let shortestOverload: Duration = .seconds(2)
 }

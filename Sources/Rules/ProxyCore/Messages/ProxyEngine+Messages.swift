@@ -14,16 +14,15 @@ import Telemetry
 import Timekeeping
 import Waking
 
-/// Delivers MESSAGE and other requests outside dialogs, except INVITE, to our users' phones, and wakes sleeping phones
-/// (RFC 8599 section 5.6.2).
+/// Delivers MESSAGE and other requests outside dialogs, except INVITE, to the phones of local users, and wakes sleeping
+/// phones (RFC 8599 section 5.6.2).
 ///
-/// A phone that can be reached gets its messages immediately, one after the other. A phone that sleeps or does not
-/// answer is woken by one push for all its messages, and gets them in order when it registers. The sender of a message
-/// gets the phone's response, or 480 before the sender's transaction times out (RFC 4320), or 202 when the message is
-/// stored.
+/// An awake phone gets its messages immediately, one after the other. One push wakes a sleeping phone for all its
+/// messages, and the phone gets the messages in order after its REGISTER. The sender of a MESSAGE gets the phone's
+/// response, 202 when the message is stored, or 480 before the sender's transaction times out (RFC 4320).
 extension ProxyEngine {
-    /// Handles a MESSAGE or similar request for one of our users: sends the request to the awake phones, and keeps it
-    /// for the sleeping phones.
+    /// Sends a MESSAGE or similar request to the user's awake phones, and keeps the request for the user's sleeping
+    /// phones.
     func messageReceived(
         _ incoming: IncomingRequest, to aor: AddressOfRecord, _ targets: [ForkTarget], caller: Caller,
         isNotice: Bool = false, now: Moment
@@ -54,7 +53,7 @@ extension ProxyEngine {
             wakes: isNotice
                 ? MessageWords.isUrgent(request) || settings.messages.wakes(for: .notify)
                 : MessageWords.wakesPhones(request),
-            // A `sips:` request is not stored, because the phone may return on a flow without TLS.
+            // A `sips:` MESSAGE is not stored, because the phone may register again on a flow without TLS.
             mayBeStored: (settings.messages.store && request.method == .message || isNotice)
                 && request.uri.scheme != .sips && life > .zero && recipients.contains { $0.canBeWoken },
             expiresAt: now.date + min(life, settings.messages.maximumAge),
@@ -76,34 +75,34 @@ extension ProxyEngine {
         }
     }
 
-    /// Sends a NOTIFY of a PBX to phones that are awake. If the phones sleep, the PBX gets 200, and the latest NOTIFY
-    /// of each event package waits in the store until a phone registers.
+    /// Sends a NOTIFY of a PBX to phones that are awake. If a user's phones sleep, the PBX gets 200, and the latest
+    /// NOTIFY of each event package is stored until a phone registers.
     func noticeReceived(
         _ incoming: IncomingRequest, to aor: AddressOfRecord, _ targets: [ForkTarget], caller: Caller, now: Moment
     ) {
         let event = MessageWords.event(of: incoming.request)
         for old in messages.queue(of: aor.compacted()) where old.event == event && old.isNotice {
-            // The older NOTIFY is answered with 200, so that the PBX does not send it again.
+            // An outdated NOTIFY is answered with 200, so that the PBX does not send the outdated NOTIFY again.
             answer(old, .ok, [], now: now)
             if old.keeping == .passing { forget(old, now: now) }
         }
         messageReceived(incoming, to: aor, targets, caller: caller, isNotice: true, now: now)
     }
 
-    /// Whether a phone on UDP may be unreachable, because it registered some time ago and has sent nothing lately. A
-    /// phone that may be unreachable gets the request and a push at the same time.
+    /// Whether a UDP phone may be unreachable: the phone's last REGISTER is old, and nothing has come from the phone
+    /// lately. A phone that may be unreachable gets the request and a push at the same time.
     private func mayBeGone(_ target: ForkTarget, now: Moment) -> Bool {
         target.canBeWoken && !target.flow.transport.isReliable && target.path.isEmpty && !isTrusted(target.flow)
             && now.date - target.registeredAt >= settings.call.skipPushWithin && !network.flows.isLive(target, now: now)
     }
 
-    /// The sender whose limits apply to a message (T25.2): the caller that a PBX names, the authenticated user, or the
-    /// source address.
+    /// The sender whose rate limits apply to a MESSAGE (T25.2): the caller that a PBX names, the authenticated user, or
+    /// the source address.
     private func account(of incoming: IncomingRequest, to aor: AddressOfRecord) -> ByteString {
         if incoming.isTrusted {
             let name = CallerIdentity(incoming.request, format: .uri).number
-            // A PBX can write any sender's name into a MESSAGE, so equal senders' names count for each tenant
-            // separately.
+            // Equal sender names of different tenants count separately, because a PBX can write any sender name into a
+            // MESSAGE.
             return tenant(of: aor.host) == nil ? name : ByteString("\(aor.host) \(name)")
         }
         if let user = incoming.sender { return ByteString("\(user)") }
@@ -127,8 +126,8 @@ extension ProxyEngine {
 
     // MARK: Waiting
 
-    /// Handles the timer of a message, which fires when the phones have not answered, when the sender must get a
-    /// response, or when the stored message has expired.
+    /// Handles the timer of a waiting message: the phones are silent, the sender needs a response, or the stored
+    /// message has expired.
     func messageDue(_ id: UInt64, now: Moment) {
         guard let message = messages[id] else { return }
         _ = message.stopsWaiting()
@@ -140,11 +139,11 @@ extension ProxyEngine {
         }
     }
 
-    /// Handles phones that have not answered a message: these phones count as asleep. A phone gets more time to answer
-    /// if the message was sent on another of its flows a moment ago.
+    /// Treats phones that have not answered a message as asleep. A phone gets more time to answer if the message was
+    /// just sent on another flow of the phone.
     private func phonesAreSilent(_ message: HeldMessage, now: Moment) {
-        // The tries on a phone's other flows end ten seconds before the message's deadline, so that a woken phone has
-        // time to register.
+        // The tries on other flows of a phone end ten seconds before the message's deadline, so that a push can still
+        // wake the phone.
         let spare = message.holdUntil - now.instant - Self.wakingTakes
         var next: Instant?
         for recipient in message.recipients {
@@ -168,7 +167,7 @@ extension ProxyEngine {
 
     private static let wakingTakes: Duration = .seconds(10)
 
-    /// Gives up a message that no phone has accepted in time: the sender gets a phone's refusal, or 480.
+    /// Ends a message that no phone has accepted in time: the sender gets a phone's refusal, or 480.
     func giveUp(_ message: HeldMessage, now: Moment) {
         let devices = message.recipients.map(\.device)
         if message.server != nil { output.counters.count(.messageGivenUp) }
@@ -179,8 +178,7 @@ extension ProxyEngine {
 
     // MARK: The store
 
-    /// Handles the result of a message's commit: the sender gets 202 if the message is on disk, and 503 if the commit
-    /// failed.
+    /// Handles the commit of a stored message: the sender gets 202, or 503 if the commit failed.
     func messageCommitted(_ ticket: CommitTicket, succeeded: Bool, now: Moment) {
         guard let message = messages.committed(ticket, succeeded: succeeded) else { return }
         guard messages[message.id] != nil else { return answerRefusal(of: message, now: now) }
@@ -200,8 +198,8 @@ extension ProxyEngine {
         arm(message, at: now.instant + (message.expiresAt - now.date))
     }
 
-    /// Restores the stored messages after a restart, so that they wait for their phones again. After a restart, a phone
-    /// gets a new push for a message younger than one minute, because the restart may have lost the first push.
+    /// Restores the stored messages at start-up. After a restart, a message younger than one minute causes a new push,
+    /// because the restart may have lost the first push.
     func restoreMessages(now: Moment) {
         for row in messages.takeStored() {
             guard row.expiresAt > now.date, let request = functions.reread(row.request) else {
@@ -211,8 +209,7 @@ extension ProxyEngine {
             let caller = caller(of: row, request)
             let message = HeldMessage(restoring: row, request, from: caller, now: now)
             messages.add(message)
-            // The store may contain an outdated NOTIFY, because the daemon's earlier run may have ended before it
-            // removed the older of two NOTIFYs.
+            // An outdated NOTIFY can be in the store if the daemon ended before it removed the older of two NOTIFYs.
             dropNotices(olderThan: message, now: now)
             arm(message, at: now.instant + (message.expiresAt - now.date))
             for device in row.devices {
@@ -231,7 +228,7 @@ extension ProxyEngine {
         }
     }
 
-    /// The caller whose limits apply to a message that the daemon's earlier run stored.
+    /// The caller whose rate limits apply to a message that was stored before the daemon restarted.
     private func caller(of row: StoredMessage, _ request: SIPRequest) -> Caller {
         guard !isTrusted(row.source), let user = AddressOfRecord(uriText: ByteString("sip:\(row.sender)")),
             row.sender.contains(UInt8(ascii: "@"))
@@ -243,7 +240,7 @@ extension ProxyEngine {
 // MARK: - To the phones
 
 extension ProxyEngine {
-    /// Sends a device its oldest waiting message, unless another delivery to the device is in flight.
+    /// Sends a device its oldest waiting message, unless another message to the device is in flight.
     private func sendNext(to device: DeviceID, of aor: AddressOfRecord, now: Moment) {
         guard !wakes.isAsleep(device),
             let target = registrar.bindings.forkTarget(device, now: now.instant), hop(to: target).isOpen,
@@ -256,8 +253,8 @@ extension ProxyEngine {
         sendToDevice(incoming, for: 0, of: call, to: target, now: now)
     }
 
-    /// Handles the end of an attempt to deliver a message: the phone accepted or refused the message, or must get the
-    /// message again later.
+    /// Handles the end of a message's delivery: the phone accepted or refused the message, or must get the message
+    /// again later.
     func deliveryEnded(_ ended: EndedDelivery, now: Moment) {
         let (delivery, call, order) = (ended.delivery, ended.call, ended.order)
         guard let message = messages[delivery.message], let recipient = message.recipient(delivery.device),
@@ -279,7 +276,7 @@ extension ProxyEngine {
         }
     }
 
-    /// Whether a refusal with the given status is temporary, so that the phone may accept the message later.
+    /// Whether a phone's refusal of a message with the given status is temporary, so that a later delivery can succeed.
     private static func isForNow(_ status: Status) -> Bool {
         switch status.code {
         case 408, 430, 480, 500, 502, 503, 504: true
@@ -315,8 +312,8 @@ extension ProxyEngine {
         sendNext(to: device, of: message.aor, now: now)
     }
 
-    /// Handles a failed delivery: the phone counts as asleep, and the message is sent again later, unless the phone was
-    /// removed or the message has failed too often.
+    /// Handles the failed delivery of a message to a phone: the phone counts as asleep, and the message is sent again
+    /// later.
     private func cameBack(_ message: HeldMessage, from device: DeviceID, isSilent: Bool, now: Moment) {
         let isEnough = messages.came(back: message, from: device)
         guard !isEnough, let target = registrar.bindings.forkTarget(device, now: now.instant), target.canBeWoken
@@ -340,7 +337,7 @@ extension ProxyEngine {
 
     // MARK: Devices that come and go
 
-    /// Sends a device its waiting messages, because the device has registered or has shown life on its registered flow.
+    /// Sends a device its waiting messages, because the device has registered or has shown life on its flow.
     func messagesReturn(to device: DeviceID, of aor: AddressOfRecord, now: Moment) {
         guard let target = registrar.bindings.forkTarget(device, now: now.instant), hop(to: target).isOpen else {
             return
@@ -348,8 +345,8 @@ extension ProxyEngine {
         let wasAsleep = wakes.messagesGo(to: device)
         var changes = messages.returned(device, of: aor, isPush: target.canBeWoken)
         if !target.canBeWoken, registrar.bindings.hasReportedDevice(aor) {
-            // A phone that registers without push token takes over the messages for a device that an app reported over
-            // HTTP, because both may be the same phone.
+            // A phone that registers without push token gets the messages of a device that an app reported over HTTP,
+            // because both may be one phone.
             changes += messages.takenOver(by: device, of: aor) { reported in
                 registrar.bindings.forkTarget(reported, now: now.instant)?.isReachable == false
             }
@@ -364,7 +361,7 @@ extension ProxyEngine {
         sendNext(to: device, of: aor, now: now)
     }
 
-    /// Handles the removal of a device: a message for this device alone is refused, or kept for the next device that
+    /// Handles the removal of a device: a message for only this device is refused, or is kept for the next device that
     /// registers.
     func messagesLose(_ device: DeviceID, of aor: AddressOfRecord, now: Moment) {
         for message in messages.queue(of: aor) { lose(message, device, now: now) }

@@ -14,10 +14,10 @@ import Telemetry
 import Timekeeping
 import Waking
 
-/// Handles messages that wait for phones: their timers, pushes, storage, responses to the senders, and their end.
+/// Handles messages that wait for phones: timers, pushes, storage, and responses to the senders.
 extension ProxyEngine {
-    /// Wakes the recipient's phones for a message. With `messages.store`, the store keeps the message; if the setting
-    /// is off, the message waits in memory until a phone registers.
+    /// Wakes the recipient's phones for a message. If the setting `messages.store` is off, a message waits in memory
+    /// until a phone registers.
     func waitForPhones(_ message: HeldMessage, now: Moment) {
         wakePhones(for: message, now: now)
         guard messages[message.id] != nil, message.keeping == .passing else { return }
@@ -35,20 +35,21 @@ extension ProxyEngine {
         message.waits(until: output.timers.schedule(.messageDue(message.id), at: instant))
     }
 
-    /// Notes that the device sleeps, so that it gets no message before it registers or shows life.
+    /// Notes that a device sleeps, so that the device gets no message before it registers or shows life.
     func fellAsleep(_ device: DeviceID, of aor: AddressOfRecord) {
         wakes.fellAsleep(device)
         messages.fellAsleep(device, of: aor)
     }
 
-    /// Notes that the device no longer counts as asleep, if no further message waits for the device.
+    /// Stops treating a device as asleep if no message waits for the device.
     func letGo(_ device: DeviceID, of aor: AddressOfRecord) {
         if !wakes.isEmpty, !messages.hasMessage(for: device, of: aor) { wakes.messagesGo(to: device) }
     }
 
     // MARK: Waking
 
-    /// Sends one push for all messages that wait for the device, if the limit for notifications allows it (T25.3).
+    /// Sends one push for all messages that wait for the device, if the rate limit of notifications allows a push
+    /// (T25.3).
     func wake(_ device: DeviceID, for message: HeldMessage, now: Moment) {
         guard message.wakes, let target = registrar.bindings.forkTarget(device, now: now.instant),
             let token = target.pushToken, message.recipient(device) != nil, wakes.takesWake(device)
@@ -70,8 +71,7 @@ extension ProxyEngine {
         notify(words, ledger.newCode(), by: token, target, of: message.aor, as: .message, now: now)
     }
 
-    /// Handles the final outcome of a push about messages: if the push failed, messages that are not stored are given
-    /// up for the device.
+    /// Handles the result of a push for waiting messages: if the push failed, unstored messages to the device fail too.
     func messagePushFinished(_ push: AskedPush, _ outcome: PushOutcome, now: Moment) {
         guard !outcome.isAccepted else { return }
         wakes.wakeFailed(push.device)
@@ -92,7 +92,7 @@ extension ProxyEngine {
         act(.commit([.message(.insert(message.row))], ticket))
     }
 
-    /// Adds a Date to a MESSAGE, so that a phone that gets the MESSAGE days later can show when it was sent (RFC 3428
+    /// Adds a Date to a MESSAGE, so that a phone that gets the MESSAGE days later can show its sending time (RFC 3428
     /// section 9).
     private static func dated(_ request: ByteString, _ date: UnixTime) -> ByteString {
         guard let end = request.firstIndex(of: UInt8(ascii: "\n")) else { return request }
@@ -113,7 +113,7 @@ extension ProxyEngine {
         respond(server, status, incoming.response(status, toTag: sip.tags.next(), fields: fields), now: now)
     }
 
-    /// Sends the sender of a message the refusal that came from a phone, or 480 if no refusal came.
+    /// Sends the sender of a message a phone's refusal, or 480 if no phone has refused the message.
     func answerRefusal(of message: HeldMessage, now: Moment) {
         if let refusal = message.refusal {
             relayToSender(refusal, of: message, now: now)
@@ -136,7 +136,7 @@ extension ProxyEngine {
 
     // MARK: The end
 
-    /// Ends a message for one device, because the device got the message or will never get it.
+    /// Ends a message for one device, which has got the message or will never get it.
     func close(_ message: HeldMessage, for device: DeviceID, now: Moment) {
         messages.done(message, with: device)
         letGo(device, of: message.aor)
@@ -159,8 +159,8 @@ extension ProxyEngine {
         forget(message, now: now)
     }
 
-    /// Drops the stored NOTIFYs of the same event that are older than `notice`, which is now in the store or at all
-    /// phones. An older NOTIFY stays in the store until the newer NOTIFY is stored, so that a crash loses no NOTIFY.
+    /// Deletes stored NOTIFYs that are older than `notice` and have the same event; `notice` itself is stored or
+    /// delivered. An older NOTIFY is deleted only after the newer NOTIFY is stored, so that a crash loses no NOTIFY.
     func dropNotices(olderThan notice: HeldMessage, now: Moment) {
         guard notice.isNotice else { return }
         for old in messages.queue(of: notice.aor)
@@ -170,7 +170,7 @@ extension ProxyEngine {
         }
     }
 
-    /// Ends all deliveries of the message, and removes the message.
+    /// Removes a message, and ends all its deliveries.
     func forget(_ message: HeldMessage, now: Moment) {
         for recipient in message.recipients { recipient.delivery.map { stop($0, now: now) } }
         if let deadline = message.stopsWaiting() { output.timers.cancel(deadline) }
@@ -178,7 +178,8 @@ extension ProxyEngine {
         for recipient in message.recipients { letGo(recipient.device, of: message.aor) }
     }
 
-    /// Ends the transaction that delivers a message: the request is no longer resent, and a late response is ignored.
+    /// Ends the transaction that delivers a message: the request is no longer retransmitted, and a late response is
+    /// ignored.
     func stop(_ call: ProxiedRequest, now: Moment) {
         call.turned(into: .plain)
         if let client = call.fork.branches.first?.client {

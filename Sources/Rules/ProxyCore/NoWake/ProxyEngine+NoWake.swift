@@ -12,10 +12,9 @@ import Telemetry
 import Timekeeping
 import Waking
 
-/// Ends or forwards calls for which no phone wakes.
+/// Ends or forwards calls whose phones do not wake.
 extension ProxyEngine {
-    /// Prepares a new call for the case that no phone wakes: decides whether the call can be forwarded, and sets a
-    /// timer that can end its wait early.
+    /// Decides whether a new call can be forwarded if no phone wakes, and starts the timer that can end the wait early.
     func noWakeBegan(_ call: ProxiedRequest, now: Moment) {
         let noWake = settings.call.noWake
         guard !noWake.isUsual, let userCall = call.userCall, !call.isForgotten else { return }
@@ -30,10 +29,10 @@ extension ProxyEngine {
 
     // MARK: A forward
 
-    /// Forwards a call for which no phone has registered: sends the INVITE through the upstream to the URI in the
+    /// Sends the INVITE of a call for which no phone has registered through the upstream, to the forward URI in the
     /// settings.
     func forwardWanted(_ call: ProxiedRequest, now: Moment) {
-        // A call whose caller has given up in the meantime is not forwarded.
+        // A call that its caller has cancelled is not forwarded.
         guard call.fork.acceptsBranches else { return }
         guard case .forward(let uri, _) = noWakePlan(of: call), let userCall = call.userCall,
             let upstream = upstream(of: userCall.aor.host)?.hop, let incoming = revive(call)
@@ -66,8 +65,8 @@ extension ProxyEngine {
         edits.added += [Diversions.field(for: userCall.aor)] + earlier
     }
 
-    /// Resumes the forwarding of a call that the daemon's earlier run forwarded. The destination gets as much time to
-    /// ring after a restart as for a new call.
+    /// Continues the forwarding of a call that was forwarded before the daemon restarted. After a restart, the
+    /// destination of a forwarded call gets the whole ringing time again.
     func forwardResumed(_ call: ProxiedRequest, now: Moment) {
         guard call.fork.isForwardPending else {
             guard !settings.call.noWake.isUsual, !call.fork.hasForward, call.userCall != nil else { return }
@@ -80,8 +79,8 @@ extension ProxyEngine {
         )
     }
 
-    /// Ends the branch to the destination of a forwarded call, because the destination has neither rung nor answered in
-    /// time.
+    /// Cancels the branch to the destination of a forwarded call, because the destination has neither rung nor answered
+    /// in time.
     func forwardTimedOut(_ call: ProxiedRequest, now: Moment) {
         for branch in call.fork.branches.indices where call.fork.branches[branch].isWaiting {
             missed(branch, of: call, now: now)
@@ -92,8 +91,8 @@ extension ProxyEngine {
 
     // MARK: 180 after the push
 
-    /// Notes that a provider has accepted a call's push: sends the caller 180 if the settings demand it, and counts the
-    /// push in the device's wake record.
+    /// Handles a provider's acceptance of a call's push: sends the caller 180 if the settings demand it, and counts the
+    /// push for the device.
     func pushAccepted(_ branch: Int, of call: ProxiedRequest, now: Moment) {
         let noWake = settings.call.noWake
         guard !noWake.isUsual, let userCall = call.userCall, call.fork.acceptsBranches,
@@ -106,8 +105,8 @@ extension ProxyEngine {
         if wakes.records.bound(of: device) == .notWaited { endWait(branch, of: call, now: now) }
     }
 
-    /// Sends the caller 180 because a push was accepted, although no phone rings yet. A caller that requires `100rel`
-    /// gets no 180, because its PRACK would need a dialog, and none exists yet.
+    /// Sends the caller 180 after a push was accepted, although no phone rings yet. A caller that requires `100rel`
+    /// gets no 180 after a push, because a PRACK needs a dialog with a phone.
     private func ringForPush(_ call: ProxiedRequest, now: Moment) {
         guard !call.marks.contains(.rungForPush), !call.fork.branches.contains(where: \.deviceKnows),
             let server = call.server, let incoming = revive(call), !requiresReliability(incoming.request)
@@ -131,21 +130,21 @@ extension ProxyEngine {
         _ = output.timers.schedule(.wakeBound(place: call.place, call.id), at: max(first, now.instant))
     }
 
-    /// The time at which a branch stops waiting for its phone, according to the phone's earlier wakes; `nil` if the
-    /// earlier wakes set no limit.
+    /// The time at which a branch stops waiting for its phone, computed from the phone's earlier wakes; `nil` for no
+    /// limit.
     private func wakeBound(_ branch: ForkBranch, _ userCall: UserCall, now: Moment) -> Instant? {
         guard branch.isWaiting, !branch.hasMoved, let device = branch.device else { return nil }
         let began = now.instant + (userCall.receivedAt - now.date)
         return switch wakes.records.bound(of: device) {
         case .none: nil
         case .after(let duration): began + duration
-        // A call waits a few seconds even for a phone that never wakes, so that the phone gets a push and can show that
-        // it wakes.
+        // A call waits a few seconds even for a phone that never wakes, so that the phone gets a push and its wake can
+        // be measured.
         case .notWaited: began + WakeRecords.shortest
         }
     }
 
-    /// Ends the wait for each phone whose earlier wakes show that the call need not wait any longer.
+    /// Ends a call's wait for each phone whose wake is unlikely after earlier wakes of the phone.
     func wakeBoundReached(_ call: ProxiedRequest, now: Moment) {
         guard let userCall = call.userCall, call.fork.acceptsBranches, !call.fork.isForwardPending else { return }
         for branch in call.fork.branches.indices {
@@ -161,7 +160,7 @@ extension ProxyEngine {
     private func endWait(_ branch: Int, of call: ProxiedRequest, now: Moment) {
         guard call.fork.branches[branch].isWaiting else { return }
         call.saw(.timeOver)
-        // The call is forwarded, but the branch waits for its phone until the destination of the forwarded call rings.
+        // The branch of a forwarded call still waits for its phone until the forward destination rings.
         if call.fork.forwardsAfter(branch) { return update(call, now: now) { $0.waitIsOver(branch) } }
         output.counters.count(.heldTimedOut)
         let isNotWaited = call.fork.branches[branch].device.map { wakes.records.bound(of: $0) } == .notWaited

@@ -16,17 +16,16 @@ package import Telemetry
 package import Timekeeping
 import Waking
 
-/// Answers operators' queries, and carries out their commands.
+/// Answers operators' queries, and executes operators' commands.
 extension ProxyEngine {
     /// All calls to the daemon's users that wait for a phone or ring, oldest first.
     package var heldCalls: [StoredCall] { heldCalls(after: .beginning, limit: .max).elements }
 
     package var heldCallCount: Int { calls.offered }
 
-    /// One page of the calls that wait for a phone or ring, oldest first; there may be hundreds of thousands of calls.
+    /// One page of the calls that wait for a phone or ring, oldest first.
     ///
-    /// The parameter `cursor` is the property `next` of the previous page of calls. A page of calls can have fewer than
-    /// `limit` calls although more calls follow.
+    /// The parameter `cursor` is the property `next` of the previous page of calls.
     package func heldCalls(
         after cursor: PageCursor, limit: Int, of isWanted: ((AddressOfRecord) -> Bool)? = nil
     ) -> Page<StoredCall> {
@@ -47,16 +46,16 @@ extension ProxyEngine {
         calls.offered(where: isAsked).compactMap(StoredCall.init).sorted { $0.id < $1.id }
     }
 
-    /// The waiting or ringing calls whose id, ``CallRef`` or Call-ID is `text`: several calls if one INVITE was offered
-    /// to several users.
+    /// The waiting or ringing calls whose id, ``CallRef`` or Call-ID is `text`; one INVITE to several users gives
+    /// several calls.
     package func heldCalls(named text: String) -> [StoredCall] {
         if let id = UInt64(text), let call = calls[ForkID(id)].flatMap(StoredCall.init) { return [call] }
         let (callID, ref) = (ByteString(text), CallRef(text))
         return heldCalls { key, call in key.callID == callID || (ref != nil && call.userCall?.ref == ref) }
     }
 
-    /// The caller of a waiting or ringing call, in the form of ``MissedCall/remoteURI``; `nil` if there is no such
-    /// call. An older call's INVITE is parsed again for each query of an operator.
+    /// The caller of a waiting or ringing call, in the form of ``MissedCall/remoteURI``; `nil` if the call does not
+    /// exist.
     package func caller(of id: UInt64) -> ByteString? {
         calls[ForkID(id)].flatMap { revive($0) }.map {
             CallerIdentity($0.request, format: settings.call.callerIDFormat).remoteURI
@@ -65,34 +64,33 @@ extension ProxyEngine {
 
     /// Ends a waiting or ringing call for an operator, and returns whether the call existed.
     ///
-    /// The call becomes a missed call for each device that has sent no response to the INVITE. The caller gets
-    /// `status`, which is 480, 486, 600 or 603.
+    /// A device that has sent no response to the INVITE gets the ended call as a missed call. The caller gets `status`,
+    /// which is 480, 486, 600 or 603.
     func end(_ id: UInt64, with status: Status, now: Moment) -> Bool {
         guard let call = calls[ForkID(id)], StoredCall(call) != nil else { return false }
         update(call, now: now) { $0.endedByOperator(with: status) }
         return true
     }
 
-    /// The number of INVITEs without a final response, in both directions.
+    /// The number of INVITEs, from and to phones, that have no final response yet.
     package var callsUnderWay: Int { calls.shares.all.calls }
 
-    /// Begins the shutdown of the daemon: new calls get 503 from now on, and all other requests are served.
+    /// Starts the shutdown of the daemon: new calls get 503, and other requests are still served.
     package func drainBegins() { access.admission.drainBegins() }
 
-    /// The devices to which a call to the user would be sent if it arrived now.
+    /// The devices that would get an INVITE to the user now.
     package func targets(of aor: AddressOfRecord, now: Moment) -> [ForkTarget] {
         registrar.bindings.forkTargets(for: aor, now: now.instant)
     }
 
-    /// The User-Agent of a phone's last REGISTER, if the store does not have that value yet; `nil` if the store has it.
+    /// The User-Agent of a phone's last REGISTER if the store does not have this User-Agent yet; otherwise `nil`.
     package func userAgentSaidLately(by device: DeviceID) -> ByteString? { registrar.refreshedLately.agent(of: device) }
 
     package var isDraining: Bool { access.admission.isDraining }
 
-    /// The push providers that are switched on.
     package var enabledProviders: Set<PushProvider> { registrar.enabledProviders }
 
-    /// Adds a user to the engine's user directory, after the user was written to the store.
+    /// Adds a user, who is already in the store, to the engine's user directory.
     package func userAdded(_ user: DigestUser, now: Moment) {
         registrar.users.add(user)
         notePassword(of: user.name, realm: user.realm, now: now)
@@ -103,8 +101,7 @@ extension ProxyEngine {
         if let removed { upstreamUserRemoved(removed, now: now) }
     }
 
-    /// Applies changed settings; `changed` differs from the present settings only in settings that can change at run
-    /// time.
+    /// Applies settings that differ from the present settings only in values that can change at run time.
     package func settingsChanged(_ changed: ProxySettings, now: Moment) {
         if settings.call.ringLiveFlowWithin != changed.call.ringLiveFlowWithin {
             network.flows.watchActivity(changed)
@@ -143,19 +140,17 @@ extension ProxyEngine {
     }
 }
 
-/// Finds devices by their push tokens, with a search through all bindings, because tokens have no index.
+/// Finds devices by push token in a search through all bindings, because push tokens have no index.
 extension ProxyEngine {
-    /// A device that the search found by its push token.
+    /// A device that the search for a push token has found.
     package struct FoundDevice: Hashable, Sendable {
         package let id: DeviceID
-        /// The domain of the device's user.
         package let domain: ByteString
         package let token: PushToken
-        /// The time at which the device last registered with its push token.
         package let registeredAt: UnixTime
     }
 
-    /// The name of the app to which the settings assign a push token.
+    /// The name of the app in the settings that a push token belongs to.
     package func appName(of token: PushToken) -> String? {
         let apps = ledger.dispatcher.directory
         return apps.app(for: token).flatMap { apps[$0]?.name }
@@ -174,14 +169,14 @@ extension ProxyEngine {
         return FoundDevice(id: id, domain: domain, token: token, registeredAt: target.registeredAt)
     }
 
-    /// One step of a search for devices with certain push tokens.
+    /// One step of the search for devices with the given push tokens.
     ///
-    /// The parameter `words` has, for each token, a part that needs no escapes in a URI; upper and lower case are
-    /// equal. The parameter `limit` is the largest number of devices that one step of the search examines: see
+    /// The parameter `words` has a part of each push token that needs no escapes in a URI; upper and lower case are
+    /// equal. The parameter `limit` is the maximum number of devices that one step examines: see
     /// ``BindingTable/forEachDevice(of:with:from:limit:_:)``.
     ///
-    /// - Returns: the candidate devices, and the place at which the next step begins; this place is `nil` after the
-    ///   last step.
+    /// - Returns: the devices that may have a token, and the cursor of the next step, which is `nil` after the last
+    ///   step.
     package func devices(
         of providers: Set<PushProvider>, with words: [[UInt8]], from cursor: BindingCursor, limit: Int
     ) -> (found: [FoundDevice], next: BindingCursor?) {
@@ -198,12 +193,11 @@ extension ProxyEngine {
     }
 }
 
-/// Answers queries of the HTTP service through which apps report devices.
+/// Answers queries of the HTTP routes through which apps report devices.
 extension ProxyEngine {
-    /// The AOR of a user in one of this daemon's domains; `nil` if the daemon does not serve the domain, or the user is
-    /// empty.
+    /// The AOR of a user in one of this daemon's domains; `nil` if `user` is empty or the domain is foreign.
     ///
-    /// The parameter `user` has no percent-escapes, and a missing `domain` means the daemon's first domain.
+    /// The parameter `user` has no percent-escapes, and `nil` as `domain` means the daemon's first domain.
     package func aor(of user: ByteString, in domain: ByteString?) -> AddressOfRecord? {
         let host = (domain ?? identity.domains.first ?? .empty).lowercased()
         return !user.isEmpty && identity.domains.contains(host) ? AddressOfRecord(user: user, host: host) : nil
@@ -211,7 +205,7 @@ extension ProxyEngine {
 
 }
 
-/// Gives read access to the tables of the registrar and of the push ledger.
+/// Read access to the tables of the registrar and of the push ledger.
 extension ProxyEngine {
     package var bindings: BindingTable { _read { yield registrar.bindings } }
     package var users: UserDirectory { _read { yield registrar.users } }
@@ -220,7 +214,7 @@ extension ProxyEngine {
     package var timeline: PushTimeline { _read { yield ledger.timeline } }
 }
 
-/// Lists the messages that wait for phones, for operators.
+/// Lists for operators the messages that wait for phones.
 extension ProxyEngine {
     /// The messages that wait for phones of one user, oldest first.
     package func waitingMessages(of aor: AddressOfRecord) -> [StoredMessage] { messages.queue(of: aor).map(\.row) }
@@ -236,9 +230,9 @@ extension ProxyEngine {
     package func waitingMessage(_ id: UInt64) -> StoredMessage? { messages[id]?.row }
 }
 
-/// Reports the engine's counters and table sizes, for operators.
+/// Reports the engine's counters and table sizes to operators.
 extension ProxyEngine {
-    /// The engine's counters and the current sizes of its tables; no figure needs a search.
+    /// The engine's counters and the sizes of its tables.
     package var figures: CounterSet {
         var figures = counters
         figures.set(.bindings, to: registrar.bindings.count)
@@ -274,7 +268,7 @@ extension ProxyEngine {
         figures.set(.userSourcesAway, to: cache.awayCount)
     }
 
-    /// A report about the pushes of each app, in the order of the apps in the settings.
+    /// A report about the pushes of each app, in the settings' order of apps.
     package var pushReports: [(app: PushApp, report: PushAppReport)] { ledger.dispatcher.reports }
 
     func count(_ verdict: DigestAuthenticator.Verdict) {

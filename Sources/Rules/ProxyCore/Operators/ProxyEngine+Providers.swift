@@ -8,9 +8,9 @@ import Registration
 import Telemetry
 import Timekeeping
 
-/// Switches push providers on or off, or pauses them, as an operator has ordered.
+/// Executes an operator's command to switch a push provider on or off, or to pause it.
 extension ProxyEngine {
-    /// The push providers for which the settings have credentials, whether switched on or off.
+    /// The push providers that have credentials in the settings.
     package var configuredProviders: Set<PushProvider> { settings.configuredProviders }
 
     package func state(of provider: PushProvider) -> ProviderState {
@@ -18,19 +18,19 @@ extension ProxyEngine {
         return ledger.isPaused(provider) ? .paused : .on
     }
 
-    /// The provider of a device's token, if that provider is paused.
+    /// The push provider of a device, if the provider is paused; otherwise `nil`.
     package func pausedProvider(of device: DeviceID) -> PushProvider? {
         registrar.bindings.pushToken(of: device).map(\.provider).flatMap { ledger.isPaused($0) ? $0 : nil }
     }
 
-    /// A known problem that makes calls fail or keeps phones asleep, in words; `nil` if no problem is known.
+    /// A description of a known problem that makes calls fail or keeps phones asleep; `nil` if no problem is known.
     package var trouble: String? {
         let paused = settings.configuredProviders.filter { state(of: $0) == .paused }.map(\.rawValue).sorted()
         let troubles = [upstreamTrouble].compactMap(\.self) + paused.map { "push provider \($0) is paused" }
         return troubles.isEmpty ? nil : troubles.joined(separator: "; ")
     }
 
-    /// Switches a push provider on or off, or pauses it (R8c, R9); the store must already have the new state.
+    /// Switches a push provider on or off, or pauses it (R8c, R9); the new state is already in the store.
     ///
     /// - Returns: whether the provider accepts pushes again after a pause.
     func switchProvider(_ provider: PushProvider, to state: ProviderState, now: Moment) -> Bool {
@@ -54,8 +54,7 @@ extension ProxyEngine {
         return former == .paused && state == .on
     }
 
-    /// Removes contacts because their provider was switched off, and writes a timeline record for each contact, so that
-    /// an operator sees why the user has no device.
+    /// Removes the contacts of a switched-off push provider, and writes a timeline record about each removed contact.
     private func forget(_ ended: [BindingTable.Ended], of provider: PushProvider, now: Moment) {
         guard !ended.isEmpty else { return }
         act(.record(ended.map { .binding(.delete($0.id)) }))
@@ -68,8 +67,8 @@ extension ProxyEngine {
         for binding in ended { deviceRemoved(binding.id, of: binding.aor, because: .providerOff, now: now) }
     }
 
-    /// The maximum number of timeline records about one switched-off provider, so that records of calls are not
-    /// displaced.
+    /// The maximum number of timeline records about one switched-off push provider; more records would displace records
+    /// of calls.
     private static let mostRecords = 100_000
 }
 

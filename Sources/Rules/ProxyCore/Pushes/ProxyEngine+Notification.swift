@@ -13,34 +13,34 @@ package enum NotificationRecipient: Hashable, Sendable {
     case device(DeviceID)
 }
 
-/// The result of an application server's order to send a notification.
+/// The result of a notification that an application server has ordered.
 package struct NotificationReceipt: Hashable, Sendable {
-    /// The code that all pushes of one notification order share, because each device gets the same text.
+    /// The code that all pushes of one notification share, because each device gets the same text.
     package let code: PushCode
-    /// The number of pushes that the daemon sends to push providers for the notification order.
+    /// The number of pushes that the daemon sends for the notification.
     package var sent = 0
-    /// For each device that gets no push, the reason why it gets none.
+    /// The reason for each device that gets no push of the notification.
     package var skipped: [TimelineRecord.Omission] = []
-    /// The recipients of the order that have no device registered at this daemon.
+    /// The recipients of the notification that have no device registered at this daemon.
     package var absent: [NotificationRecipient] = []
 
     init(_ code: PushCode) { self.code = code }
 }
 
-/// Why an application server's order to send a notification was refused for all recipients.
+/// Why a notification of an application server was refused for all recipients.
 package enum NotificationRefusal: Error, Hashable, Sendable {
-    /// A provider does not accept the content of the notification, for the reason in the associated text.
+    /// A push provider does not accept the content of the notification; the text says why.
     case payload(String)
-    /// The push queue has no room for all pushes of the order.
+    /// The push queue has no room for all pushes of the notification.
     case noRoom
 }
 
 /// Sends notifications: pushes that announce no call.
 extension ProxyEngine {
-    /// Sends a notification, as an application server has ordered, to all recipients that can get it.
+    /// Sends an application server's notification to all recipients that can get a push.
     ///
-    /// If the provider of one device would refuse the content, no device gets the notification, and
-    /// ``notificationOrdered`` throws the reason. A restart of the daemon loses notifications that were not sent yet.
+    /// If one device's push provider would refuse the content, no device gets the notification, and
+    /// ``notificationOrdered`` throws the reason. A restart of the daemon loses notifications that are not sent yet.
     package func notificationOrdered(
         _ notification: PushNotification, for recipients: [NotificationRecipient], now: Moment
     ) throws(NotificationRefusal) -> NotificationReceipt {
@@ -63,8 +63,8 @@ extension ProxyEngine {
                     omissions.append((target, aor, .providerPaused))
                     continue
                 }
-                // The size of the push is checked with the highest possible badge, so that the push that is sent cannot
-                // be longer.
+                // The size check uses the highest possible badge, so that no push can become longer than the checked
+                // size.
                 let badge = ledger.unread.count(of: target.id) + 1
                 let sketch = request(
                     notification, receipt.code, PushID(rawValue: 0), to: token, of: target, badge: badge, now: now)
@@ -103,8 +103,8 @@ extension ProxyEngine {
         }
     }
 
-    /// Whether the limits allow a push to a device for something other than a call; `caller` is `nil` if no SIP request
-    /// causes the push.
+    /// Whether rate limits allow a push to a device for something other than a call; `caller` is `nil` if no SIP
+    /// request causes the push.
     func mayNotify(_ device: DeviceID, for caller: Caller?, now: Moment) -> Bool {
         ledger.mayNotify(device, for: caller, now: now.instant)
     }
@@ -116,7 +116,7 @@ extension ProxyEngine {
         PushRequest(
             id: id, code: code, device: target.id, token: token,
             message: .notification(notification), badge: notification.badge ?? badge,
-            // Each push has at least 30 seconds to be sent, even if the provider must not store the push.
+            // The daemon tries for at least 30 seconds to send a push, even if the provider must not store the push.
             deadline: max(notification.expiresAt, now.date + Self.shortestTry))
     }
 

@@ -13,7 +13,7 @@ import Waking
 
 /// Handles the results of pushes for calls and contacts, and apps' reports about pushes.
 extension ProxyEngine {
-    /// Handles the provider's final outcome for a push, after all retries.
+    /// Handles the final result of a push, after all retries.
     func pushEnded(_ push: AskedPush, _ outcome: PushOutcome, now: Moment) {
         switch push.purpose {
         case .dryRun(let ticket): act(.dryRunEnded(ticket, canBePushed: outcome.showsGoodToken))
@@ -42,16 +42,16 @@ extension ProxyEngine {
             call.saw(.pushFailed)
         }
         guard !noteToken(outcome, of: push.device, aor: push.aor, now: now), !outcome.isAccepted else { return }
-        // If the provider is paused, the call waits for the phone without a push.
+        // While a push provider is paused, a call waits for its phone without a push.
         guard !push.isPaused else { return }
-        // A phone whose flow was lost a moment ago may register again without a push, so its branch keeps waiting.
+        // A branch keeps waiting after its push failed if the phone's flow was lost a moment ago, because the phone may
+        // register without a push.
         guard call.fork.branches[branch].isWaiting, !call.fork.branches[branch].hasMoved else { return }
         ledger.ended(branch, of: call, .pushFailed, now: now, into: &output.actions)
         branchFailed(branch, of: call, with: .temporarilyUnavailable, now: now)
     }
 
-    /// Handles the outcome of a push that was dropped, because its call ended or continued before the provider
-    /// answered.
+    /// Handles the late result of a push whose call ended or continued before the provider answered.
     private func droppedPushFinished(_ push: AskedPush, _ outcome: PushOutcome, now: Moment) {
         guard !noteToken(dated(outcome, by: push), of: push.device, aor: push.aor, now: now), outcome.isAccepted else {
             return
@@ -60,8 +60,8 @@ extension ProxyEngine {
         if let end = push.end { tell(end, to: push.device, of: push.aor, now: now) }
     }
 
-    /// Treats a token that died at an unknown time as dead since the call arrived, so that a phone that registered
-    /// later keeps its contact.
+    /// If a provider does not say when a token died, the token counts as dead since the call arrived, so that a later
+    /// registration stays valid.
     private func dated(_ outcome: PushOutcome, by push: AskedPush) -> PushOutcome {
         guard outcome == .tokenDead(since: nil), case .call(let call, _) = push.purpose, let userCall = call.userCall
         else {
@@ -81,8 +81,8 @@ extension ProxyEngine {
 
     // MARK: Tokens
 
-    /// Removes the device if its push token is dead, or replaces the token if the provider named a new one; returns
-    /// true if the device was removed.
+    /// Removes the device if its push token is dead, or replaces the token if the provider named a new token; returns
+    /// true after a removal.
     private func noteToken(_ outcome: PushOutcome, of device: DeviceID, aor: AddressOfRecord, now: Moment) -> Bool {
         switch outcome {
         case .tokenDead(let since):
@@ -110,47 +110,45 @@ extension ProxyEngine {
 
     // MARK: Reports of apps
 
-    /// Where an app's report about a push is stored.
+    /// Where the daemon stores an app's report about a push.
     package enum MarkPlace: Hashable, Sendable {
-        /// The report is not stored, because the device is unknown.
+        /// The app's report about a push is stored nowhere, because the device is unknown.
         case unknownDevice
-        /// The open timeline record of the push keeps the report until the record is stored.
+        /// The app's report is stored in the open timeline record of the push.
         case record
-        /// The push is over, so the report is added to the stored record of the push, if that record exists.
+        /// The app's report is added to the stored timeline record, because the push has ended.
         case row
     }
 
-    /// Notes an app's report about a push, for example that the user has read it; repeated and late reports have no
-    /// effect.
+    /// Notes an app's report about a push, for example that the user has read the push; repeated and late reports have
+    /// no effect.
     package func pushMarked(_ code: PushCode, _ mark: PushMark, by device: DeviceID, now: Moment) -> MarkPlace {
         guard isKnown(device) else { return .unknownDevice }
         return ledger.marked(code, mark, by: device, at: now.date) ? .record : .row
     }
 
-    /// Notes an app's report that its user has read all pushes, and returns false if the device is unknown. The shell
-    /// updates the stored records of the pushes.
+    /// Notes an app's report that its user has read all pushes, and returns false if the device is unknown.
     package func allPushesRead(by device: DeviceID, now: Moment) -> Bool {
         guard isKnown(device) else { return false }
         ledger.allRead(by: device, at: now.date)
         return true
     }
 
-    /// Restores an unread push from the store at start-up. Unread pushes are restored after all bindings, in the order
-    /// in which the pushes were sent.
+    /// Restores an unread push from the store at start-up. The shell restores unread pushes after all bindings, in the
+    /// order in which the pushes were sent.
     package func restoreUnread(_ code: PushCode, _ matter: UnreadPushes.Matter, of device: DeviceID, at date: UnixTime)
     {
         if isKnown(device) { _ = ledger.becameUnread(code, matter, by: device, at: date) }
     }
 
-    /// Writes open timeline records and lately refreshed contacts to the store, because the daemon stops.
+    /// Writes open timeline records and recently refreshed contacts to the store before the daemon stops.
     package func stopped(now: Moment) {
         ledger.stopped(now: now, into: &output.actions)
         act(.refresh(registrar.refreshedRows(limit: Self.lastRows, now: now).rows))
     }
 
-    /// The maximum number of refreshed contacts that are written when the daemon stops; writing 10,000 contacts takes
-    /// some tenths of a second. If more contacts were refreshed than can be written, the other contacts keep their
-    /// older rows in the store.
+    /// The maximum number of refreshed contacts that are written when the daemon stops; 10,000 contacts take some
+    /// tenths of a second. Refreshed contacts beyond the maximum number keep their older rows in the store.
     private static let lastRows = 10_000
 }
 
@@ -170,12 +168,12 @@ extension ProxyEngine {
             to: target, token, of: aor, life: settings.missedCallsLife, now: now, into: &output.actions)
     }
 
-    /// Schedules the lists of missed calls that the daemon's earlier run had not sent.
+    /// Schedules the lists of missed calls that were not sent before the daemon restarted.
     func restoreMissedCalls(now: Moment) {
         ledger.restored(now: now, into: &output.actions) { isBack($0, since: $1, now: now) }
     }
 
-    /// Sends lists of missed calls that were held back while a provider accepted no pushes.
+    /// Sends lists of missed calls that waited because a push provider accepted no pushes.
     func sendOwedLists(now: Moment) {
         ledger.sendOwed(now: now) { isBack($0, since: $1, now: now) }
     }
@@ -184,7 +182,7 @@ extension ProxyEngine {
         registrar.bindings.forkTarget(device, now: now.instant).map { $0.registeredAt > date } ?? false
     }
 
-    /// Forgets a user's missed calls, which an operator has deleted from the store.
+    /// Removes a user's missed calls that an operator has deleted from the store.
     ///
     /// The parameter `calls` has the missed calls at the time of the operator's command, without calls that still ring
     /// or wait.
@@ -195,10 +193,10 @@ extension ProxyEngine {
 
 /// Checks push tokens by silent pushes (dry runs).
 extension ProxyEngine {
-    /// The time limit for the check of a token, including all retries of the silent push.
+    /// The time limit of a push token's check, including all retries of the silent push.
     private static let dryRunPatience: Duration = .seconds(30)
 
-    /// Checks with a silent push whether a token can get pushes, and reports the result as
+    /// Checks by a silent push whether a push token is valid, and reports the result as
     /// ``ProxyAction/dryRunEnded(_:canBePushed:)``.
     package func dryRunAsked(_ token: PushToken, _ ticket: DryRunTicket, now: Moment) {
         if token.provider == .apns || token.provider == .apnsDevelopment, (try? APNsToken(token)) == nil {
@@ -215,12 +213,12 @@ extension ProxyEngine {
 }
 
 extension PushOutcome {
-    /// Whether the outcome shows a good token: the provider accepted the silent push, or the token is only for calls
-    /// and cannot get a silent push.
+    /// Whether the push token is good: the provider accepted the silent push, or the token is only for calls and cannot
+    /// get a silent push.
     var showsGoodToken: Bool {
         switch self {
         case .accepted, .acceptedWithNewToken: true
-        // No silent push is sent to a PushKit token, because Apple ends apps whose VoIP push announces no call.
+        // A PushKit token gets no silent push, because Apple ends apps whose VoIP push announces no call.
         case .noSuitableToken: true
         case .tokenDead, .retry, .renewCredential, .credentialsRefused, .foreignToken, .noConnection, .payloadRefused:
             false
@@ -230,8 +228,8 @@ extension PushOutcome {
 
 /// Sends pushes that make phones refresh their contacts (RFC 8599 section 5.5), if `registrar.refresh-push` is set.
 ///
-/// The search for expiring contacts takes one step a second, and visits all bindings within a minute. No binding needs
-/// a timer, and phones that registered together are woken one after the other.
+/// The search for expiring contacts makes one step a second, and visits all bindings within a minute. The search needs
+/// no timer for a binding, and spreads the pushes to phones that registered at the same time.
 extension ProxyEngine {
     private static let walkTime = 60
     private static let walkPause: Duration = .seconds(1)
@@ -272,22 +270,22 @@ extension ProxyEngine {
 
 /// The result of one step of the search for dead tokens.
 package struct DeadTokenFindings: Hashable, Sendable {
-    /// The number of contacts that one step of the search has removed.
+    /// The number of contacts that one step of the search removed.
     package var dropped = 0
-    /// The number of contacts that were not removed, because they registered after their push token died.
+    /// The number of contacts that the search kept, because they registered after their push token died.
     package var newer = 0
-    /// The dead push tokens that were found in contacts.
+    /// The dead push tokens that the search found in contacts.
     package var matched: [ByteString] = []
-    /// The place at which the next step of the search begins; `nil` if all bindings have been searched.
+    /// The cursor of the next step of the search; `nil` after the last step.
     package var next: BindingCursor?
 
     package init() {}
 }
 
-/// Removes contacts whose push tokens are dead, as a provider's answer or Apple's feedback service reports.
+/// Removes contacts whose push tokens are dead according to a provider's answer or to Apple's feedback service.
 extension ProxyEngine {
-    /// Removes the contact of a device whose push token is dead, and ends the branches that wait for this device. The
-    /// unread missed calls of the device are passed on to the user's other devices.
+    /// Removes the contact of a device with a dead push token, and ends the branches that wait for the device. The
+    /// device's unread missed calls move to the user's other devices.
     func dropDevice(
         _ device: DeviceID, of aor: AddressOfRecord, _ token: PushToken?, since: UnixTime?,
         source: DeadToken.Source, now: Moment
@@ -316,7 +314,7 @@ extension ProxyEngine {
         deviceRemoved(device, of: aor, because: .tokenDead, now: now)
     }
 
-    /// Removes the bindings of the same device on other flows, if they have the same dead token.
+    /// Removes the bindings of the same device on other flows that have the same dead push token.
     private func removeFlows(of device: DeviceID, with token: PushToken?, now: Moment) -> [EngineChange] {
         registrar.bindings.flows(of: device, now: now.instant).compactMap { flow in
             guard flow != device, registrar.bindings.pushToken(of: flow) == token else { return nil }
@@ -325,15 +323,14 @@ extension ProxyEngine {
     }
 
     /// Removes contacts whose push tokens Apple's feedback service reports as dead, in one step of a search through all
-    /// bindings. The engine serves calls between the steps of the search for dead push tokens. Push tokens have no
-    /// index, because only the search for dead tokens would use an index.
+    /// bindings.
     ///
     /// - Parameters:
-    ///   - dead: the dead tokens in lower-case hexadecimal, each with the Unix time in seconds of its death.
-    ///   - cursor: the place at which the step of the search begins.
-    ///   - limit: the number of contacts that the step of the search reads.
+    ///   - dead: the Unix time in seconds of each dead token's death, by the token in lower-case hexadecimal.
+    ///   - cursor: the binding at which the step of the search begins.
+    ///   - limit: the maximum number of contacts that the step of the search examines.
     ///   - now: the present time by the monotonic clock and by the wall clock.
-    /// - Returns: the findings, and the place at which the next step begins.
+    /// - Returns: the removed and found contacts, and the cursor of the next step.
     func dropDeadTokens(
         _ dead: [ByteString: UInt32], from cursor: BindingCursor, limit: Int, now: Moment
     ) -> DeadTokenFindings {

@@ -10,18 +10,18 @@ package import Timekeeping
 package enum TestPushTarget: Hashable, Sendable {
     /// All devices of a user.
     case user(AddressOfRecord)
-    /// The device with the given push token, even if no user of the daemon has registered the token.
+    /// The device with the given push token, which may belong to no user of the daemon.
     case token(PushToken)
 }
 
-/// The test pushes that one order of an operator causes.
+/// The test pushes that one command of an operator causes.
 package struct TestPushPlan: Sendable {
     package struct Push: Sendable {
         package let device: DeviceID
         /// The push provider, and the first characters of the push token.
         package let token: String
         package let app: String
-        /// The request to the provider, without secrets; `nil` if no request is sent.
+        /// The HTTP request to the push provider, without secrets; `nil` if no request is sent.
         package let request: RedactedRequest?
         /// Why the device gets no push; `nil` if the device gets a push.
         package let omission: TimelineRecord.Omission?
@@ -34,10 +34,9 @@ package struct TestPushPlan: Sendable {
     package var sent: Int { pushes.count { $0.omission == nil } }
 }
 
-/// Sends test pushes, by which an operator sees how the push provider answers.
+/// Sends test pushes, which show an operator the push provider's answer.
 ///
-/// A test push shows a text on the phone, counts toward the device's limit of notifications, and gets a record in the
-/// timeline.
+/// A test push shows a text on the phone, counts toward the device's limit of notifications, and has a timeline record.
 extension ProxyEngine {
     /// Sends a test push to each device of the target, and reports each result as ``ProxyAction/testPushEnded(_:_:)``.
     /// The method returns `nil` if the push queue has no room for all test pushes.
@@ -119,6 +118,6 @@ extension ProxyEngine {
 }
 
 extension TestPushPlan {
-    /// The word in timeline records that names the sender of a test push.
+    /// The sender's name of test pushes in timeline records.
     package static let orderer = ByteString("push test")
 }

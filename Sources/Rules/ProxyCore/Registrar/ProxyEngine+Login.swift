@@ -9,9 +9,9 @@ import SIPGrammar
 import Telemetry
 package import Timekeeping
 
-/// Checks passwords in SIP digests and in HTTP requests, and limits wrong passwords of both kinds together (T8).
+/// Checks passwords in SIP digests and in HTTP requests, with one common limit on wrong passwords (T8).
 extension ProxyEngine {
-    /// How long the next password from a source or for a user must wait for its check; `nil` if it can be checked now.
+    /// How long the next password from a source or for a user must wait for its check; `nil` for an immediate check.
     ///
     /// The parameter `source` is `nil` for a trusted peer, which sends for many users. The parameter `user` is `nil`
     /// for a key or secret that belongs to no user.
@@ -31,7 +31,7 @@ extension ProxyEngine {
         access.sources.logins.failed(attempt(from: source, for: user), now: now.instant)
     }
 
-    /// Notes that a source address has shown the right password of a user.
+    /// Notes that a source address has shown a user's right password.
     package func loginSucceeded(from source: IPAddress?, for user: AddressOfRecord) {
         access.sources.logins.succeeded(LoginLimit.Attempt(from: source, for: user))
     }
@@ -41,14 +41,14 @@ extension ProxyEngine {
         return LoginLimit.Attempt(from: source, for: user, isAtHome: isHome(source, of: user))
     }
 
-    /// Whether a phone of the user is registered from the address `source`.
+    /// Whether a phone of the user is registered from the source address.
     private func isHome(_ source: IPAddress, of user: AddressOfRecord) -> Bool {
         registrar.bindings.device(of: user) { $0.remote.address.source == source.source } != nil
     }
 
     // MARK: Digests and tokens
 
-    /// Checks the bearer token or the digest credentials of a request, unless too many wrong passwords came before.
+    /// Checks a request's bearer token or digest credentials, unless the limit on wrong passwords is reached.
     func checkCredentials(
         of incoming: IncomingRequest, as role: DigestAuthenticator.Role, home: ByteString, owner: ByteString?,
         now: Moment
@@ -75,7 +75,7 @@ extension ProxyEngine {
         case .challenge(.wrong(let name)):
             loginFailed(from: source, for: AddressOfRecord(user: name, host: home), now: now)
         case .challenge(.wrongForBinding(let name, let nonce)):
-            // The binding forgets the nonce, so that an attacker who has overheard the nonce has only one guess.
+            // A wrong password ends the nonce, so that an attacker who has overheard the nonce has only one guess.
             if let user { endNonce(nonce, of: user, now: now) }
             loginFailed(from: source, for: AddressOfRecord(user: name, host: home), now: now)
         case .authenticated(let user, _), .forbidden(let user):
@@ -95,16 +95,16 @@ extension ProxyEngine {
         if !changes.isEmpty { act(.record(changes.map { .binding($0) })) }
     }
 
-    /// Whether the sender is allowed to use a nonce from a push to its user. The source address of a datagram can be
-    /// forged, so a sender over UDP must have an address from which the user has registered.
+    /// Whether a request may use a nonce that the daemon sent in a push to the user. A nonce from a push is accepted
+    /// over UDP only from an address from which the user is registered, because source addresses can be forged.
     private func mayUsePushedNonce(_ incoming: IncomingRequest, of user: AddressOfRecord) -> Bool {
         incoming.isTrusted || incoming.flow.isFromProvedAddress || isHome(incoming.flow.remote.address, of: user)
     }
 
-    /// How long the digest or bearer token of a request must wait for its check; `nil` if it can be checked now.
+    /// How long a request's digest or bearer token must wait for its check; `nil` for an immediate check.
     ///
-    /// A phone never waits on the flow of its own registration: the phone has authenticated on this flow, and nobody
-    /// else can use the flow.
+    /// A password on the flow of a phone's own registration never waits for its check, because nobody else can use the
+    /// flow.
     func loginWait(
         on incoming: IncomingRequest, _ user: AddressOfRecord, _ logins: LoginLimit, now: Moment
     ) -> Duration? {
@@ -130,8 +130,7 @@ extension ProxyEngine {
         incoming.isTrusted ? .trusted : .source(incoming.flow.remote.address)
     }
 
-    /// Tells the shell to keep a connection open, because its peer is authenticated. A connection can be reported
-    /// several times, because repeated reports cost less than remembering the earlier reports.
+    /// Tells the shell to keep a connection open, because the peer is authenticated.
     func noteProved(_ flow: Flow, by user: AddressOfRecord? = nil) {
         if flow.connection != 0 { act(.flowProved(flow, account: user?.hashValue)) }
     }
@@ -144,7 +143,7 @@ extension ProxyEngine {
 
     /// Checks the bearer token of a request.
     ///
-    /// - Returns: the verdict; `nil` if the request has no bearer token, or its domain accepts none.
+    /// - Returns: the verdict; `nil` if the request has no bearer token, or the domain accepts no bearer tokens.
     func checkToken(
         of incoming: IncomingRequest, as role: DigestAuthenticator.Role, home: ByteString, owner: ByteString?,
         now: Moment
@@ -157,8 +156,7 @@ extension ProxyEngine {
         }
         guard let token = tokens.first, access.bearer.issuer(for: home) != nil else { return nil }
         guard incoming.flow.transport.isSecure else {
-            // A token on a flow without TLS is ignored if the request also has digest credentials, which can
-            // authenticate the user.
+            // On a flow without TLS, a bearer token is ignored if the request also has digest credentials.
             let hasDigest =
                 !(role == .registrar ? incoming.request.authorization : incoming.request.proxyAuthorization).isEmpty
             return hasDigest ? nil : refused(.challenge(.tokenInClear))
@@ -190,11 +188,11 @@ extension ProxyEngine {
         return verdict
     }
 
-    /// The Bearer challenge, which comes before the Digest challenges, because phones prefer the first challenge that
-    /// they support.
+    /// The Bearer challenge, which precedes the Digest challenges, because phones answer the first challenge that they
+    /// support.
     ///
-    /// The daemon asks for a token only over TLS. Clients that the settings list as old get no Bearer challenge,
-    /// because they fail at an unknown scheme.
+    /// The daemon asks for a bearer token only over TLS. Clients that the settings list as old get no Bearer challenge,
+    /// because old clients fail at an unknown scheme.
     func tokenChallenge(
         _ incoming: IncomingRequest, _ reason: DigestAuthenticator.Reason, as role: DigestAuthenticator.Role,
         home: ByteString, realm: ByteString
@@ -210,8 +208,8 @@ extension ProxyEngine {
 
     // MARK: Keys
 
-    /// Orders the shell to read the keys that are due, logs whether keys could be read, and sets the timer for the next
-    /// reading.
+    /// Orders the shell to read the issuers' keys that are due, logs the results of reading, and sets the timer for the
+    /// next reading.
     func readKeys(now: Moment) {
         guard takesTokens else { return }
         for issuer in access.bearer.takeQuestions(now: now.instant) { act(.readKeys(issuer: issuer)) }
@@ -260,26 +258,26 @@ extension ProxyEngine {
     }
 }
 
-/// Holds requests until a source of users outside the store has answered.
+/// Lets requests wait for the answer of a source of users outside the store.
 extension ProxyEngine {
-    /// Holds a request until the sources of users have answered about its user.
+    /// Lets a request wait until the sources of users have answered about the request's user.
     ///
-    /// - Returns: false if there is no room for the request, so that the caller must refuse it.
+    /// - Returns: false if the table of waiting requests is full, so that the caller must refuse the request.
     func waits(_ incoming: IncomingRequest, for user: AddressOfRecord, now: Moment) -> Bool {
         let admission = access.users.hold(incoming, for: user)
         askSources(now: now)
         return admission != .noRoom
     }
 
-    /// Orders the shell to send new queries to the sources of users (databases or HTTP servers), logs failures and
-    /// recoveries of the sources, and sets the timer of the cache.
+    /// Orders the shell to query the sources of users (databases or HTTP servers), and logs failures and recoveries of
+    /// the sources.
     func askSources(now: Moment) {
         for question in access.users.cache.takeOrders() { act(.askUser(question)) }
         for news in access.users.cache.takeNews() { tell(news, now: now) }
         if let due = access.users.nextTimer() { _ = output.timers.schedule(.usersDue, at: due) }
     }
 
-    /// Drops the waiting requests of a closed connection, and ends their transactions with 503.
+    /// Ends the waiting requests of a closed connection with 503.
     func waitingEnded(on flow: Flow, now: Moment) {
         for incoming in access.users.flowEnded(flow) where incoming.server != nil {
             refuse(incoming, .serviceUnavailable, now: now)
@@ -320,17 +318,16 @@ extension ProxyEngine {
         /// The password belongs to the user with the given AOR.
         case right(AddressOfRecord)
         case wrong
-        /// The password was not checked, because too many wrong passwords came from the address or for the user; the
-        /// client must wait for the given time.
+        /// The password was not checked because of too many wrong passwords; the client must wait for the given time.
         case refused(Duration)
-        /// A source of users was asked and has not answered yet, so the login must wait (``loginWaits(_:for:)``).
+        /// The source of users has not answered yet, so the login must wait (``loginWaits(_:for:)``).
         case asking(AddressOfRecord)
-        /// The password could not be checked, because the sources of users do not answer now.
+        /// The password could not be checked, because the sources of users do not answer.
         case unavailable
     }
 
-    /// Checks a user's password, and counts a wrong password in the same step, so that simultaneous guesses cannot pass
-    /// the limit of wrong passwords.
+    /// Checks a user's password, and counts a wrong password in the same step, so that simultaneous guesses cannot
+    /// exceed the limit.
     ///
     /// - Parameters:
     ///   - name: the user part of the AOR.
@@ -339,14 +336,14 @@ extension ProxyEngine {
     ///   - source: the address of the client.
     ///   - hasWaited: whether the login has already waited for an answer of the sources of users.
     ///   - now: the time by both clocks.
-    /// - Returns: the result of checking the bearer token.
+    /// - Returns: the result of checking the password.
     package func login(
         _ name: ByteString, in domain: ByteString?, _ password: ByteString, from source: IPAddress, hasWaited: Bool,
         now: Moment
     ) -> LoginVerdict {
         let known = aor(of: name, in: domain)
         // The password is also checked for a domain that the daemon does not serve, so that the delay does not show
-        // which domains the daemon serves. All spellings of a user share one count of wrong passwords.
+        // which domains exist. All spellings of a user name share one count of wrong passwords.
         let user = known ?? AddressOfRecord(user: name, host: (domain ?? .empty).lowercased())
         if let wait = loginWait(from: source, for: user, now: now) { return .refused(wait) }
         let realm = access.digest.realm(for: user.host)
@@ -355,7 +352,7 @@ extension ProxyEngine {
             loginSucceeded(from: source, for: user)
             return .right(user)
         }
-        // The sources of users are asked even for a user in the store, so that the delay does not show which users the
+        // The sources of users are also asked for a user in the store, so that the delay does not show which users the
         // store has (T7).
         let asker = UserCache.Asker.source(source.source)
         let found =
@@ -390,7 +387,7 @@ extension ProxyEngine {
         return .asking(user)
     }
 
-    /// Holds a login until the sources of users have answered about its user, and then emits
+    /// Lets a login wait until the sources of users have answered; the end of the wait is
     /// ``ProxyAction/userSettled(_:)``.
     package func loginWaits(_ ticket: LoginTicket, for user: AddressOfRecord, from source: IPAddress) {
         if !access.users.hold(ticket, for: user, from: source) { act(.userSettled(ticket)) }

@@ -16,8 +16,8 @@ import Waking
 
 /// Handles REGISTERs, and devices that clients report or remove over HTTP.
 extension ProxyEngine {
-    /// Handles a REGISTER (RFC 3261 section 10.3): checks the password, plans and stores the changes, and then answers.
-    /// The engine handles the REGISTERs of one AOR one after the other.
+    /// Handles a REGISTER (RFC 3261 section 10.3): checks the password, commits the changes, and only then answers. The
+    /// engine handles the REGISTERs of one AOR one after the other.
     func registerReceived(_ incoming: IncomingRequest, now: Moment) {
         let request = incoming.request
         guard mayRegister(incoming, now: now) else { return }
@@ -46,13 +46,13 @@ extension ProxyEngine {
 
     /// Checks the password of a REGISTER.
     ///
-    /// - Returns: the REGISTER with its nonce; `nil` if ``authenticateRegister`` has answered the REGISTER.
+    /// - Returns: the REGISTER with its nonce; `nil` if the REGISTER was answered or waits.
     private func authenticateRegister(_ incoming: IncomingRequest, for aor: AddressOfRecord, now: Moment)
         -> IncomingRequest?
     {
         guard settings.authenticates else { return isLimited(incoming, isProved: true, now: now) ? nil : incoming }
         let verdict = checkCredentials(of: incoming, as: .registrar, home: aor.host, owner: aor.user, now: now)
-        // A REGISTER that waits for a source of users counts against the limits only after the source's answer.
+        // A REGISTER that waits for a source of users counts against the rate limits only after the source's answer.
         if case .asking(let name) = verdict, waits(incoming, for: AddressOfRecord(user: name, host: aor.host), now: now)
         {
             return nil
@@ -85,11 +85,10 @@ extension ProxyEngine {
 
     // MARK: Limits (T17.6)
 
-    /// Whether the limits allow the daemon to process a REGISTER; if the result is false, ``mayRegister`` has answered
-    /// the REGISTER.
+    /// Whether the rate limits allow a REGISTER; if the result is false, ``mayRegister`` has answered the REGISTER.
     ///
-    /// REGISTERs without a password have a stricter limit, so that an attacker with forged source addresses cannot
-    /// exclude phones that send a password.
+    /// REGISTERs without a password have a stricter limit, so that forged source addresses cannot exclude phones that
+    /// send a password.
     private func mayRegister(_ incoming: IncomingRequest, now: Moment) -> Bool {
         guard !incoming.isTrusted else { return true }
         let showsPassword = !settings.authenticates || incoming.request.frame.contains(.authorization)
@@ -102,7 +101,7 @@ extension ProxyEngine {
         return false
     }
 
-    /// Counts a REGISTER, and returns true if the REGISTER exceeded the limit and was refused.
+    /// Counts a REGISTER, and returns true if the REGISTER exceeded the rate limit and was refused.
     private func isLimited(_ incoming: IncomingRequest, isProved: Bool, now: Moment) -> Bool {
         guard !incoming.isTrusted,
             let wait = access.sources.registers.came(on: incoming.flow, isProved: isProved, now: now.instant)
@@ -115,7 +114,7 @@ extension ProxyEngine {
         output.counters.count(.registerLimited)
         output.counters.count(.registerRefused)
         access.sources.registers.tell(log, of: incoming.flow, now: now.instant)
-        // A random time is added to the Retry-After, so that refused phones do not all retry at the same time.
+        // The Retry-After has a random part, so that refused phones retry at different times.
         let spread = Duration.milliseconds(Int64(functions.random() % 10_000))
         refuse(incoming, .serviceUnavailable, fields: [Self.retryAfter(wait + spread)], now: now)
     }
@@ -165,19 +164,18 @@ extension ProxyEngine {
         } else {
             refuse(queue.current, retryAfter: 10, now: now)
         }
-        // The work that waited for the AOR begins in its order; if one piece of work needs a commit to the store, the
-        // later work on the AOR waits again.
+        // The waiting REGISTERs and HTTP requests of the AOR begin in order, until one of them needs a commit to the
+        // store.
         for work in queue.waiting { begin(work, for: aor, now: now) }
     }
 
     // MARK: Complete
 
-    /// Applies the changes of a REGISTER or HTTP request after the store has written them, and answers the REGISTER or
-    /// the HTTP request.
+    /// Applies the stored changes of a REGISTER or HTTP request, and answers the REGISTER or HTTP request.
     private func complete(_ work: RegistrarWork, _ plan: RegisterPlan, for aor: AddressOfRecord, now: Moment) {
         registrar.complete(plan)
         if plan.refreshed.isEmpty, case .register(let incoming) = work, let nonce = incoming.nonce {
-            // A sign-out ends the nonce for all bindings that keep the nonce.
+            // A sign-out ends the nonce for all bindings with the nonce.
             endNonce(nonce.name, of: aor, now: now)
         }
         countNew(plan.facts)
@@ -196,7 +194,7 @@ extension ProxyEngine {
         if !plan.refreshed.isEmpty { noteUpstreamUser(aor, signed: now.date, now: now) }
     }
 
-    /// Answers a REGISTER, and only then releases the calls that wait for the phone (R17, A11).
+    /// Answers a REGISTER, and only afterwards sends the calls that wait for the phone (R17, A11).
     private func completeRegister(
         _ incoming: IncomingRequest, _ plan: RegisterPlan, for aor: AddressOfRecord, now: Moment
     ) {
@@ -220,7 +218,7 @@ extension ProxyEngine {
         }
     }
 
-    /// Completes a REGISTER that only refreshed one push contact.
+    /// Completes a REGISTER that only refreshes one contact with a push token.
     private func completeRefresh(
         _ incoming: IncomingRequest, _ refresh: ContactRefresh, for aor: AddressOfRecord, now: Moment
     ) {
@@ -246,11 +244,11 @@ extension ProxyEngine {
         }
         output.counters.count(.registerAccepted)
         // If phones need no password, an accepted REGISTER counts as proof, so that the shell keeps the phone's
-        // connection.
+        // connection open.
         if !settings.authenticates { noteProved(incoming.flow) }
     }
 
-    /// Logs that a phone sent its push token over the internet without TLS, once after each start of the daemon.
+    /// Logs that a phone sent its push token over the internet without TLS, once in each run of the daemon.
     private func noteToken(of aor: AddressOfRecord, _ incoming: IncomingRequest) {
         guard registrar.unprotectedTokens.contactAccepted(on: incoming.flow, isTrusted: incoming.isTrusted) else {
             return
@@ -271,7 +269,7 @@ extension ProxyEngine {
         respond(server, .ok, incoming.response(.ok, toTag: sip.tags.next(), reserving: 896, fields), now: now)
     }
 
-    /// Logs what a REGISTER changed; a REGISTER that only refreshes contacts is logged only at the level debug.
+    /// Logs the changes of a REGISTER; a REGISTER that only refreshes contacts is logged at the level debug.
     private func note(_ facts: [RegistrationFact], for aor: AddressOfRecord, on flow: Flow) {
         guard log.isEnabled(.info) else { return }
         if facts.isEmpty {
@@ -287,7 +285,7 @@ extension ProxyEngine {
 
     // MARK: Refuse
 
-    /// Refuses a REGISTER or HTTP request, because the registrar is busy or the store failed; the client can retry
+    /// Refuses a REGISTER or HTTP request because the registrar is busy or the store has failed; the client may retry
     /// later.
     private func refuse(_ work: RegistrarWork, retryAfter seconds: Int, now: Moment) {
         switch work {
@@ -299,7 +297,7 @@ extension ProxyEngine {
         }
     }
 
-    /// Refuses a REGISTER or HTTP request that the registrar's rules or limits do not allow.
+    /// Refuses a REGISTER or HTTP request that breaks the registrar's rules or limits.
     private func reject(
         _ work: RegistrarWork, of aor: AddressOfRecord, _ status: Status, _ fields: [AddedField],
         because problem: TokenProblem?, now: Moment
@@ -329,8 +327,8 @@ extension ProxyEngine {
         }
     }
 
-    /// Refuses a REGISTER with a Path from an untrusted address, because requests to the phone would follow the Path
-    /// (T9.3).
+    /// Refuses a REGISTER with a Path from an untrusted address, because the Path would receive all requests to the
+    /// phone (T9.3).
     private func refusePath(_ incoming: IncomingRequest, for aor: AddressOfRecord, now: Moment) {
         let warning = AddedField.warning(399, by: aor.host, "Path from an address that is not trusted")
         refuseRegister(
@@ -339,7 +337,7 @@ extension ProxyEngine {
     }
 
     /// Logs that a REGISTER was challenged, if the phone showed a wrong password or is not registered yet. Challenges
-    /// of registered phones are not logged, because such phones send REGISTERs without credentials every day.
+    /// of registered phones are not logged, because registered phones send REGISTERs without credentials every day.
     private func noteChallenge(
         _ incoming: IncomingRequest, of aor: AddressOfRecord, _ reason: DigestAuthenticator.Reason, now: Moment
     ) {
@@ -374,7 +372,7 @@ extension ProxyEngine {
         refuse(incoming, status, fields: fields, now: now)
     }
 
-    /// Logs and records a refused REGISTER, up to a limit, because anybody can cause refusals.
+    /// Logs and records a refused REGISTER, up to a rate limit, because anybody can cause refusals.
     private func tellRefused(
         _ incoming: IncomingRequest, of aor: AddressOfRecord?, _ status: Status, _ refusal: Refusal,
         _ reason: StaticString, now: Moment
@@ -395,7 +393,8 @@ extension ProxyEngine {
         ]
     }
 
-    /// Logs how many stored contacts have push tokens that the settings no longer accept, and what an operator can do.
+    /// Logs how many stored contacts have push tokens that the settings no longer accept, and how an operator can solve
+    /// the problem.
     func noteUnfitContacts() {
         for (problem, count) in registrar.takeUnfit() {
             log.warning(
@@ -414,11 +413,10 @@ extension ProxyEngine {
         for binding in ended { deviceRemoved(binding.id, of: binding.aor, now: now) }
     }
 
-    /// The number of bindings that are examined in one step, so that calls need not wait when many bindings expire
-    /// together.
+    /// The number of bindings that one step examines, so that calls need not wait when many bindings expire together.
     private static let expiryBatch = 500
 
-    /// Writes one batch of refreshed bindings to the store, and sets a timer for the next batch if more remain.
+    /// Writes one batch of refreshed bindings to the store, and sets a timer for the next batch.
     func bookkeepingDue(now: Moment) {
         let (rows, hasMore) = registrar.refreshedRows(limit: Self.bookkeepingBatch, now: now)
         act(.refresh(rows))

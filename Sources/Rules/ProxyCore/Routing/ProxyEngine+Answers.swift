@@ -15,7 +15,7 @@ import Timekeeping
 
 /// Creates and sends the daemon's own responses.
 extension ProxyEngine {
-    /// Sends the daemon's own final response to a request, with or without a server transaction.
+    /// Sends the daemon's final response to a request, with or without a server transaction.
     func refuse(_ incoming: IncomingRequest, _ status: Status, fields: [AddedField] = [], now: Moment) {
         guard let server = incoming.server else { return sendStateless(incoming, status, fields: fields) }
         respond(server, status, incoming.response(status, toTag: sip.tags.next(), fields: fields), now: now)
@@ -26,11 +26,11 @@ extension ProxyEngine {
         sip.respond(server, status, bytes, now: now.instant) { act(.send($0, on: $1)) }
     }
 
-    /// Sends a final response without a transaction, so that each retransmission of the request gets an equal response.
+    /// Sends a final response without a transaction; each retransmission of the request gets an equal response.
     ///
     /// A response to an unauthenticated sender must be short, because the source address may be forged. The engine
-    /// drops header fields of challenges, beginning with the first, until the response is short enough (T4.1). A
-    /// challenge that would lose all its challenge fields is not sent.
+    /// removes challenges from a response, first challenge first, until the response is short enough (T4.1). A response
+    /// that would lose all its challenges is not sent.
     func sendStateless(_ incoming: IncomingRequest, _ status: Status, fields: [AddedField] = []) {
         guard incoming.request.method != .ack else { return }
         let tag = sip.tags.stateless(for: incoming.request)
@@ -47,13 +47,13 @@ extension ProxyEngine {
         act(.send(bytes, on: incoming.responseFlow))
     }
 
-    /// Sends 100 to an INVITE immediately, and to a request with a different method only if the request has had no
-    /// response for 3.5 seconds (RFC 4320 section 4.1).
+    /// Sends 100 to an INVITE immediately, and to any other request after 3.5 seconds without a response (RFC 4320
+    /// section 4.1).
     func sendTrying(_ incoming: IncomingRequest, now: Moment) {
         guard let server = incoming.server else { return }
         func bytes() -> [UInt8] { incoming.response(.trying, toTag: nil, fields: []) }
         guard incoming.request.method != .invite else { return respond(server, .trying, bytes(), now: now) }
-        // If a call keeps the request, the 100 is built only when it must be sent, which is rare.
+        // If a call keeps the request, the 100 is built only when the 100 must be sent, which is rare.
         hold(calls.call(of: server) == nil ? bytes() : [], for: server, now: now)
     }
 
@@ -71,7 +71,7 @@ extension ProxyEngine {
 
     static func retryAfter(seconds: Int) -> AddedField { AddedField("Retry-After", ByteString("\(seconds)")) }
 
-    /// A Retry-After header field in whole seconds, rounded up so that clients do not retry too early.
+    /// A Retry-After header field in whole seconds, rounded up.
     static func retryAfter(_ wait: Duration) -> AddedField {
         retryAfter(seconds: Int(clamping: wait.components.seconds + 1))
     }
@@ -80,7 +80,7 @@ extension ProxyEngine {
     /// different times.
     var retryLater: AddedField { Self.retryAfter(seconds: 3 + Int(functions.random() % 8)) }
 
-    /// The Warning for a `sips:` request that cannot be sent over TLS on every hop (RFC 5630 section 4).
+    /// The Warning for a `sips:` request that cannot use TLS on every hop (RFC 5630 section 4).
     var sipsNotAllowed: AddedField {
         .warning(380, by: identity.domains.first ?? ByteString("sippushd"), "SIPS Not Allowed")
     }
@@ -90,8 +90,8 @@ extension ProxyEngine {
         AddedField("Supported", ByteString("path, outbound, gruu")),
     ]
 
-    /// Gives a request a server transaction. If no transaction is free, ``startTransaction`` answers the request with
-    /// 503 and returns `nil`.
+    /// Gives a request a server transaction. If the transaction table is full, ``startTransaction`` answers the request
+    /// with 503 and returns `nil`.
     func startTransaction(
         _ incoming: IncomingRequest, cancelling invite: ServerTransactionID? = nil, now: Moment
     ) -> IncomingRequest? {
@@ -109,7 +109,7 @@ extension ProxyEngine {
     }
 }
 
-/// Reports refused requests in the log, and refused calls also in counters and timeline records.
+/// Writes refused requests to the log, and refused calls also to counters and timeline records.
 extension ProxyEngine {
     /// Refuses a request, and reports the refusal to operators.
     func refuse(
@@ -120,7 +120,7 @@ extension ProxyEngine {
         refuse(incoming, status, fields: fields, now: now)
     }
 
-    /// Reports the refusal of a request to operators, unless the request is an ACK or CANCEL.
+    /// Reports a refused request to operators, unless the request is an ACK or CANCEL.
     func noteRefused(
         _ incoming: IncomingRequest, _ status: Status, because refusal: Refusal, now: Moment
     ) {
@@ -174,9 +174,10 @@ extension ProxyEngine {
         record(.call, call, from: source, status, refusal, share, now: now)
     }
 
-    /// Records the refusal of a REGISTER in the timeline, and writes no log line.
+    /// Writes the refusal of a REGISTER into the timeline, but not into the log.
     ///
-    /// - Returns: how many log lines were suppressed since the last one; `nil` if the log line must be suppressed too.
+    /// - Returns: the number of log lines suppressed since the last log line; `nil` if the new log line must be
+    ///   suppressed too.
     func noteRefusedRegister(
         _ incoming: IncomingRequest, of aor: AddressOfRecord?, _ status: Status, because refusal: Refusal,
         _ reason: StaticString, now: Moment
@@ -209,9 +210,9 @@ extension ProxyEngine {
 
     // MARK: Who was asked for a password
 
-    /// Remembers the challenge of an INVITE without password, in case its sender never answers the challenge. The
-    /// challenge of an INVITE from a registered phone's endpoint is not remembered, because such a phone is challenged
-    /// each time.
+    /// Remembers that an INVITE without password was challenged, in case the sender never answers the challenge. The
+    /// challenge of a registered phone's INVITE is not remembered, because a registered phone is challenged for each
+    /// INVITE.
     func noteAsked(_ incoming: IncomingRequest, now: Moment) {
         let request = incoming.request
         guard request.method == .invite, !isPhoneOfOurs(incoming) else { return }
@@ -230,7 +231,7 @@ extension ProxyEngine {
         return registrar.bindings.device(of: user) { $0.remote == source } != nil
     }
 
-    /// Reports calls as refused if their senders were challenged and have not authenticated in time.
+    /// Reports challenged calls as refused if the sender has not authenticated in time.
     func refusalsDue(now: Moment) {
         let (silent, next) = access.refusals.silent(now: now.instant)
         for asked in silent {
@@ -257,7 +258,7 @@ extension ProxyEngine {
     /// The text of the Warning for a call that failed because no phone can answer a peer's challenge (T9.17).
     static let unanswerable = "The next server asks for a password in a realm of this proxy"
 
-    /// Returns whether the daemon can serve a request; if the result is false, ``isFit`` has answered the request.
+    /// Whether the daemon can serve a request; if the result is false, ``isFit`` has answered the request.
     func isFit(_ incoming: IncomingRequest, isForUs: Bool, now: Moment) -> Bool {
         if let refusal = RequestValidation.check(
             incoming.request, fromTrusted: incoming.isTrusted, isForUs: isForUs,
@@ -278,7 +279,7 @@ extension ProxyEngine {
 }
 
 extension RequestValidation.Refusal {
-    /// The reason why a request was refused, in the words of the log and the timeline.
+    /// The reason for a request's refusal, in the words of the log and the timeline.
     fileprivate var cause: PushDelivery.Refusal {
         switch status {
         case .tooManyHops, .loopDetected: .loop

@@ -14,7 +14,7 @@ import Telemetry
 import Timekeeping
 import UpstreamRegistration
 
-/// Keeps tenants apart: decides to which domain a request belongs, and who is trusted for a domain (T41).
+/// Separates tenants: decides which domain a request belongs to, and which peers are trusted for a domain (T41).
 extension ProxyEngine {
     var hasTenants: Bool { !settings.tenants.all.isEmpty }
 
@@ -24,7 +24,7 @@ extension ProxyEngine {
         return settings.tenants.number(of: domain)
     }
 
-    /// Whether two domains belong together: they are one domain, or neither of the two is a tenant.
+    /// Whether two domains are equal, or both are no tenants.
     func belongTogether(_ domain: ByteString?, _ other: ByteString?) -> Bool {
         !hasTenants || tenant(of: domain) == tenant(of: other)
     }
@@ -38,8 +38,8 @@ extension ProxyEngine {
         return matches(flow, settings.tenants.peers(of: tenant(of: domain)))
     }
 
-    /// Whether requests of a domain may be sent to an endpoint (T41.2). The address is refused if it belongs only to
-    /// trusted peers or PBXs of foreign domains.
+    /// Whether requests of a domain may be sent to an endpoint (T41.2). An endpoint that belongs only to trusted peers
+    /// or PBXs of other domains is refused.
     func mayReach(_ endpoint: Endpoint, from domain: ByteString?) -> Bool {
         guard hasTenants else { return true }
         let own = tenant(of: domain)
@@ -52,8 +52,7 @@ extension ProxyEngine {
         return owners.isEmpty && !isTrusted(endpoint) && !network.upstream.places.contains(endpoint)
     }
 
-    /// Whether requests of a domain may be sent to a host name: the name must not belong only to trusted peers of other
-    /// domains.
+    /// Whether requests of a domain may be sent to a host name; the name of another domain's trusted peer is refused.
     func mayReach(name host: ByteString, from domain: ByteString?) -> Bool {
         guard hasTenants else { return true }
         let name = host.string.lowercased()
@@ -61,8 +60,8 @@ extension ProxyEngine {
             || settings.tenants.peers(of: tenant(of: domain)).contains { $0.matches(name: name) }
     }
 
-    /// Whether calls of phones of a tenant go through the setting `upstream`. A tenant with trusted peers of its own
-    /// must list the upstream among these peers, because another PBX would get the tenant's calls.
+    /// Whether calls from a tenant's phones go to the setting `upstream`. A tenant with its own trusted peers uses the
+    /// setting `upstream` only if the upstream is one of the tenant's peers.
     func usesGeneralUpstream(_ tenant: TenantNumber?) -> Bool {
         guard let upstream = settings.upstream else { return false }
         guard let tenant, let own = settings.tenants[tenant].settings.trusted else { return true }
@@ -81,8 +80,8 @@ extension ProxyEngine {
 
     // MARK: The domain of a request
 
-    /// The domain to which the sender of a request belongs: the only tenant for which a trusted peer is trusted, or the
-    /// domain in a phone's From; `nil` if the sender names no domain.
+    /// The domain of a request's sender: the only tenant of a trusted peer, or the domain in a phone's From; `nil` if
+    /// unknown.
     func senderDomain(_ incoming: IncomingRequest) -> ByteString? {
         guard incoming.isTrusted else {
             return incoming.sender?.host ?? identity.home(of: incoming.request.from.uri)
@@ -90,7 +89,8 @@ extension ProxyEngine {
         return onlyTenant(of: incoming.flow)
     }
 
-    /// The domain of the only tenant for which a peer is trusted; `nil` if the peer is trusted for other domains too.
+    /// The tenant's domain of a peer that is trusted for only one tenant; `nil` if the peer is trusted for other
+    /// domains too.
     private func onlyTenant(of flow: Flow) -> ByteString? {
         guard hasTenants, !matches(flow, settings.tenants.commonPeers) else { return nil }
         var domains = settings.tenants.all.filter { matches(flow, $0.peers) }.map(\.domain)
@@ -98,11 +98,11 @@ extension ProxyEngine {
         return domain
     }
 
-    /// The domain of the user that a Request-URI names; `nil` if the URI names no user of this daemon.
+    /// The domain of the user in a Request-URI; `nil` if the URI names no user of this daemon.
     ///
-    /// If the URI has only an address of this daemon, or is a tel URI, the sender's domain counts if it is a tenant,
-    /// and the daemon's first domain if not. The host of a PBX counts as the domain that the PBX serves, because a
-    /// phone that calls back dials the host in the PBX's From (T9.19).
+    /// A tel URI, or a URI with only the daemon's address, belongs to the sender's tenant or, without a tenant, to the
+    /// daemon's first domain. The host of a PBX stands for the domain that the PBX serves, because a phone that calls
+    /// back dials the host in the PBX's From (T9.19).
     func home(of uri: SIPURI, from incoming: IncomingRequest) -> ByteString? {
         guard hasTenants else { return home(of: uri) }
         if let home = ownHome(of: uri, from: incoming) { return home }
@@ -123,13 +123,13 @@ extension ProxyEngine {
         return identity.home(of: uri) == nil ? nil : ownTenant(incoming) ?? identity.domains.first
     }
 
-    /// The tenant to which the sender of a request belongs; `nil` if the sender belongs to no tenant.
+    /// The tenant of a request's sender; `nil` if the sender belongs to no tenant.
     private func ownTenant(_ incoming: IncomingRequest) -> ByteString? {
         senderDomain(incoming).flatMap { tenant(of: $0) == nil ? nil : $0 }
     }
 
-    /// The domain to which a call belongs: the domain of the called user, or the caller's domain if the callee is no
-    /// user; `nil` if the call names no domain.
+    /// The domain of a call: the domain of the called user or, for a foreign callee, of the caller; `nil` if the call
+    /// names no domain.
     func home(of call: ProxiedRequest) -> ByteString? {
         if let domain = call.userCall?.aor.host ?? call.sender?.host { return domain }
         guard let request = revive(call)?.request else { return nil }
@@ -138,8 +138,8 @@ extension ProxyEngine {
         return device.flatMap { registrar.bindings.binding($0)?.aor.host } ?? identity.home(of: request.from.uri)
     }
 
-    /// The domain to which a dialog belongs: the domain of the phone's user, or the only tenant of the PBX on the other
-    /// side; `nil` if both are unknown.
+    /// The domain of a dialog: the domain of the phone's user, or the only tenant of the PBX on the other side; `nil`
+    /// if unknown.
     func home(of pass: DialogPass) -> ByteString? {
         for side in [pass.sender, pass.receiver] {
             if case .phone(let id) = side.party, let aor = registrar.bindings.binding(id)?.aor { return aor.host }
@@ -151,14 +151,14 @@ extension ProxyEngine {
         return nil
     }
 
-    /// The realms for which this daemon asks the phones of a domain for passwords; `nil` stands for an unknown domain.
+    /// The realms in which this daemon challenges the phones of a domain; `nil` stands for an unknown domain.
     func ownRealms(of domain: ByteString?) -> [ByteString] {
         guard hasTenants, let domain else { return access.digest.realmTexts }
         return [access.digest.realm(for: domain).text.lowercased()]
     }
 
-    /// Whether a trusted peer may take part in a dialog: the dialog's domain is unknown, or the peer is trusted for
-    /// this domain.
+    /// Whether a trusted peer may take part in a dialog: the peer is trusted for the dialog's domain, or the domain is
+    /// unknown.
     func isTrusted(_ flow: Flow, in pass: DialogPass) -> Bool {
         guard hasTenants, let domain = home(of: pass) else { return isTrusted(flow) }
         return isTrusted(flow, for: domain)
@@ -166,15 +166,15 @@ extension ProxyEngine {
 
     // MARK: Limits
 
-    /// The account on which a tenant's calls are counted; `nil` if the domain is no tenant.
+    /// The counter of a tenant's calls; `nil` if the domain is no tenant.
     func share(of domain: ByteString?) -> TenantShare? {
         guard let number = tenant(of: domain) else { return nil }
         let tenant = settings.tenants[number]
         return TenantShare(of: tenant.domain, calls: tenant.settings.calls)
     }
 
-    /// Whether the limit of pushes for calls leaves the user's domain a push (T41.5). Pushes beyond the limit count
-    /// too, if the call was admitted: if they did not, a user with many phones would never be woken.
+    /// Whether the domain's rate limit of pushes for calls allows a push (T41.5). Pushes of an admitted call also count
+    /// beyond the limit; otherwise a user with many phones would never be woken.
     func admitsPushes(_ count: Int, to aor: AddressOfRecord, now: Moment) -> Bool {
         guard let number = tenant(of: aor.host) else { return true }
         let limit = settings.tenants[number].settings.pushes
@@ -184,16 +184,16 @@ extension ProxyEngine {
     }
 }
 
-/// Finds data about the PBXs at which the daemon registers users: which user a PBX calls, which servers belong to a
-/// PBX, and which requests from phones go to a PBX. The functions in `ProxyEngine+Domains` change nothing.
+/// Finds PBXs at which the daemon registers users: the user whom a PBX calls, the servers of a PBX, and the phones'
+/// requests for a PBX. The functions in `ProxyEngine+Domains` change no state.
 extension ProxyEngine {
     // MARK: Calls for tokens
 
-    /// The user whom a PBX calls with the ``UpstreamToken`` that the daemon has registered at the PBX; `nil` if the URI
-    /// has no such token.
+    /// The user whom a PBX calls by the ``UpstreamToken`` in the daemon's contact at the PBX; `nil` if the URI has no
+    /// token.
     ///
-    /// Only the PBX at which an agent token is registered can call the user by the agent token. Any other sender that
-    /// calls a token gets the same response as for an unknown user, so that nobody can find out which tokens exist.
+    /// A user can be called by an agent token only from the PBX at which the agent token is registered. A call to an
+    /// agent token from any other sender gets the response for an unknown user, so that tokens cannot be guessed.
     func userCalled(byTokenIn uri: SIPURI, _ incoming: IncomingRequest) -> AddressOfRecord? {
         guard !upstreamUsers.pbxs.isEmpty, incoming.isTrusted, let text = uri.user, identity.home(of: uri) != nil,
             let user = upstreamUsers.agent.user(called: text.percentDecoded()),
@@ -202,9 +202,9 @@ extension ProxyEngine {
         return upstreamUsers.aor(of: user)
     }
 
-    /// Returns the user to whom the ``UpstreamToken`` in a URI belongs, for the log. ``calleeOfToken(in:)`` accepts an
-    /// agent token from any sender, unlike ``userCalled(byTokenIn:_:)``. If a text could be the token of a removed
-    /// user, the log shows only the text's first four characters.
+    /// The user, for the log, to whom the ``UpstreamToken`` in a URI belongs. Unlike ``userCalled(byTokenIn:_:)``,
+    /// ``calleeOfToken(in:)`` accepts an agent token from any sender. The log shows only four characters of a text that
+    /// could be a removed user's agent token.
     func calleeOfToken(in uri: SIPURI) -> AddressOfRecord? {
         guard !upstreamUsers.pbxs.isEmpty, let text = uri.user?.percentDecoded(), UpstreamToken(text) != nil else {
             return nil
@@ -215,12 +215,12 @@ extension ProxyEngine {
         return AddressOfRecord(user: ByteString("\(text[0..<4])..."), host: host)
     }
 
-    /// Whether a PBX at which users are registered has a server at the endpoint `place`.
+    /// Whether the endpoint `place` is a server of a PBX at which the daemon registers users.
     func isPBX(_ place: Endpoint) -> Bool {
         !upstreamUsers.pbxs.isEmpty && upstreamUsers.pbxs.contains { $0.hops.contains { $0.endpoint == place } }
     }
 
-    /// Whether the flow's peer is a server of the PBX `number`, by the peer's certificate or its address.
+    /// Whether the flow's peer is a server of the PBX `number`, by its certificate or address.
     private func isPBX(_ number: Int, _ flow: Flow) -> Bool {
         let pbx = upstreamUsers.pbxs[number]
         if let names = network.flows.names(on: flow), names.contains(pbx.upstream.host.string.lowercased()) {
@@ -233,8 +233,8 @@ extension ProxyEngine {
 
     // MARK: Requests of phones
 
-    /// The next hop of calls from a domain's phones, and whether its servers are down: the domain's own PBX, or the
-    /// setting `upstream`; `nil` if both are missing.
+    /// The next hop for calls from a domain's phones (the domain's PBX, or the setting `upstream`), and whether the
+    /// hop's servers are down.
     func upstream(of domain: ByteString?) -> (hop: NextHop, isAway: Bool)? {
         if !upstreamUsers.pbxs.isEmpty, let number = domain.flatMap({ upstreamUsers.number(of: $0) }) {
             return (upstreamUsers.pbxs[number].upstream, upstreamUsers.pbxs[number].health.refuses)
@@ -243,15 +243,15 @@ extension ProxyEngine {
         return settings.upstream.map { ($0, network.upstream.health.refuses) }
     }
 
-    /// The number of the PBX to which a phone's requests go; `nil` if the phone's domain has no PBX of its own.
+    /// The number of the PBX for a phone's requests; `nil` if the phone's domain has no PBX of its own.
     func pbx(ofCaller incoming: IncomingRequest) -> Int? {
         guard !upstreamUsers.pbxs.isEmpty, !incoming.isTrusted, let home = identity.home(of: incoming.request.from.uri)
         else { return nil }
         return upstreamUsers.number(of: home)
     }
 
-    /// The realms whose credentials are removed from a request before the request is sent to the endpoint `place`. A
-    /// phone's credentials for the realm of its PBX are sent only to the PBX of this realm.
+    /// The realms whose credentials must be removed from a request to the endpoint `place`. A phone's credentials for
+    /// the realm of its PBX are sent only to this PBX.
     func realmsToStrip(from incoming: IncomingRequest, to place: Endpoint?) -> [ByteString] {
         guard incoming.sender == nil, let place, let number = pbxAsking(incoming, at: place) else {
             return ownRealms(of: incoming.sender?.host ?? senderDomain(incoming))
@@ -273,9 +273,9 @@ extension ProxyEngine {
     }
 }
 
-/// Finds the device of a user that a request names by a GRUU (RFC 5627) or a `pn-purr` (RFC 8599).
+/// Finds the device that a Request-URI names by a GRUU (RFC 5627) or a `pn-purr` (RFC 8599).
 extension ProxyEngine {
-    /// The addressee of a Request-URI whose host is one of the daemon's domains: a user, or one device of a user.
+    /// The user or device that a Request-URI with one of the daemon's domains names.
     enum Addressee {
         case user(AddressOfRecord)
         /// One device of a user; the id is `nil` while the device has no contact.
@@ -299,8 +299,7 @@ extension ProxyEngine {
         }
     }
 
-    /// The device that the Request-URI names by a `pn-purr`, which the daemon gave to the device when it registered
-    /// (RFC 8599 section 6).
+    /// The device that the Request-URI names by a `pn-purr` from the device's registration (RFC 8599 section 6).
     func deviceNamed(byPURR uri: SIPURI) -> (device: DeviceID, aor: AddressOfRecord)? {
         guard let purr = uri.parameters.value(of: "pn-purr"), let device = functions.seal.openPURR(purr),
             let aor = registrar.bindings.binding(device)?.aor
@@ -308,7 +307,7 @@ extension ProxyEngine {
         return (registrar.bindings.device(of: device), aor)
     }
 
-    /// Whether the device still registers with the Call-ID of a temporary GRUU. A client that registers with another
+    /// Whether the device is still registered with the Call-ID of a temporary GRUU. A client that registers with a new
     /// Call-ID loses its temporary GRUUs (RFC 5627 section 3.2).
     private func isRegistered(_ device: DeviceID, _ callID: UInt32) -> Bool {
         registrar.bindings.callIDNumber(of: device).map { $0 & DialogSeal.callIDMask } == callID

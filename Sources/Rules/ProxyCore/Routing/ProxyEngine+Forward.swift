@@ -13,12 +13,11 @@ import SIPTransactions
 import Telemetry
 import Timekeeping
 
-/// Forwards requests to devices and to next hops, with the changes of RFC 3261 section 16.6.
+/// Forwards requests to devices and next hops, and changes their header fields (RFC 3261 section 16.6).
 extension ProxyEngine {
-    /// Sends a request to a user's device by the flow or Path with which the device registered (T9.1 to T9.4).
+    /// Sends a request to a device by the flow or Path of the device's registration (T9.1 to T9.4).
     ///
-    /// If a trusted peer's request has a further Route, the request follows that Route after the device's Path (RFC
-    /// 3261 section 16.6 item 6).
+    /// The further Route values of a trusted peer's request follow the device's Path (RFC 3261 section 16.6 item 6).
     func sendToDevice(
         _ incoming: IncomingRequest, for branch: Int, of call: ProxiedRequest, to target: ForkTarget, now: Moment
     ) {
@@ -48,8 +47,8 @@ extension ProxyEngine {
         }
     }
 
-    /// The Route values after the daemon's own value, in a request of a trusted peer; the daemon ignores the Route of
-    /// other senders (T9.5).
+    /// The Route values after the daemon's own value in a trusted peer's request; the daemon ignores the Route of other
+    /// senders (T9.5).
     func furtherRoute(of incoming: IncomingRequest) -> RouteSet.Next? {
         guard incoming.isTrusted, incoming.request.frame.contains(.route),
             case .initial(var next) = route(of: incoming.request)
@@ -82,7 +81,7 @@ extension ProxyEngine {
         call.fork.resolving(branch, lookUp(hop, for: .branch(branch, of: call, request, hop)))
     }
 
-    /// Sends a request to one of the addresses that the DNS look-up of its next hop has found.
+    /// Sends a request to one of the addresses that the DNS look-up of the next hop has found.
     func found(
         _ hops: [ResolvedHop], of hop: NextHop, for branch: Int, of call: ProxiedRequest, _ incoming: IncomingRequest,
         _ edits: RequestEdits, now: Moment
@@ -91,8 +90,7 @@ extension ProxyEngine {
         transmit(incoming, edits, for: branch, of: call, to: named, device: nil, now: now)
     }
 
-    /// Sends a request to the first address for which a listener exists, and keeps the destination's other addresses
-    /// for retries.
+    /// Sends a request to the first address for which a listener exists, and keeps the other addresses for retries.
     func transmit(
         _ incoming: IncomingRequest, _ edits: RequestEdits, for branch: Int, of call: ProxiedRequest,
         to hops: [ResolvedHop],
@@ -100,7 +98,7 @@ extension ProxyEngine {
     ) {
         var others = withoutOurs(hops)
         let isLoop = others.isEmpty && !hops.isEmpty
-        // For requests inside dialogs, the daemon has checked earlier whether their tenant may reach the hop.
+        // Requests inside dialogs skip the tenant check, because the dialog's hop was checked earlier.
         if hasTenants, incoming.request.to.tag == nil {
             let domain = home(of: call)
             others.removeAll { !mayReach($0.endpoint, from: domain) }
@@ -110,8 +108,8 @@ extension ProxyEngine {
             guard
                 let listener = identity.listener(
                     for: hop.transport, to: hop.endpoint.address,
-                    // A PBX gets requests from the listener from which the daemon has registered the user, because the
-                    // PBX may accept calls only from there.
+                    // A PBX gets requests from the listener that registered the user, because the PBX may accept calls
+                    // only from the registered address.
                     preferring: isPBX(hop.endpoint) ? nil : incoming.flow.listener)
             else { continue }
             let flow = Flow(
@@ -134,7 +132,7 @@ extension ProxyEngine {
             branchFailed(branch, of: call, with: .loopDetected, now: now)
             return
         }
-        // The daemon refuses to send a `sips:` request over an unprotected hop (T9.9).
+        // The daemon refuses to send a `sips:` request without TLS (T9.9).
         guard wished.transport.isSecure || !given.requestURI.isSIPS else {
             branchFailed(branch, of: call, with: .temporarilyUnavailable, now: now)
             return
@@ -149,8 +147,7 @@ extension ProxyEngine {
             remote: wished.remote, server: wished.server)
         let request = incoming.request
         var edits = given
-        // The `alias` parameter allows the peer to send its own requests over the connection that this request opens
-        // (RFC 5923).
+        // The `alias` parameter allows the peer to send requests over the connection that the daemon opens (RFC 5923).
         let offersReuse = device == nil && flow.connection == 0 && flow.transport.isReliable
         edits.via = via(for: client, listener: listener, incoming, offersReuse: offersReuse)
         edits.maxForwards = (request.maxForwards ?? 71) &- (request.maxForwards == 0 ? 0 : 1)
@@ -184,9 +181,9 @@ extension ProxyEngine {
     /// 18.1.1).
     private static let longestDatagram = 1300
 
-    /// The hops to try, in order, for a request that is too large for UDP; UDP is the last hop.
+    /// The hops, in order, for a request that is too large for UDP; UDP is the last hop.
     ///
-    /// TCP is tried at the addresses that DNS lists for TCP, or, if DNS lists none, at the address for UDP.
+    /// TCP is tried at the addresses that DNS lists for TCP or, without such addresses, at the UDP address.
     ///
     /// - Returns: `nil` if all addresses have refused TCP lately.
     private func hops(insteadOf flow: Flow, _ alternatives: [ResolvedHop], now: Moment) -> [ResolvedHop]? {
@@ -208,7 +205,7 @@ extension ProxyEngine {
 
 /// Sends failed requests again, to another address of the same next hop (RFC 3263 section 4.3).
 extension ProxyEngine {
-    /// Remembers that an address refused TCP for a large request, so that later large requests to this address use UDP
+    /// Remembers that an address refused TCP for a large request, so that later large requests to the address use UDP
     /// immediately.
     func noteRefusal(of leg: BranchLeg, now: Moment) {
         guard leg.detour?.hops.contains(where: { $0.transport == .udp && $0.isFixed }) == true,
@@ -217,18 +214,17 @@ extension ProxyEngine {
         network.lookups.withoutTCP.add(flow.remote, now: now.instant)
     }
 
-    /// The addresses to which a failed request can be sent next.
+    /// The addresses that a failed request may be sent to.
     enum Failover {
-        /// The request could not be sent, so it can be sent to any address of the hop, even to the same address by
-        /// another transport (RFC 3261 section 18.1.1).
+        /// The request could not be sent, so any address of the hop and any transport may be tried (RFC 3261 section
+        /// 18.1.1).
         case anyWay
-        /// The request got 503 or no response, so only another server is tried, because the first server may have the
-        /// request already (RFC 3263 section 4.3).
+        /// The request got 503 or no response, so only another server may be tried, because the first server may have
+        /// the request (RFC 3263 section 4.3).
         case otherServers
     }
 
-    /// Sends a failed request to the next address of its hop, in a new transaction; returns false if no address is
-    /// left.
+    /// Sends a failed request to the next address of its hop in a new transaction; returns false if no address is left.
     func retry(_ client: ClientTransactionID, _ leg: BranchLeg, _ failover: Failover, now: Moment) -> Bool {
         guard leg.call.fork.acceptsBranches else { return false }
         var leg = leg
@@ -238,7 +234,7 @@ extension ProxyEngine {
         return true
     }
 
-    /// Sends the request of a branch to the next address of its hop; returns false if no address is left.
+    /// Sends the request of a fork branch to the next address of its hop; returns false if no address is left.
     func sendElsewhere(_ leg: BranchLeg, now: Moment) -> Bool {
         guard let detour = leg.detour, let incoming = revive(leg.call) else { return false }
         transmit(
@@ -252,7 +248,7 @@ extension ProxyEngine {
     /// Sends the daemon's own OPTIONS request, and returns false if the transaction table is full.
     ///
     /// The parameter `host` is the daemon's host in From and Call-ID. The parameter `contact` is the host and port in
-    /// Contact; `nil` sends no Contact.
+    /// Contact; `nil` means no Contact.
     func ask(
         _ question: Question, at target: ByteString, as host: ByteString, contact: ByteString? = nil, on flow: Flow,
         by listener: Listener, now: Moment
@@ -266,7 +262,7 @@ extension ProxyEngine {
         return true
     }
 
-    /// Whether an OPTIONS that was sent to a phone on the flow still waits for its response.
+    /// Whether an OPTIONS to a phone on the flow still has no response.
     func isAsked(by flow: Flow) -> Bool {
         sip.transactions.clients(on: flow).contains { if case .phone? = sip.legs.question($0) { true } else { false } }
     }
@@ -275,13 +271,13 @@ extension ProxyEngine {
 /// Changes the header fields of forwarded requests: Via, Record-Route and fields to remove (RFC 3261 section 16.6 items
 /// 5 to 8).
 extension ProxyEngine {
-    /// Removes fields that must not leave this daemon: identity fields of an untrusted sender (T9.7), credentials for
-    /// the daemon's own realms (T9.8), and a display name that has changed since the dialog began (T20.7).
+    /// Removes header fields that must not leave this daemon: an untrusted sender's identity (T9.7), credentials for
+    /// the daemon's realms (T9.8), and a changed display name (T20.7).
     ///
     /// - Parameters:
-    ///   - edits: the changes to the forwarded request, to which the function adds.
+    ///   - edits: the changes of the forwarded request, to which the function adds.
     ///   - incoming: the request.
-    ///   - place: where the request is sent; `nil` if that is unknown.
+    ///   - place: the receiver of the request; `nil` if the receiver is unknown.
     func strip(_ edits: inout RequestEdits, of incoming: IncomingRequest, to place: Endpoint?) {
         edits.strip(
             incoming, settings.stripped, realms: realmsToStrip(from: incoming, to: place),
@@ -313,8 +309,7 @@ extension ProxyEngine {
 
 }
 
-/// Chooses the hops for requests to devices, by the flow on which a device registered and not by its Contact (T9.1 to
-/// T9.4).
+/// Chooses the hop to a device by the flow of the device's registration and not by its Contact (T9.1 to T9.4).
 extension ProxyEngine {
     func hop(to target: ForkTarget) -> DeviceHop {
         let isOfTrusted = isTrusted(target.flow)
@@ -337,8 +332,7 @@ extension ProxyEngine {
     /// The hop to a phone without push token whose TCP connection is closed: the phone's source address, with the port
     /// in its Contact. The hop to a phone does not use TLS, because a phone has no certificate.
     ///
-    /// - Returns: `nil` if the endpoint of the hop is the daemon's own, or belongs to a trusted peer behind the same
-    ///   address.
+    /// - Returns: `nil` if the endpoint is the daemon's own, or a trusted peer with the phone's address.
     private func returnHop(to target: ForkTarget, isOfTrusted: Bool) -> ResolvedHop? {
         let endpoint = Endpoint(target.flow.remote.address, target.port)
         guard target.port != 0, target.flow.transport == .tcp, !identity.isOurs(target.flow.transport, endpoint),

@@ -14,7 +14,7 @@ import SIPTransactions
 import Telemetry
 import Timekeeping
 
-/// Routes requests outside dialogs, to destinations that depend on whether the sender is trusted.
+/// Routes requests outside dialogs, differently for trusted and untrusted senders.
 extension ProxyEngine {
     /// Handles a request that belongs to no dialog of this daemon.
     func initialRequestReceived(_ incoming: IncomingRequest, _ next: RouteSet.Next, now: Moment) {
@@ -29,7 +29,7 @@ extension ProxyEngine {
             return
         }
         if request.to.tag != nil {
-            // A request with a To tag whose dialog did not begin through this daemon gets 481.
+            // A request inside a dialog that did not begin through this daemon gets 481.
             refuse(incoming, .callDoesNotExist, now: now)
             return
         }
@@ -47,8 +47,8 @@ extension ProxyEngine {
             return
         }
         if incoming.isTrusted {
-            // A daemon without TLS refuses a `sips:` request that came unprotected from a trusted peer, because the
-            // next hop would be unprotected too (T9.9).
+            // A daemon without TLS refuses an unprotected `sips:` request of a trusted peer, because the next hop would
+            // be unprotected too (T9.9).
             guard !next.isSecure || identity.hasTLS || incoming.flow.transport.isSecure else {
                 refuse(incoming, .temporarilyUnavailable, because: .notSecure, fields: [sipsNotAllowed], now: now)
                 return
@@ -75,8 +75,7 @@ extension ProxyEngine {
         }
     }
 
-    /// Forwards a CANCEL outside dialogs that matches no INVITE of this daemon, as ``dialogCancelReceived(_:_:_:now:)``
-    /// does inside dialogs.
+    /// Forwards a CANCEL outside dialogs if no INVITE of this daemon matches the CANCEL.
     func initialCancelReceived(_ incoming: IncomingRequest, _ next: RouteSet.Next, now: Moment) {
         guard incoming.request.to.tag == nil, let home = home(of: next.requestURI, from: incoming),
             incoming.isTrusted
@@ -106,16 +105,16 @@ extension ProxyEngine {
         sendToDevice(incoming, for: 0, of: call, to: target, now: now)
     }
 
-    /// The domain of the user that a Request-URI names; `nil` if the URI names no user of this daemon. The host name of
-    /// the upstream in a Request-URI stands for the daemon's first domain (T9.19).
+    /// The domain of the user in a Request-URI; `nil` if the URI names no user of this daemon. The host name of the
+    /// upstream in a Request-URI stands for the daemon's first domain (T9.19).
     func home(of uri: SIPURI) -> ByteString? {
         if let home = identity.home(of: uri) { return home }
         guard settings.upstreamHosts.name(uri, of: settings.upstream, at: network.upstream.places) else { return nil }
         return identity.domains.first
     }
 
-    /// Checks the password of an untrusted sender, and returns the caller whose limits apply to the request. If
-    /// ``authenticateSender(_:now:)`` returns `nil`, it has answered the request with 407, 403 or 503.
+    /// Checks the password of an untrusted sender, and returns the caller whose rate limits apply to the request. If
+    /// ``authenticateSender(_:now:)`` returns `nil`, the request was answered with 407, 403 or 503.
     func authenticateSender(_ incoming: inout IncomingRequest, now: Moment) -> Caller? {
         guard settings.authenticates else {
             return Caller(of: incoming.request, on: incoming.flow, isTrusted: false)
@@ -132,8 +131,8 @@ extension ProxyEngine {
         }
         switch verdict {
         case .authenticated(let user, _), .forbidden(let user):
-            // A caller's From must name the user whose password was shown, or be anonymous, because From alone proves
-            // no identity (T9.6).
+            // The From must be anonymous or name the user whose password was shown, because From alone proves no
+            // identity (T9.6).
             let proved = AddressOfRecord(user: user.name, host: home)
             let isOwn = identity.home(of: from) != nil && AddressOfRecord(from, home: home) == proved
             incoming = incoming.proved(by: proved)
@@ -158,7 +157,7 @@ extension ProxyEngine {
     }
 
     /// The domain of an anonymous caller, from P-Preferred-Identity (RFC 3325 section 6). If the daemon has several
-    /// domains, only P-Preferred-Identity says in which realm to challenge an anonymous caller.
+    /// domains, only P-Preferred-Identity says in which realm an anonymous caller must authenticate.
     private func preferredHome(_ incoming: IncomingRequest) -> ByteString? {
         guard identity.domains.count > 1,
             let value = incoming.request.frame.firstValue(of: .pPreferredIdentity),
@@ -170,7 +169,7 @@ extension ProxyEngine {
 
     // MARK: To the PBX
 
-    /// Sends a phone's request to the PBX at which its user is registered.
+    /// Sends a phone's request to the PBX at which the phone's user is registered.
     func sendToPBX(_ incoming: IncomingRequest, _ next: RouteSet.Next, _ number: Int, now: Moment) {
         var incoming = incoming
         let caller: Caller
@@ -185,8 +184,8 @@ extension ProxyEngine {
         sendUpstream(incoming, next, to: pbx.upstream, isAway: pbx.health.refuses, caller: caller, now: now)
     }
 
-    /// The user in From, if this user has registered on the flow of the request and the PBX itself asks phones for
-    /// passwords; `nil` for any other request.
+    /// The user in From, if the user is registered on the request's flow and the PBX itself challenges phones;
+    /// otherwise `nil`.
     private func registeredUser(_ incoming: IncomingRequest, at number: Int, now: Moment) -> AddressOfRecord? {
         guard settings.authenticates, upstreamUsers.pbxs[number].registers,
             upstreamUsers.pbxs[number].credence != .takesOurWord, let user = identity.callingUser(of: incoming),
@@ -226,13 +225,13 @@ extension ProxyEngine {
         _ incoming: IncomingRequest, _ next: RouteSet.Next, of call: ProxiedRequest, upstream: NextHop, now: Moment
     ) {
         var edits = RequestEdits(requestURI: next.requestURI.text, via: .empty, maxForwards: 70)
-        // The daemon ignores a phone's own Route, because the Route could lead past the PBX (T9.5).
+        // The daemon ignores a phone's own Route, because the Route could bypass the PBX (T9.5).
         edits.routes = []
         edits.added = identity(of: incoming)
         sendToHop(incoming, edits, for: 0, of: call, to: upstream, now: now)
     }
 
-    /// The P-Asserted-Identity for the upstream (RFC 3325): the user whose password came with the request.
+    /// The P-Asserted-Identity for the upstream (RFC 3325): the user whose password the request has shown.
     func identity(of incoming: IncomingRequest) -> [AddedField] {
         incoming.sender.map { [AddedField("P-Asserted-Identity", $0.assertedIdentity)] } ?? []
     }
@@ -291,7 +290,7 @@ extension ProxyEngine {
         }
     }
 
-    /// The user's phone whose dialog an INVITE replaces, according to its Replaces header field.
+    /// The user's phone whose dialog the Replaces header field of an INVITE names.
     private func deviceReplaced(by request: SIPRequest, of aor: AddressOfRecord) -> DeviceID? {
         guard request.method == .invite, let value = request.frame.firstValue(of: .replaces),
             let device = dialogs.devices.device(replacedBy: value), registrar.bindings.binding(device)?.aor == aor
@@ -299,20 +298,19 @@ extension ProxyEngine {
         return registrar.bindings.device(of: device)
     }
 
-    /// Whether the user exists: the user has a contact or a password, or the user may be in a source of users outside
-    /// the store. If phones do not authenticate, a user whose contact expired lately also counts.
+    /// Whether the user exists: the user has a contact or a password, or may be in a source of users outside the store.
+    /// If phones do not authenticate, a user whose contact expired recently also exists.
     package func isKnown(_ aor: AddressOfRecord) -> Bool {
         registrar.bindings.isKnown(aor) || !settings.authenticates && registrar.bindings.wasKnown(aor)
             || registrar.users.user(named: aor.user, realm: access.digest.realm(for: aor.host).account) != nil
             || access.users.cache.mayExist(aor)
     }
 
-    /// Forwards a request other than INVITE to the devices that can be reached without a push.
+    /// Forwards a request other than INVITE to the devices that are reachable without a push.
     private func forkAtOnce(
         _ incoming: IncomingRequest, to aor: AddressOfRecord, _ targets: [ForkTarget], caller: Caller, now: Moment
     ) {
-        // If a trusted peer's request has further Route values, the request follows this Route even if the phone's own
-        // flow has ended.
+        // A trusted peer's request with further Route values is sent even if the phone's own flow has ended.
         let goesFurther = furtherRoute(of: incoming) != nil
         let reachable = targets.filter { $0.isFresh && (goesFurther || hop(to: $0).isOpen) }
         guard !reachable.isEmpty else {

@@ -11,11 +11,10 @@ import SIPTransactions
 import Telemetry
 import Timekeeping
 
-/// Decides whether a peer such as a PBX or an edge is trusted: by its address, or by the name that its certificate
-/// proves.
+/// Decides whether a peer such as a PBX or an edge proxy is trusted, by its address or by the name in its certificate.
 extension ProxyEngine {
-    /// Whether the flow's peer is trusted, by its address or its certificate. Over WebSocket, a peer is trusted only by
-    /// a certificate: its address may be that of a reverse proxy that forwards requests from any web page.
+    /// Whether the flow's peer is trusted, by its address or its certificate. Over WebSocket, only a certificate makes
+    /// a peer trusted, because the address may be that of a reverse proxy for web pages.
     package func isTrusted(_ flow: Flow) -> Bool {
         if !flow.transport.isWebSocket, isTrusted(flow.remote) { return true }
         guard let names = network.flows.names(on: flow) else { return false }
@@ -24,26 +23,25 @@ extension ProxyEngine {
 
     /// Whether a peer is trusted because of its address alone.
     package func isTrusted(_ source: Endpoint) -> Bool {
-        // The loop over the trusted peers uses indices, because it runs a dozen times for each call, and indices avoid
-        // retain and release.
+        // The loop over the trusted peers uses indices, because indices avoid retain and release.
         for index in settings.trusted.indices where settings.trusted[index].matches(source) { return true }
         return false
     }
 
-    /// Notes the host names, in lower case, that a peer has proved by its certificate (RFC 5922), and returns whether
-    /// the peer is trusted.
+    /// Notes the host names, in lower case, that a peer's certificate proves (RFC 5922), and returns whether the peer
+    /// is trusted.
     package func namesProved(_ names: [String], on flow: Flow) -> Bool {
         network.flows.proved(names, on: flow)
         return isTrusted(flow)
     }
 }
 
-/// Decides whether a response came from a place to which its request was sent (T9.20), by the rules of `ClientPlaces`.
-/// The engine notes in `ClientPlaces` where it sends a request, when its connection ends, and when its phone gets the
-/// INVITE again on a new flow.
+/// Decides whether a response came from an address to which the request was sent (T9.20), by the rules of
+/// `ClientPlaces`. The engine tells `ClientPlaces` where a request is sent, when the connection ends, and when a phone
+/// gets the INVITE on a new flow.
 extension ProxyEngine {
-    /// The kind of sender of a response that came from another address than the address of its request: a trusted peer
-    /// or upstream, a device of the callee, or unknown.
+    /// The kind of sender of a response from an unexpected address: a trusted peer or the upstream, a device of the
+    /// callee, or unknown.
     func sender(on flow: Flow, of client: ClientTransactionID) -> ClientPlaces.Sender {
         guard isTrusted(flow) || network.upstream.isSource(flow.remote, of: settings.upstream, settings.trusted) else {
             return isOfCallee(flow, client) ? .callee : .unknown
@@ -56,8 +54,8 @@ extension ProxyEngine {
                 isCertified: name.map { network.flows.names(on: flow)?.contains($0) == true } ?? false))
     }
 
-    /// Whether the flow belongs to a registered device of the callee: such a device may answer earlier requests on its
-    /// new flow.
+    /// Whether the flow belongs to a registered device of the callee, which may answer earlier requests on its new
+    /// flow.
     private func isOfCallee(_ flow: Flow, _ client: ClientTransactionID) -> Bool {
         let aor: AddressOfRecord? =
             switch sip.legs[client] {
@@ -71,8 +69,8 @@ extension ProxyEngine {
         return aor.map { registrar.bindings.device(of: $0, where: { isSame(flow, $0) }) != nil } ?? false
     }
 
-    /// Notes that the request of a branch was sent. If the phone has moved to a new address, its responses to earlier
-    /// transactions of the branch are accepted on the phone's new flow too.
+    /// Notes that the request of a fork branch was sent. A phone that has moved to a new flow may answer the branch's
+    /// earlier transactions on the new flow.
     func sent(_ branch: Int, of call: ProxiedRequest, as client: ClientTransactionID, on flow: Flow) {
         call.fork.sent(branch, as: client, on: flow)
         guard call.fork.branches[branch].hasMoved else { return }

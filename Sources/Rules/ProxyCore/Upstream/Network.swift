@@ -5,7 +5,7 @@ import Routing
 /// The engine's knowledge about flows, host names and the upstream.
 struct Network: ~Copyable {
     var flows: KnownFlows
-    /// The host names that the daemon looks up now, and the addresses that refused TCP lately.
+    /// The running DNS look-ups, and the addresses that refused TCP lately.
     var lookups = Lookups()
     var upstream = UpstreamState()
 

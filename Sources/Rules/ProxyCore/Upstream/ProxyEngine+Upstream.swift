@@ -9,7 +9,7 @@ import Telemetry
 import Timekeeping
 
 extension ProxyEngine {
-    /// Starts the checks of the upstream that the settings demand, and forgets the results of earlier checks.
+    /// Starts the upstream checks that the settings demand, and discards the results of earlier checks.
     func watchUpstream(since start: Instant) {
         network.upstream.health = UpstreamHealth(settings.upstreamCheck, isUsed: settings.upstream != nil, now: start)
         network.lookups.upstreamChanged()
@@ -23,7 +23,7 @@ extension ProxyEngine {
         carryOut(network.upstream.health.due(now: now.instant) { isSilent($0) }, now: now)
     }
 
-    /// Whether a request still waits for its first response.
+    /// Whether a forwarded request has got no response yet.
     func isSilent(_ client: ClientTransactionID) -> Bool {
         guard let leg = sip.legs.branch(client), !leg.isFormer(client), leg.call.fork.acceptsBranches else {
             return false
@@ -77,7 +77,7 @@ extension ProxyEngine {
 
     // MARK: Calls
 
-    /// Notes that a server of the upstream is up, because a request to it got a response.
+    /// Notes that an upstream server is up, because the server has sent a response.
     func noteUpstreamHeard(_ leg: BranchLeg, now: Moment) {
         guard leg.call.outgoing != nil, let flow = leg.call.fork.branches[leg.branch].flow else { return }
         carryOut(network.upstream.health.heard(at: flow.remote, now: now.instant), now: now)
@@ -108,8 +108,8 @@ extension ProxyEngine {
         upstreamDue(now: now)
     }
 
-    /// Removes the addresses that lead back to this daemon, and logs the first removal as an error in the settings or
-    /// in DNS.
+    /// Removes addresses of this daemon from a hop's addresses, and logs the first removal as an error in the settings
+    /// or in DNS.
     func withoutOurs(_ hops: [ResolvedHop]) -> [ResolvedHop] {
         guard hops.contains(where: { identity.isOurs($0.transport, $0.endpoint) }) else { return hops }
         if network.upstream.tellsOfOwnHop() {
@@ -139,7 +139,7 @@ extension ProxyEngine {
         carryOut(network.upstream.health.probeEnded(at: place, wasSent: wasSent, now: now.instant), now: now)
     }
 
-    /// Sends an OPTIONS to a hop; returns false if no listener can send to the hop, or the transaction table is full.
+    /// Sends an OPTIONS to a hop; returns false if no listener can reach the hop, or the transaction table is full.
     func ask(_ question: Question, _ hop: ResolvedHop, as name: ByteString, now: Moment) -> Bool {
         guard let listener = identity.listener(for: hop.transport, to: hop.endpoint.address, preferring: nil) else {
             return false
@@ -155,8 +155,7 @@ extension ProxyEngine {
 
     // MARK: Our own name
 
-    /// The host name that this daemon advertises, with the hop to this name; `nil` if the daemon advertises only
-    /// addresses.
+    /// The advertised host name of this daemon, with its hop; `nil` if the daemon advertises only addresses.
     private var ownPlace: (name: ByteString, hop: NextHop)? {
         for listener in identity.listeners where listener.transport == .udp || listener.transport == .tcp {
             guard let hop = NextHop(listener.sentBy.string), hop.numeric == nil else { continue }

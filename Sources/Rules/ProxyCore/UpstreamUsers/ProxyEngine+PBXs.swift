@@ -12,8 +12,8 @@ import Telemetry
 import Timekeeping
 import UpstreamRegistration
 
-/// Looks up and checks the servers of the PBXs at which users are registered, and reports users and answers to REGISTERs
-/// to the ``UpstreamAgent``.
+/// Looks up and checks the servers of PBXs at which users are registered, and reports users and REGISTER responses to
+/// the ``UpstreamAgent``.
 extension ProxyEngine {
     func carryOut(_ orders: [UpstreamHealth.Order], of number: Int, now: Moment) {
         for order in orders {
@@ -82,13 +82,13 @@ extension ProxyEngine {
         )
     }
 
-    /// Notes that a server of a PBX is up, because a call to it got a response.
+    /// Notes that a PBX server is up, because the server has answered a call.
     func notePBXHeard(_ leg: BranchLeg, now: Moment) {
         guard leg.call.outgoing != nil, let flow = leg.call.fork.branches[leg.branch].flow else { return }
         pbxHeard(at: flow.remote, now: now)
     }
 
-    /// Notes that a response to a REGISTER came from the server at the endpoint `place`.
+    /// Notes that the server at the endpoint `place` has answered a REGISTER.
     func pbxHeard(at place: Endpoint, now: Moment) {
         for number in upstreamUsers.pbxs.indices where upstreamUsers.pbxs[number].health.contains(place) {
             pbxAnswered(number, at: place, isProbe: false, now: now)
@@ -106,7 +106,8 @@ extension ProxyEngine {
     ) {
         switch state {
         case .down:
-            // A server that never answered OPTIONS does not count as down, because it may still answer REGISTERs.
+            // A PBX server that never answered OPTIONS does not count as down, because the server may still answer
+            // REGISTERs.
             let answers = upstreamUsers.pbxs[number].health.servers.first { $0.hop.endpoint == place }?.answersProbes
             guard answers == true else { return }
             guard upstreamUsers.pbxs[number].registers else {
@@ -129,8 +130,8 @@ extension ProxyEngine {
 
     // MARK: Users
 
-    /// Reports to the agent all users who have a device that a push can wake: at the start, and when a push provider is
-    /// switched on or a domain is added.
+    /// Reports to the agent all users with a wakeable device: at start-up, and after a push provider is switched on or
+    /// a domain is added.
     func findUpstreamUsers(now: Moment) {
         guard !upstreamUsers.pbxs.isEmpty else { return }
         var cursor = BindingCursor()
@@ -147,7 +148,7 @@ extension ProxyEngine {
         }
     }
 
-    /// Tells the agent that a user got a new password, in all domains with the given realm.
+    /// Tells the agent that a user has a new password in all domains with the given realm.
     func notePassword(of name: ByteString, realm: ByteString, now: Moment) {
         for number in upstreamUsers.numbers
         where access.digest.realm(for: upstreamUsers.pbxs[number].domain).account == realm {
@@ -166,7 +167,7 @@ extension ProxyEngine {
             guard let user = upstreamUsers.user(AddressOfRecord(user: removed.name, host: pbx.domain)) else { continue }
             if upstreamUsers.removed.count < UpstreamUsers.removedLimit { upstreamUsers.removed[user] = removed }
             changeUpstreamUsers(now: now) { $0.userEnded(user, .userRemoved, now: $1, into: &$2) }
-            // If the upstream agent has no record of the removed user, the engine drops the user's password.
+            // The engine drops the password of a removed user who is unknown to the upstream agent.
             if upstreamUsers.agent.status(of: user) == nil { upstreamUsers.removed[user] = nil }
         }
     }
@@ -191,15 +192,15 @@ extension ProxyEngine {
     }
 }
 
-/// Handles the challenges and 2xx responses that a PBX sends to a phone's requests, if the daemon registers the phone's
-/// user at the PBX.
+/// Handles the challenges and 2xx responses of a PBX to requests from phones whose users the daemon registers at the
+/// PBX.
 ///
-/// The PBX and the daemon ask for passwords in the same realm. A phone answers only one challenge of a realm, so either
-/// the PBX or the daemon can ask, but not both. The daemon asks only if the PBX accepts the daemon's requests without a
-/// password.
+/// The PBX and the daemon ask for passwords in the same realm. A phone answers only one challenge in a realm, so either
+/// the PBX or the daemon may challenge the phone. The daemon challenges a phone only if the PBX accepts the daemon's
+/// requests without a password.
 extension ProxyEngine {
-    /// Whether a branch's response has a challenge of the phone's PBX, so that the phone must answer the challenge. If
-    /// ``pbxChallenges(_:)`` returns true, the function has noted that the PBX asks for passwords.
+    /// Whether a response has a challenge of the phone's PBX that the phone must answer. If ``pbxChallenges(_:)``
+    /// returns true, the engine has noted that the PBX challenges phones.
     func pbxChallenges(_ leg: BranchLeg) -> Bool {
         guard !upstreamUsers.pbxs.isEmpty, !leg.call.isTrusted, let number = pbx(of: leg) else { return false }
         let asked = leg.call.sender == nil && upstreamUsers.pbxs[number].credence != .takesOurWord
@@ -215,7 +216,7 @@ extension ProxyEngine {
     }
 
     /// Notes that a PBX accepted a call or a message from a phone. If the PBX accepted the request without credentials,
-    /// the PBX relies on this daemon, so the daemon itself asks phones for passwords from now on.
+    /// the PBX relies on this daemon, so the daemon itself challenges phones.
     func noteAcceptance(_ status: Status, of leg: BranchLeg) {
         guard !upstreamUsers.pbxs.isEmpty, status.code >= 180, status.code < 300, !leg.call.isTrusted,
             leg.call.sender == nil, settings.authenticates, let number = pbx(of: leg),
@@ -228,9 +229,9 @@ extension ProxyEngine {
     }
 }
 
-/// Applies changes of the PBXs of domains while the daemon runs.
+/// Applies changed PBX settings of domains while the daemon runs.
 extension ProxyEngine {
-    /// The servers of all PBXs at which users are registered, except servers of the setting `upstream`.
+    /// The servers of all PBXs at which users are registered, without the servers of the setting `upstream`.
     package var pbxServers: [UpstreamHealth.Server] {
         var servers: [UpstreamHealth.Server] = []
         for number in upstreamUsers.numbers {
@@ -245,7 +246,7 @@ extension ProxyEngine {
     }
 
     /// Applies changed settings: ends the registrations of users of removed domains, and registers the users of new
-    /// domains. A domain that gets another PBX is treated as removed and then as new.
+    /// domains. A domain with a new PBX is handled as a removed domain followed by a new domain.
     func upstreamRegistrationsChanged(since old: ProxySettings, now: Moment) {
         let (before, after) = (UpstreamUsers.wanted(old), UpstreamUsers.wanted(settings))
         var hasNew = false
@@ -263,8 +264,7 @@ extension ProxyEngine {
                 continue
             }
             if upstreamUsers.pbxs[number].upstream != new.upstream {
-                // If a setting names the same PBX in another spelling, DNS may have other records for it, but the
-                // registrations continue.
+                // A new spelling of a PBX's name may have other DNS records, but the registrations at the PBX continue.
                 upstreamUsers.pbxs[number].upstream = new.upstream
                 lookUpPBX(number, now: now)
             }

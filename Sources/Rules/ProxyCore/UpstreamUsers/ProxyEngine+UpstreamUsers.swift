@@ -12,18 +12,17 @@ import Telemetry
 import Timekeeping
 import UpstreamRegistration
 
-/// Reports devices and passwords of users to the ``UpstreamAgent``, sends the agent's REGISTERs to the PBXs, and writes
-/// the log lines about these users.
+/// Reports users' devices and passwords to the ``UpstreamAgent``, sends the agent's REGISTERs to the PBXs, and logs
+/// results.
 extension ProxyEngine {
-    /// Calls `body` with the ``UpstreamAgent``, and carries out the orders that the agent gives.
+    /// Calls `body` with the ``UpstreamAgent``, and executes the agent's orders.
     func changeUpstreamUsers(
         now: Moment, _ body: (inout UpstreamAgent, Moment, inout [UpstreamOrder]) -> Void
     ) {
         guard !upstreamUsers.pbxs.isEmpty else { return }
         var orders: [UpstreamOrder] = []
         body(&upstreamUsers.agent, now, &orders)
-        // The agent's orders are carried out in a loop, because the agent gives further orders if a REGISTER cannot be
-        // sent.
+        // A loop executes the agent's orders, because an unsent REGISTER causes further orders.
         while !orders.isEmpty {
             let current = orders
             orders = []
@@ -53,8 +52,8 @@ extension ProxyEngine {
     ///
     /// - Parameters:
     ///   - aor: the user.
-    ///   - date: the time of the phone's REGISTER that is the cause; `nil` if no REGISTER is the cause.
-    ///   - isFromEarlierRun: whether the daemon's earlier run may have registered the user.
+    ///   - date: the time of the phone's REGISTER; `nil` if no REGISTER changed the device.
+    ///   - isFromEarlierRun: whether the daemon may have registered the user at the PBX before a restart.
     ///   - now: the present time by the monotonic clock and by the wall clock.
     func noteUpstreamUser(
         _ aor: AddressOfRecord, signed date: UnixTime? = nil, isFromEarlierRun: Bool = false, now: Moment
@@ -75,9 +74,9 @@ extension ProxyEngine {
 
     // MARK: REGISTERs
 
-    /// Sends the REGISTER that the agent has ordered, or first asks a source of users for the password.
+    /// Sends a REGISTER that the agent has ordered, or first asks a source of users for the password.
     ///
-    /// - Returns: why the REGISTER cannot be sent; `nil` if the REGISTER was sent, or waits for the source's answer.
+    /// - Returns: why the REGISTER cannot be sent; `nil` if the REGISTER was sent or waits for the password.
     func register(_ order: RegisterOrder, hasAsked: Bool = false, now: Moment) -> RegisterFailure? {
         guard let number = upstreamUsers.number(of: order.user.upstream),
             let hop = upstreamUsers.pbxs[number].hops.first(where: { $0.endpoint == order.server.endpoint }),
@@ -112,7 +111,8 @@ extension ProxyEngine {
         return nil
     }
 
-    /// Sends a REGISTER that has waited for the user's password, or compares the password with the refused password.
+    /// Sends a REGISTER that waited for the user's password, or compares the new password with the password that the
+    /// PBX refused.
     func passwordSettled(of aor: AddressOfRecord, now: Moment) {
         guard !upstreamUsers.asked.isEmpty, let asked = upstreamUsers.asked.removeValue(forKey: aor) else { return }
         switch asked {
@@ -123,7 +123,7 @@ extension ProxyEngine {
         }
     }
 
-    /// The URI that the PBX calls for the user, with an ``UpstreamToken`` as user and this daemon as host.
+    /// The contact that the daemon registers at the PBX: an ``UpstreamToken`` as user, and this daemon as host.
     private static func contact(_ token: UpstreamToken, at listener: Listener) -> ByteString {
         ByteString(capacity: 96) { out in
             out.append("sip:")
@@ -264,9 +264,8 @@ extension ProxyEngine {
     }
 
     func takesOurWord(_ number: Int) {
-        // A PBX that has challenged one phone can accept another phone's request without a password. If a PBX has
-        // challenged one phone, the daemon does not challenge the phones of this PBX, because their calls through the
-        // PBX would fail.
+        // A PBX that has challenged one phone may still accept another phone's request without a password. If a PBX has
+        // challenged one phone, the daemon challenges no phone of the PBX, because calls through the PBX would fail.
         guard upstreamUsers.pbxs[number].credence == .unknown else { return }
         upstreamUsers.pbxs[number].credence = .takesOurWord
         log.warning(
@@ -292,21 +291,20 @@ extension UInt64 {
 extension ProxyEngine {
     enum PasswordFinding {
         case known(DigestUser)
-        /// Neither the store nor a source has a password of the user.
+        /// Neither the store nor a source of users has a password of the user.
         case unknown
-        /// A source of users is asked, and ``passwordSettled(of:now:)`` sends the REGISTER after the answer.
+        /// A source of users is asked; ``passwordSettled(of:now:)`` sends the REGISTER after the answer.
         case asking
-        /// No source of users can say now which password the user has.
+        /// No source of users can answer now.
         case away
         /// The agent has reached its limit of open queries to the sources of users.
         case busy
     }
 
-    /// The digest algorithms and the fingerprint of a user's password, as far as they are known without asking a source
-    /// of users.
+    /// The digest algorithms and the fingerprint of a user's password, if known without asking a source of users.
     ///
-    /// When the daemon starts, the sources of users may have the passwords of many users. A source of users is asked
-    /// for a password only when the PBX asks for the password of this user.
+    /// A source of users is asked for a password only when the PBX challenges the user, so that start-up causes few
+    /// queries.
     func passwordFacts(of aor: AddressOfRecord, now: Moment) -> (algorithms: DigestAlgorithms, fingerprint: UInt32?) {
         let realm = access.digest.realm(for: aor.host)
         let password =
@@ -319,7 +317,7 @@ extension ProxyEngine {
         return (algorithms, nil)
     }
 
-    /// Finds the password that answers the PBX's challenge, and asks the sources of users if necessary.
+    /// The password for the PBX's challenge, or the reason why the password is not known yet.
     func password(for order: RegisterOrder, hasAsked: Bool, now: Moment) -> PasswordFinding {
         guard let aor = upstreamUsers.aor(of: order.user) else { return .unknown }
         let realm = access.digest.realm(for: aor.host)
@@ -345,8 +343,7 @@ extension ProxyEngine {
     }
 
     /// Asks the sources of users again for a password that the PBX has refused, because the remembered password may be
-    /// minutes old. If the source has another password, the daemon tries it; the refused password is not tried again
-    /// (T38.2).
+    /// outdated. The daemon tries a different password from the source, but never the refused password again (T38.2).
     func recheckPassword(of user: UpstreamUser, now: Moment) {
         guard let aor = upstreamUsers.aor(of: user), upstreamUsers.asked[aor] == nil else { return }
         let realm = access.digest.realm(for: aor.host)
@@ -357,7 +354,7 @@ extension ProxyEngine {
         askSources(now: now)
     }
 
-    /// Drops a REGISTER that waits for its user's password, because the upstream agent no longer needs the REGISTER.
+    /// Drops a REGISTER that waits for its user's password, because the agent no longer needs the REGISTER.
     func noLongerAsked(_ number: RegisterNumber) {
         guard !upstreamUsers.asked.isEmpty else { return }
         let place = upstreamUsers.asked.firstIndex {
@@ -368,7 +365,6 @@ extension ProxyEngine {
 }
 
 extension DigestUser {
-    /// A fingerprint that changes when the HA1 changes: a hash with a random seed, so that nobody can compute the HA1
-    /// from the fingerprint.
+    /// A fingerprint that changes with the HA1: a randomly seeded hash, from which nobody can compute the HA1.
     fileprivate var fingerprint: UInt32 { UInt32(truncatingIfNeeded: ha1.hashValue) }
 }

@@ -8,15 +8,15 @@ import Telemetry
 import Timekeeping
 package import UpstreamRegistration
 
-/// All state about the PBXs of single domains: the PBXs with their servers, the agent that keeps users registered at
-/// some of these PBXs, and the REGISTERs that have no answer yet.
+/// The state of the PBXs of single domains: the PBXs' servers, the agent that registers users there, and the unanswered
+/// REGISTERs.
 package struct UpstreamUsers {
     /// The PBX of one domain, which is identified by its index in ``UpstreamUsers/pbxs``.
     package struct PBX {
         package let domain: ByteString
         package internal(set) var upstream: NextHop
-        /// The domain's number in the agent; `nil` if the daemon registers no users at the PBX, because the PBX is only
-        /// the upstream of a tenant.
+        /// The domain's number in the ``UpstreamAgent``; `nil` if the PBX is only the upstream of a tenant and has no
+        /// registered users.
         package internal(set) var registrations: UpstreamNumber?
         package internal(set) var health: UpstreamHealth
         /// The servers that the last DNS look-up of the PBX found.
@@ -28,32 +28,31 @@ package struct UpstreamUsers {
         package internal(set) var credence = Credence.unknown
     }
 
-    /// Whether a PBX asks for a password when a phone calls.
+    /// Whether a PBX challenges phones for a password.
     package enum Credence: String, Sendable {
         case unknown
         case asks
-        /// The PBX accepts requests of this daemon without a password, so the daemon itself asks phones for their
-        /// passwords.
+        /// The PBX accepts this daemon's requests without a password, so the daemon itself challenges phones.
         case takesOurWord = "takes-our-word"
     }
 
-    /// The daemon's next step after a source of users has answered about a user.
+    /// The daemon's next step after a source of users has returned a password.
     enum AskedPassword {
         /// The REGISTER is sent with the user's password.
         case send(RegisterOrder)
-        /// The user is registered again, if the password is not the password that the PBX has refused.
+        /// The user is registered again if the password differs from the password that the PBX has refused.
         case compare
     }
 
     package internal(set) var agent: UpstreamAgent
     package internal(set) var pbxs: [PBX]
-    /// The REGISTERs that have no answer yet, each with its transaction and the endpoint to which it was sent.
+    /// The REGISTERs without a final response, each with its transaction and destination endpoint.
     var pending: [RegisterNumber: (client: ClientTransactionID, place: Endpoint)] = [:]
-    /// Users about whom a source of users is asked, each with the next step after the answer.
+    /// The users about whom a source of users is asked, each with the next step after the answer.
     var asked: [AddressOfRecord: AskedPassword] = [:]
-    /// The passwords of removed users, kept until their bindings at the PBX have ended.
+    /// The passwords of removed users, kept until the users' bindings at the PBX have ended.
     var removed: [UpstreamUser: DigestUser] = [:]
-    /// The limit on the number of log lines about single users at PBXs.
+    /// The rate limit of log lines about single users at PBXs.
     var lines = LogRateLimit(burst: 10)
 
     static let removedLimit = 1000
@@ -78,8 +77,8 @@ package struct UpstreamUsers {
         }
     }
 
-    /// The PBXs that the settings name, sorted by domain: one for each domain in `register-upstream`, and for each other
-    /// tenant with an upstream of its own.
+    /// The PBXs in the settings, sorted by domain: for domains in `register-upstream`, and for other tenants with their
+    /// own upstream.
     static func wanted(_ settings: ProxySettings) -> [Wanted] {
         let registering = settings.upstreamRegistrations.compactMap { domain, group in
             group.upstream.map { Wanted(domain: domain, upstream: $0, registers: true) }
@@ -99,14 +98,14 @@ package struct UpstreamUsers {
     }
 
     private static func pbx(_ wanted: Wanted, _ settings: ProxySettings) -> PBX {
-        // A PBX with registered users gets OPTIONS even if `upstream-check` is off, because without OPTIONS the daemon
-        // would not notice a restart of the PBX.
+        // A PBX with registered users gets OPTIONS even if `upstream-check` is off, because only OPTIONS shows a
+        // restart of the PBX.
         let isChecked = settings.upstreamCheck.interval > .zero
         let check = isChecked || !wanted.registers ? settings.upstreamCheck : UpstreamCheckSettings()
         var pbx = PBX(
             domain: wanted.domain, upstream: wanted.upstream,
             health: UpstreamHealth(check, isUsed: true, now: .distantPast))
-        // The daemon stores a numeric address before the first look-up ends, so that it recognises calls from the PBX
+        // A numeric PBX address is stored before the first look-up, so that calls from the PBX are recognised
         // immediately.
         pbx.hops = wanted.upstream.numeric.map { [ResolvedHop(transport: $0.0, endpoint: $0.1)] } ?? []
         return pbx
@@ -151,7 +150,7 @@ package struct UpstreamUsers {
         agent.domain(user.upstream).map { AddressOfRecord(user: user.name, host: $0.domain) }
     }
 
-    /// Notes that a phone's request was sent to a server of a PBX.
+    /// Notes that a phone's request was sent to a PBX server.
     mutating func called(_ client: ClientTransactionID, at place: Endpoint, now: Instant) {
         for number in pbxs.indices where !pbxs[number].isRetired {
             pbxs[number].health.called(client, at: place, now: now)

@@ -14,10 +14,10 @@ import Telemetry
 import Timekeeping
 import Waking
 
-/// Handles devices that register again, show life, or are removed, and continues the work that waits for them in
+/// Handles devices that register, show life or are removed, and continues the calls and messages that wait for them in
 /// ``WakeDesk``.
 extension ProxyEngine {
-    /// Counts a REGISTER of a phone for which calls wait, by the origin of its nonce: a challenge, a push or the
+    /// Counts the REGISTER of a phone with waiting calls, by the origin of the nonce: a challenge, a push or the
     /// binding.
     func countWake(of binding: DeviceID, by incoming: IncomingRequest) {
         guard let nonce = incoming.nonce, !wakes.isEmpty else { return }
@@ -31,22 +31,22 @@ extension ProxyEngine {
     }
 
     /// Handles a device that has registered with the new or refreshed `binding`. The parameter `isPush` says whether
-    /// the binding has a push token; `nil` lets the method look it up.
+    /// the binding has a push token; `nil` means that the method looks up the binding.
     func bindingReturned(_ binding: DeviceID, of aor: AddressOfRecord, isPush: Bool?, now: Moment) {
         let device = registrar.bindings.device(of: binding)
         wakes.records.returned(device, now: now.instant)
         for release in wakes.returned(device) { carryOut(release, for: device, of: aor, through: binding, now: now) }
-        // A contact without push token may be the phone of a device that an app reported over HTTP, so its REGISTER
-        // releases the calls for the user's reported devices.
+        // The REGISTER of a contact without push token also releases calls for devices that an app reported over HTTP,
+        // because both may be one phone.
         if !(isPush ?? registrar.bindings.isPush(device)) { contactReturned(device, of: aor, now: now) }
     }
 
     /// Notes a sign of life on a flow, and releases the calls that wait for the flow's device.
     ///
-    /// A sign of life releases a call without a REGISTER, because an awake phone that gets a push may have no reason to
-    /// register again. A REGISTER releases calls only after the daemon has accepted it, because it may come from
-    /// another program at the same address. A wake is recorded only for a sign of life on a connection, or for a
-    /// response to the daemon (`isProved`), because anybody can send a datagram with the phone's address.
+    /// A sign of life releases a call without a REGISTER, because an awake phone may not register after a push. A
+    /// REGISTER releases calls only after the daemon has accepted the REGISTER, because another program at the address
+    /// may have sent it. A wake is counted only after life on a connection, or after a response to the daemon
+    /// (`isProved`), because datagrams can be forged.
     func noteLife(on flow: Flow, by sign: TimelineRecord.SignOfLife, isProved: Bool = false, now: Moment) {
         network.flows.showedLife(flow, now: now.instant)
         showedLife(on: flow, now: now)
@@ -63,10 +63,10 @@ extension ProxyEngine {
         }
     }
 
-    /// Continues a call, messages or other work that has waited for a device.
+    /// Continues a call, message or other work that has waited for a device.
     ///
-    /// The parameter `aor` is `nil` if the user must be looked up; `binding` is `nil` if the cause is a sign of life
-    /// and no REGISTER.
+    /// The parameter `aor` is `nil` if the user must be looked up; `binding` is `nil` after a sign of life without
+    /// REGISTER.
     private func carryOut(
         _ release: WakeDesk.Release, for device: DeviceID, of aor: AddressOfRecord?, through binding: DeviceID?,
         now: Moment
@@ -104,8 +104,8 @@ extension ProxyEngine {
         noteUpstreamUser(aor, now: now)
     }
 
-    /// Moves a device's waiting work and missed calls to another binding of the same device, because the binding with
-    /// the device's id was removed.
+    /// Moves a device's waiting work and missed calls to another binding of the same device, because the device's first
+    /// binding was removed.
     func handOver(from device: DeviceID, to heir: DeviceID, of aor: AddressOfRecord, now: Moment) {
         ledger.passOn(from: device, to: [heir], of: aor, into: &output.actions)
         let changes = messages.takenOver(by: heir, of: aor) { $0 == device }
@@ -119,9 +119,9 @@ extension ProxyEngine {
     }
 }
 
-/// Uses the connections that trusted peers have opened.
+/// Reuses connections that trusted peers have opened.
 extension ProxyEngine {
-    /// Allows requests to a trusted peer over the connection that the peer opened, if the peer's Via contains `alias`
+    /// Permits requests to a trusted peer over a connection that the peer opened, if the peer's Via contains `alias`
     /// (RFC 5923).
     ///
     /// A TLS connection is reused only if the peer's certificate proves the host name of the upstream.
@@ -143,24 +143,24 @@ extension ProxyEngine {
     }
 }
 
-/// Sends responses to calls of the daemon's earlier run on the new connections of their callers.
+/// Sends responses to calls that began before a restart on the callers' new connections.
 extension ProxyEngine {
-    /// Sets the timer that ends the wait for callers of the daemon's earlier run, after the longest time that a call
-    /// can last.
+    /// Sets the timer that ends the wait for callers from before the restart, after the longest possible duration of an
+    /// unanswered call.
     func armAwayCallers(now: Moment) {
         guard !calls.away.isEmpty || wakes.hasCallers else { return }
         let end = now.instant + settings.call.ringTimeout + settings.call.ringLimit
         _ = output.timers.schedule(.awayCallersDue, at: end)
     }
 
-    /// Moves the responses to a trusted peer's calls to the connection that the peer has just opened.
+    /// Moves the responses to a trusted peer's calls to the peer's new connection.
     func peerReturned(_ incoming: IncomingRequest) {
         guard incoming.isTrusted else { return }
         for call in calls.returned(incoming.flow.remote.address) { callerReturned(call, on: incoming.flow) }
     }
 
-    /// Sends a call's responses on a new connection to an address that the look-up of the caller has found, unless the
-    /// caller has already connected.
+    /// Sends a call's responses on a new connection to the caller's address from DNS, unless the caller has already
+    /// connected.
     func callerFound(_ call: ProxiedRequest, at hops: [ResolvedHop]) {
         let origin = call.source.remote.address
         guard calls.away.isAway(call), let server = call.server,
@@ -176,10 +176,10 @@ extension ProxyEngine {
     }
 }
 
-/// Checks the keep-alives of phones that Flow-Timer told how often to send keep-alives (RFC 5626 section 4.4).
+/// Checks the keep-alives of phones that got a Flow-Timer (RFC 5626 section 4.4).
 extension ProxyEngine {
-    /// Expects the keep-alives of a phone that got a Flow-Timer: the engine checks UDP flows, and the shell checks TCP
-    /// and TLS connections.
+    /// Expects keep-alives from a phone that got a Flow-Timer: the engine checks UDP flows, and the shell checks
+    /// connections.
     func toldFlowTimer(_ bindings: some Sequence<DeviceID>, on flow: Flow, now: Moment) {
         let pause = settings.registrar.flowTimer
         guard pause > .zero else { return }
@@ -191,8 +191,7 @@ extension ProxyEngine {
         armFlowTimers()
     }
 
-    /// Notes that a keep-alive, a request or a response came on a flow, because the flow's phone may have got a
-    /// Flow-Timer.
+    /// Notes a keep-alive, request or response on a flow whose phone may have got a Flow-Timer.
     func showedLife(on flow: Flow, now: Moment) {
         let span = settings.registrar.flowTimer + Self.flowGrace
         for binding in network.flows.heard(flow, span: span, now: now.instant) {
@@ -201,7 +200,7 @@ extension ProxyEngine {
         }
     }
 
-    /// How much longer than its Flow-Timer a phone can be silent before its flow counts as failed, because one
+    /// How much longer than its Flow-Timer a phone may be silent before its flow counts as failed, because one
     /// keep-alive may be lost.
     private static let flowGrace: Duration = .seconds(10)
 
@@ -209,12 +208,11 @@ extension ProxyEngine {
         if let next = network.flows.armsTimer() { _ = output.timers.schedule(.flowTimersDue, at: next) }
     }
 
-    /// Marks flows as failed if their phones have sent no keep-alive in time, so that other flows or a push are tried
-    /// first.
+    /// Marks flows without timely keep-alives as failed, so that other flows or a push are tried first.
     func flowTimersDue(now: Moment) {
         network.flows.timerDue()
         let pause = settings.registrar.flowTimer
-        // The setting `flow-timer` was switched off, so the daemon expects no more keep-alives.
+        // The setting `flow-timer` is off, so the daemon expects no keep-alives.
         guard pause > .zero else { return network.flows.timersEnded() }
         for _ in 0..<Self.flowBatch {
             let silent = network.flows.fallenSilent(span: pause + Self.flowGrace, now: now.instant) {
@@ -230,7 +228,6 @@ extension ProxyEngine {
         armFlowTimers()
     }
 
-    /// The number of silent flows that are handled in one step, so that calls need not wait when many flows fall
-    /// silent.
+    /// The number of silent flows that one step handles, so that calls need not wait when many flows become silent.
     private static let flowBatch = 500
 }

@@ -12,18 +12,17 @@ import Telemetry
 import Timekeeping
 import Waking
 
-/// Sends calls to phones that have woken, and to phones that change their flow while an INVITE for them is in progress.
+/// Sends calls to phones that have woken, and to phones that change their flow during an INVITE.
 extension ProxyEngine {
     // MARK: The device is there
 
-    /// Handles a device that has registered or whose flow shows life: a call for the device is sent on the device's
-    /// flow.
+    /// Sends a waiting or ringing call on the flow on which the device has registered or shown life.
     ///
-    /// An INVITE that still waits for the device is sent once (R17). An INVITE that was sent on an earlier flow of the
-    /// device is cancelled on that flow and sent on the new flow. An INVITE that got no response is sent again if the
-    /// device has registered on the same flow.
+    /// An INVITE that still waits for the device is sent once (R17). An INVITE on an earlier flow of the device is
+    /// cancelled there, and sent on the new flow. An INVITE without a response is sent again if the device has
+    /// registered again on the same flow.
     ///
-    /// The parameter `binding` is the binding of the flow on which the device has registered; `nil` for a sign of life.
+    /// The parameter `binding` is the binding of the device's REGISTER; `nil` after a sign of life.
     func deviceReturned(_ device: DeviceID, for call: ProxiedRequest, through binding: DeviceID?, now: Moment) {
         guard let target = registrar.bindings.forkTarget(device, through: binding, now: now.instant),
             hop(to: target).isOpen
@@ -53,8 +52,9 @@ extension ProxyEngine {
         }
     }
 
-    /// Directs a branch to another contact of the user, or back to its own device if `contact` is `nil`. The call
-    /// leaves the waiting list of the branch's former contact, unless another branch is directed to that contact.
+    /// Directs a fork branch to another contact of the user, or back to the branch's own device if `contact` is `nil`.
+    /// The call leaves the waiting list of the branch's former contact, unless another branch is directed to that
+    /// contact.
     func divert(_ branch: Int, of call: ProxiedRequest, to contact: DeviceID?) {
         let left = call.fork.branches[branch].contact
         if let contact {
@@ -68,7 +68,7 @@ extension ProxyEngine {
         wakes.noLongerWaits(call, for: left)
     }
 
-    /// Sends the CANCEL of an ending call on the new flow of a phone that has moved to a new address.
+    /// Sends the CANCEL of an ending call also on the new flow of a phone that has moved.
     private func tellEndThere(_ target: ForkTarget, _ call: ProxiedRequest, now: Moment) {
         guard target.path.isEmpty, !target.flow.isClosed else { return }
         for branch in call.fork.branches
@@ -86,8 +86,7 @@ extension ProxyEngine {
     func connectionEnded(_ flow: Flow, now: Moment) {
         registrar.bindings.flowClosed(flow)
         network.flows.ended(flow)
-        // A closed connection shows no more life, even if the daemon handles messages from before the connection's end
-        // only now.
+        // The closed connection is removed first, so that its queued messages no longer count as signs of life.
         if flow.isConnection { wakes.flowEnded(flow) }
         for client in sip.transactions.clients(on: flow) where !goesBackToWaiting(client, now: now) {
             withTransactions { $0.transportFailed(client, now: now.instant, into: &$1) }
@@ -100,7 +99,7 @@ extension ProxyEngine {
         if let leg = sip.legs.branch(client), dialogFlowClosed(client, leg, now: now) { return true }
         guard let leg = sip.legs.branch(client), leg.call.userCall != nil else { return false }
         guard leg.call.fork.acceptsBranches else { return isCancelledLater(client, leg, now: now) }
-        // The call has continued on another flow, so only a late 2xx to the former transaction counts.
+        // A call that continues on another flow accepts only a late 2xx to its former transaction.
         if leg.isFormer(client) {
             sip.connectionEnded(of: client)
             takeBackAlone(client, of: leg, now: now)
@@ -111,15 +110,15 @@ extension ProxyEngine {
         sip.connectionEnded(of: client)
         if goesOn(by: client, leg, now: now) { return true }
         leg.call.fork.recalled(leg.branch)
-        // A phone without push token may accept a connection at the address of its Contact (T9.2), so the daemon sends
-        // the INVITE there unless the phone has it already.
+        // The INVITE is sent to the Contact address of a phone without push token (T9.2), unless the INVITE has arrived
+        // at the phone.
         if !target.canBeWoken, !leg.hasArrived, sendElsewhere(leg, now: now) { return true }
         waitAgain(leg.branch, of: leg.call, for: target, now: now)
         return true
     }
 
-    /// Handles the end of a connection on which a CANCEL may have been lost, so that the phone may still ring. If the
-    /// phone registers within one minute, the CANCEL is sent again.
+    /// Handles the end of a connection on which a CANCEL may be lost, so that the phone may still ring. The CANCEL is
+    /// sent again if the phone registers within one minute.
     private func isCancelledLater(_ client: ClientTransactionID, _ leg: BranchLeg, now: Moment) -> Bool {
         guard case .cancelled(client, _) = leg.call.fork.branches[leg.branch].state, target(of: leg, now: now) != nil
         else { return false }
@@ -133,8 +132,8 @@ extension ProxyEngine {
 /// Sends waiting calls to the devices that they wait for, and ends waits that took too long.
 extension ProxyEngine {
 
-    /// Sends a contact that has registered the calls that wait for a device of the same user that was reported over
-    /// HTTP. A contact that already has a call does not get the call again.
+    /// Sends a contact that has registered the calls that wait for the same user's HTTP-reported device. A contact that
+    /// already has a call does not get the call again.
     private func release(_ device: DeviceID, through contact: DeviceID, now: Moment) {
         for call in wakes.calls(of: device) {
             guard call.fork.acceptsBranches, let branch = call.fork.waitingBranch(of: device),
@@ -149,8 +148,8 @@ extension ProxyEngine {
         }
     }
 
-    /// Sends a call to a contact that has registered, on a new branch or again on the contact's branch. The branch of
-    /// the device that was reported over HTTP still waits, because the reported device may be another phone.
+    /// Sends a call to a contact that has registered, on a new fork branch or again on the contact's fork branch. The
+    /// fork branch of the HTTP-reported device keeps waiting, because the reported device may be another phone.
     private func follow(_ target: ForkTarget, _ call: ProxiedRequest, now: Moment) {
         guard !call.fork.branches.contains(where: { $0.hasReached(target.id, by: target.routeHash) }),
             let incoming = revive(call)
@@ -160,26 +159,23 @@ extension ProxyEngine {
         sendToDevice(incoming, for: branch, of: call, to: target, now: now)
     }
 
-    /// Handles the REGISTER of a contact without push token; the contact may be the phone of a device that an app
-    /// reported over HTTP.
+    /// Handles the REGISTER of a contact without push token, which may be the phone of an HTTP-reported device.
     ///
-    /// A new contact gets the calls that wait for the user's devices that were reported over HTTP; each call is sent
-    /// once. The calls for a reported device whose push is still in flight are sent after the calls for the other
-    /// reported devices.
+    /// A new contact gets each call that waits for the user's HTTP-reported devices once. Calls for a reported device
+    /// with a push in flight are sent last.
     func contactReturned(_ contact: DeviceID, of aor: AddressOfRecord, now: Moment) {
         guard registrar.bindings.hasReportedDevice(aor) else { return }
         let reported = registrar.bindings.forkTargets(for: aor, now: now.instant).filter { !$0.isReachable }
         let asleep = reported.filter { isBeingPushed($0.id) }
         for device in reported.filter({ !isBeingPushed($0.id) }) + asleep {
-            // The REGISTER counts as a wake of the reported device, because the contact may be the phone of that
-            // device.
+            // The REGISTER counts as a wake of the HTTP-reported device, because the contact may be the device's phone.
             wakes.records.returned(device.id, now: now.instant)
             if !wakes.isEmpty { release(device.id, through: contact, now: now) }
             reportMissedCalls(to: device.id, of: aor, now: now)
         }
     }
 
-    /// Whether a call waits for the device while the device's push has no final outcome yet.
+    /// Whether a call waits for the device while the device's push has no final result.
     private func isBeingPushed(_ device: DeviceID) -> Bool {
         wakes.calls(of: device).contains { call in
             guard let branch = call.fork.waitingBranch(of: device) else { return false }
@@ -192,7 +188,7 @@ extension ProxyEngine {
         if call.fork.isForwardPending { return forwardTimedOut(call, now: now) }
         guard call.fork.isWaiting else { return }
         call.saw(.timeOver)
-        // The call is forwarded, but waits for its phones until the destination of the forwarded call rings.
+        // A forwarded call waits for its phones until the forward destination rings.
         if call.fork.forwardsNow { return update(call, now: now) { $0.deadlineReached() } }
         output.counters.count(.heldTimedOut)
         if let userCall = call.userCall {
@@ -210,14 +206,14 @@ extension ProxyEngine {
     }
 }
 
-/// Handles requests that got no response for three seconds.
+/// Handles requests without a response for three seconds.
 extension ProxyEngine {
-    /// Handles each branch of a call that has had no response for three seconds: sends the request on another flow, or
-    /// lets the branch wait for the phone.
+    /// Handles each branch of a call without a response for three seconds: tries another flow, or lets the branch wait
+    /// for the phone.
     ///
-    /// The engine does not wait until the silent transaction times out, because the time-out would be too late for a
-    /// call. A phone without another flow counts as asleep if a push can wake it. For a request inside a dialog, no
-    /// push is sent before three seconds have passed without a response.
+    /// The engine does not wait for the transaction's time-out, which would be too late for a call. A silent phone
+    /// without another flow counts as asleep if a push can wake the phone. A request inside a dialog causes a push only
+    /// after three seconds without a response.
     func silenceDue(of call: ProxiedRequest, now: Moment) {
         var goesOn = false
         for branch in call.fork.branches where !branch.wasHeard {
@@ -228,15 +224,14 @@ extension ProxyEngine {
         if goesOn { armSilence(of: call, now: now) } else { dialogSilenceDue(of: call, now: now) }
     }
 
-    /// Lets a call wait for a phone that sent no response to the INVITE and may sleep, if a push can wake the phone. If
-    /// the phone responds to the INVITE later, the response still counts.
+    /// Lets a call wait for a silent phone that may sleep, if a push can wake the phone. A later response of the silent
+    /// phone to the INVITE still counts.
     func fallsSilent(_ leg: BranchLeg, now: Moment) {
         guard leg.call.userCall != nil, leg.call.fork.acceptsBranches,
             let device = leg.call.fork.branches[leg.branch].addressee
         else { return }
         guard let target = registrar.bindings.forkTarget(device, now: now.instant) else {
-            // The phone's contact was removed while the phone was silent, because its token is dead or the phone has
-            // signed out.
+            // The silent phone's contact was removed, because its push token is dead or the phone has signed out.
             leg.call.fork.fellSilent(leg.branch)
             return branchFailed(leg.branch, of: leg.call, with: .temporarilyUnavailable, now: now)
         }
@@ -245,8 +240,8 @@ extension ProxyEngine {
         waitAgain(leg.branch, of: leg.call, for: target, now: now)
     }
 
-    /// Sends a request inside a dialog on its phone's new flow, or wakes the phone, because no response came for three
-    /// seconds.
+    /// Handles a request inside a dialog without a response for three seconds: tries the phone's new flow, or wakes the
+    /// phone.
     func dialogSilenceDue(of call: ProxiedRequest, now: Moment) {
         guard !call.isForgotten, let request = call.dialogRequest, !call.fork.branches[0].wasHeard,
             call.fork.branches[0].isUnderWay,
@@ -256,7 +251,7 @@ extension ProxyEngine {
         if target.flow == call.fork.branches[0].flow {
             call.fork.aimed(0, routeHash: target.routeHash)
         } else if !target.hasFailed {
-            // The device has registered on a new flow meanwhile, so the engine sends its calls on the new flow.
+            // The device has registered on a new flow, so the engine sends its calls on the new flow.
             for call in wakes.calls(of: request.device) {
                 deviceReturned(request.device, for: call, through: nil, now: now)
             }

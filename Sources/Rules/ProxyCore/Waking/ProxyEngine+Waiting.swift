@@ -14,11 +14,10 @@ import Telemetry
 import Timekeeping
 import Waking
 
-/// Sends requests to devices with several flows (RFC 5626): on one flow at a time, and on the next flow when the
-/// present flow is dead.
+/// Sends requests to devices with several flows (RFC 5626): on one flow at a time, and on the next flow after a
+/// failure.
 extension ProxyEngine {
-    /// The device with the flow on which it showed life lately, even if the device has registered on another flow since
-    /// then.
+    /// The device with the flow on which the device showed life last.
     func liveWay(to target: ForkTarget, now: Moment) -> ForkTarget {
         guard network.flows.watchesActivity, !network.flows.wasAlive(target.flow, now: now.instant),
             registrar.bindings.hasFurtherFlows(target.binding)
@@ -28,11 +27,10 @@ extension ProxyEngine {
             ?? target
     }
 
-    /// Whether the request is in progress on another open flow of the device; if so, a REGISTER on a further flow does
-    /// not mean that the device has moved to a new address.
+    /// Whether a request is in progress on another open flow of the device; a REGISTER on a further flow is then no
+    /// move.
     ///
-    /// A second flow of the device counts as open after a response on it, and for five seconds after its registration,
-    /// because a phone opens its flows one after the other.
+    /// A device's second flow counts as open after a response on the flow, and for five seconds after its registration.
     func isOnItsWay(_ branch: ForkBranch, by target: ForkTarget, now: Moment) -> Bool {
         guard branch.addressee == target.id, branch.routeHash != target.routeHash,
             registrar.bindings.hasFurtherFlows(target.binding)
@@ -47,8 +45,8 @@ extension ProxyEngine {
 
     // MARK: Silence
 
-    /// Sends a request again on the next flow of its device, after one flow has failed; returns false if every other
-    /// flow has failed too.
+    /// Sends a request on the next flow of its device after one flow has failed; returns false if every other flow has
+    /// failed too.
     func goesOn(by client: ClientTransactionID, _ leg: BranchLeg, now: Moment) -> Bool {
         guard leg.call.fork.acceptsBranches, let next = nextFlow(of: leg, now: now) else { return false }
         log.info(
@@ -56,7 +54,7 @@ extension ProxyEngine {
             [.callID: .bytes(leg.call.userCall?.key.callID ?? .empty), .device: .described(next.id)])
         if leg.call.userCall != nil || leg.call.dialogRequest != nil {
             leg.call.fork.recalled(leg.branch)
-            // The INVITE on the present flow is cancelled, because the phone may ring if the flow is only slow.
+            // The INVITE on the failed flow is cancelled, because the phone may ring if the flow is only slow.
             if leg.call.fork.isInvite, !sip.transactions.wasLost(client) {
                 withTransactions { $0.cancel(client, reasons: [], now: now.instant, into: &$1) }
             }
@@ -69,7 +67,7 @@ extension ProxyEngine {
         return true
     }
 
-    /// Marks the present flow of a branch as failed, and returns the next usable flow of the device.
+    /// Marks the present flow of a fork branch as failed, and returns the device's next usable flow.
     private func nextFlow(of leg: BranchLeg, now: Moment) -> ForkTarget? {
         let branch = leg.call.fork.branches[leg.branch]
         guard let device = branch.addressee else { return nil }
@@ -81,16 +79,16 @@ extension ProxyEngine {
 
 }
 
-/// Sends a call to one device, or lets it wait for that device.
+/// Sends a call to a device, or lets the call wait for the device.
 extension ProxyEngine {
-    /// Watches the device's flow for signs of life, because work waits for the device. Messages on the flow of a
-    /// trusted peer or edge proxy count as no device's sign of life, because many devices share the flow.
+    /// Watches a device's flow for signs of life, because a call or message waits for the device. Messages on a flow of
+    /// a trusted peer or edge proxy are no sign of life, because many devices share the flow.
     func watch(_ target: ForkTarget) {
         if isWatched(target) { wakes.watch(target.flow, of: target.id) }
     }
 
     /// Lists the call in ``WakeDesk`` under the branch's device, so that the device's next REGISTER finds the call. If
-    /// `target` is given, the next sign of life on the flow of `target` finds the call too.
+    /// `target` is given, the next sign of life on the flow of `target` also finds the call.
     func list(_ branch: Int, of call: ProxiedRequest, watching target: ForkTarget? = nil) {
         if let device = call.fork.branches[branch].device {
             call.fork.wasListed(branch)
@@ -99,18 +97,17 @@ extension ProxyEngine {
         if let target, isWatched(target) { wakes.watch(target.flow, of: target.id) }
     }
 
-    /// Starts the timer that ends a call's wait for phones: `call.ring-timeout` after the INVITE arrived, or earlier if
-    /// the INVITE has an Expires.
+    /// Starts the timer that ends a call's wait for phones: `call.ring-timeout` after the INVITE, or earlier if the
+    /// INVITE has an Expires.
     ///
-    /// A call that loses a phone after the ring timeout still waits ten seconds for that phone.
+    /// A call that loses a phone after `call.ring-timeout` still waits ten seconds for the phone.
     func armHold(of call: ProxiedRequest, now: Moment) {
         guard call.deadline == .none, let userCall = call.userCall else { return }
         let end = userCall.holdUntil > now.instant ? userCall.holdUntil : now.instant + Self.returnTime
         call.waits(until: output.timers.schedule(.holdDeadline(place: call.place), at: end))
     }
 
-    /// A nonce for a push that wakes a user's phone; `nil` if phones need no password, or the settings switch nonces in
-    /// pushes off.
+    /// A nonce for a push that wakes a user's phone; `nil` if phones need no password, or nonces in pushes are off.
     func nonceForPush(to user: AddressOfRecord, now: Moment) -> ByteString? {
         guard settings.authenticates, settings.digest.reusesNonces else { return nil }
         return access.digest.nonce(pushedTo: user, now: now.instant)
@@ -123,12 +120,12 @@ extension ProxyEngine {
         return min(settings.call.ringTimeout, .seconds(Int64(expires)))
     }
 
-    /// Whether a sign of life on the target's flow can come only from the target's device.
+    /// Whether only the target's device can show life on the target's flow.
     func isWatched(_ target: ForkTarget) -> Bool {
         target.isReachable && !target.flow.isClosed && target.path.isEmpty && !isTrusted(target.flow)
     }
 
-    /// The present registration of the device to which the request of a branch is sent.
+    /// The present registration of the device that a fork branch sends its request to.
     func target(of leg: BranchLeg, now: Moment) -> ForkTarget? {
         leg.call.fork.branches[leg.branch].addressee.flatMap { registrar.bindings.forkTarget($0, now: now.instant) }
     }
@@ -137,8 +134,7 @@ extension ProxyEngine {
     func deliver(_ branch: Int, of call: ProxiedRequest, to target: ForkTarget, now: Moment) {
         if let request = call.dialogRequest { return deliver(request, of: call, to: target, now: now) }
         guard let userCall = call.userCall, let incoming = revive(call) else { return }
-        // If the destination of a forwarded call does not ring yet, the forwarded INVITE is cancelled, because the
-        // phone has registered.
+        // A forwarded INVITE whose destination does not ring yet is cancelled, because the phone has registered.
         if call.fork.isForwardPending { update(call, now: now) { $0.forwardWithdrawn() } }
         ledger.drop(branch, of: call, now: now, into: &output.actions)
         let isFirst = !call.fork.branches[branch].hasMoved
@@ -154,15 +150,15 @@ extension ProxyEngine {
                 .aor: .described(userCall.aor), .callID: .bytes(userCall.key.callID), .device: .described(target.id),
                 .duration: .duration(now.date - userCall.receivedAt),
             ])
-        // The timeline of the call notes the REGISTER only now, because the REGISTER may have come from another contact
-        // of the user, or before the call.
+        // The timeline notes the device's REGISTER only when the call is sent, because an earlier REGISTER may not
+        // belong to the call.
         ledger.registered(call.fork.branches[branch], now: now)
         if !isFirst { takeBack(call.fork.branches[branch].former, by: target, now: now) }
         sendToDevice(incoming, for: branch, of: call, to: target, now: now)
     }
 
-    /// Sends CANCEL for INVITEs whose connections have ended, on the phone's present flow. A phone that still rings
-    /// recognises the CANCEL by its branch parameter (RFC 3261 section 9.2).
+    /// Sends the CANCEL of INVITEs whose connections have ended on the phone's present flow. A ringing phone recognises
+    /// the CANCEL by the branch parameter (RFC 3261 section 9.2).
     func takeBack(_ former: [ClientTransactionID], by target: ForkTarget, now: Moment) {
         for client in former where sip.transactions.wasLost(client) && target.path.isEmpty {
             takeBack(client, by: target.flow, reasons: [], now: now)
@@ -176,14 +172,14 @@ extension ProxyEngine {
         }
     }
 
-    /// Moves an earlier transaction whose connection has ended to the phone's present flow, so that a lost CANCEL is
-    /// sent again on this flow.
+    /// Moves an earlier transaction with a closed connection to the phone's present flow, so that a lost CANCEL is sent
+    /// again.
     func takeBackAlone(_ client: ClientTransactionID, of leg: BranchLeg, now: Moment) {
         guard let target = target(of: leg, now: now), target.path.isEmpty, !target.flow.isClosed else { return }
         withTransactions { $0.move(client, to: target.flow, now: now.instant, into: &$1) }
     }
 
-    /// Lets a branch wait for its device again, and sends a push if the device has not got one yet.
+    /// Lets a fork branch wait for its device again, and sends a push if the device has got none yet.
     func waitAgain(_ index: Int, of call: ProxiedRequest, for target: ForkTarget, now: Moment) {
         guard let userCall = call.userCall else { return }
         log.info(
@@ -211,14 +207,13 @@ extension ProxyEngine {
     }
 }
 
-/// Tests whether a silent phone is awake: at the same time as the push, the daemon sends an OPTIONS on the phone's
-/// connection.
+/// Tests whether a silent phone is awake, by an OPTIONS on the phone's connection at the same time as the push.
 extension ProxyEngine {
     /// Sends an OPTIONS on the flow of a phone for which a call waits.
     ///
-    /// Any response to the OPTIONS is a sign of life and releases the call (``noteLife(on:by:isProved:now:)``). A phone
-    /// that sleeps with an open connection sends no response, so the call keeps waiting. While an OPTIONS waits for its
-    /// response, later SIP calls to the phone cause no second OPTIONS.
+    /// Any response to the OPTIONS is a sign of life and releases the call (``noteLife(on:by:isProved:now:)``). A
+    /// sleeping phone with an open connection does not answer the OPTIONS, so the call keeps waiting. While an OPTIONS
+    /// has no response, later calls to the phone cause no second OPTIONS.
     func ask(_ target: ForkTarget, now: Moment) {
         guard mayAsk(target), !isAsked(by: target.flow), let listener = identity.listener(for: target.flow),
             let domain = registrar.bindings.binding(target.binding)?.aor.host,
@@ -227,8 +222,8 @@ extension ProxyEngine {
         output.counters.count(.phoneAsked)
     }
 
-    /// Whether an OPTIONS can be sent on the phone's flow. Flows of trusted peers and edges get no OPTIONS, because
-    /// many phones share them.
+    /// Whether an OPTIONS may be sent on the phone's flow. Flows of trusted peers and edge proxies get no OPTIONS,
+    /// because many phones share such a flow.
     private func mayAsk(_ target: ForkTarget) -> Bool {
         guard target.flow.isConnection || !target.flow.transport.isReliable && settings.call.asksDatagrams else {
             return false

@@ -19,7 +19,7 @@ struct APNsAcceptance: TokenAcceptance {
         guard APNsToken.hasForm(token.prid) else { return .appleToken }
         let name = APNsTopics.Name(token.param)
         guard name.topic != nil else {
-            // A `pn-param` without a topic is enough only if the settings have a single app with a single topic.
+            // A `pn-param` without a topic is accepted only if the settings have one app with one topic.
             return apps.count == 1 && apps.first?.topics.only != nil ? nil : .appleParamMissing
         }
         let meant = apps.filter { $0.topics.topic(of: name) != nil }
@@ -33,10 +33,10 @@ struct APNsAcceptance: TokenAcceptance {
     }
 }
 
-/// The bundle identifiers (topics) of one app (A28, P8). The push has the topic in `pn-param` or, if `pn-param`
-/// contains no topic, the app's only topic.
+/// The bundle identifiers (topics) of one app (A28, P8). A push uses the topic in `pn-param` or, without a topic in
+/// `pn-param`, the app's only topic.
 struct APNsTopics: Hashable {
-    /// The app's topics, from the settings. An empty list of topics means that any topic in `pn-param` is accepted.
+    /// The app's topics, from the settings. An empty list of topics accepts any topic in `pn-param`.
     private let topics: [ByteString]
 
     init(_ topics: [String]) { self.topics = topics.map { ByteString($0) } }
@@ -46,16 +46,17 @@ struct APNsTopics: Hashable {
         /// The topic, for example `com.example.phone`; `nil` if `pn-param` contains no topic, as in ECSS-10's own
         /// format.
         let topic: ByteString?
-        /// The first word of `pn-param` and the topic, joined by a dot. Some apps leave out the team, so that the first
-        /// word of `pn-param` belongs to the topic.
+        /// The first word of `pn-param` and the topic, joined by a dot. Some apps omit the team, so the first word of
+        /// `pn-param` can belong to the topic.
         fileprivate let whole: ByteString?
-        /// The team identifier; `nil` if the first word does not look like a team, because clients that do not know
-        /// their team invent a word.
+        /// The team identifier; `nil` if the first word of `pn-param` does not look like a team, because some clients
+        /// invent a word.
         let team: ByteString?
 
         init(_ param: ByteString) {
             let bundle = APNsToken.bundle(in: param)
-            // In ECSS-10's own format, the word after the dot is a service (`remote` or `voip`) and not a topic.
+            // In ECSS-10's own `pn-param` format, the word after the dot is a service (`remote` or `voip`) and not a
+            // topic.
             topic = bundle.flatMap { APNsToken.Service(rawValue: $0.string) == nil ? $0 : nil }
             whole = topic.flatMap { topic in
                 param.firstIndex(of: UInt8(ascii: ".")).map { param[0..<min(param.count, $0 + 1 + topic.count)] }
@@ -68,7 +69,7 @@ struct APNsTopics: Hashable {
         var names: [ByteString] { [topic, whole].compactMap(\.self) }
     }
 
-    /// The app's topic, if the app has only one.
+    /// The app's topic; `nil` if the app has several topics.
     var only: ByteString? { topics.count == 1 ? topics.first : nil }
 
     func topic(of name: Name) -> ByteString? {
@@ -79,11 +80,11 @@ struct APNsTopics: Hashable {
 }
 
 extension APNsToken {
-    /// The minimum number of hexadecimal digits in a token of Apple; longer tokens are accepted too.
+    /// The minimum number of hexadecimal digits of an Apple push token.
     private static let shortestToken = 64
 
-    /// Whether a `pn-prid` consists only of tokens in Apple's form, each with or without a colon and a service at its
-    /// end. The daemon does not check the name of the service after the colon in `pn-prid`.
+    /// Whether a `pn-prid` consists of Apple tokens, each with an optional service after a colon. The service after the
+    /// colon in `pn-prid` is not checked.
     static func hasForm(_ prid: ByteString) -> Bool {
         prid.parts(separatedBy: UInt8(ascii: "&")).allSatisfy { part in
             let token = part[0..<(part.firstIndex(of: UInt8(ascii: ":")) ?? part.count)]
@@ -93,7 +94,6 @@ extension APNsToken {
 }
 
 extension ByteString {
-    /// Whether all bytes of the text are hexadecimal digits.
     var isHexadecimal: Bool { allSatisfy { $0.hexValue != nil } }
 
     /// Whether the text has the form of Apple's team identifiers: ten capital letters and digits.

@@ -2,11 +2,11 @@ import Bytes
 import JSON
 import Timekeeping
 
-/// Converts Apple's answer to a push into an outcome, by the reason in the answer's body.
+/// Converts Apple's answer to a push into a ``PushOutcome``, by the reason in the answer's body.
 enum APNsReason {
     static func outcome(of answer: ProviderAnswer, _ retryAfter: Duration?, isProven: Bool) -> PushOutcome {
         guard answer.status != 200 else { return .accepted(answer.id.map { ByteString($0) }) }
-        // An answer with a status of 500 or more reports a failure of Apple's server, and nothing about the token.
+        // A status of 500 or more is a failure of Apple's server, and says nothing about the token.
         guard answer.status < 500 else { return .retry(after: retryAfter) }
         let body = answer.body.count <= ProviderAnswer.bodyLimit ? try? JSONValue(answer.body) : nil
         guard let text = body?["reason"]?.string else {
@@ -27,15 +27,14 @@ enum APNsReason {
         case "IdleTimeout": return .retry(after: .zero)
         case "TooManyProviderTokenUpdates", "TooManyRequests", "InternalServerError", "ServiceUnavailable", "Shutdown":
             return .retry(after: retryAfter)
-        // Apple's published table does not list the reason, so the status decides.
+        // The status decides, because Apple's published table does not list the reason.
         default:
             guard answer.status == 410 else { return .unexplained(answer.status, text, retryAfter) }
             return .tokenDead(since: timestamp(body))
         }
     }
 
-    /// The time since which the token is dead, which Apple sends in milliseconds, unlike all other times in its
-    /// protocol.
+    /// The time since which the token is dead; Apple sends this time in milliseconds, and all other times in seconds.
     private static func timestamp(_ body: JSONValue?) -> UnixTime? {
         body?["timestamp"]?.integer.map { UnixTime(milliseconds: $0) }
     }

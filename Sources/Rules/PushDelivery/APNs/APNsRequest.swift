@@ -3,13 +3,13 @@ import Timekeeping
 
 /// Builds the HTTP requests that push to the phones of one app through Apple's push service.
 final class APNsRequest: Sendable {
-    /// The maximum size of a payload in bytes: `voipLimit` applies to VoIP pushes, and `limit` to all other pushes.
+    /// The maximum payload size in bytes: `voipLimit` for VoIP pushes, and `limit` for all other pushes.
     private static let voipLimit = 5120
     private static let limit = 4096
 
     private let settings: APNsSettings
     private let topics: APNsTopics
-    /// The beginning of the URL of every push: the server's URL and `/3/device/`.
+    /// The beginning of every push URL: the server's URL and `/3/device/`.
     private let urlStart: [UInt8]
 
     init(_ settings: APNsSettings, _ provider: PushProvider) {
@@ -39,7 +39,8 @@ final class APNsRequest: Sendable {
                 to: remote, topic, settings.remotePushType.type, expiration, context,
                 collapseKey: key(of: call))
         case .missedCalls:
-            // Missed calls cannot be sent to a PushKit token, because iOS ends an app whose VoIP push reports no call.
+            // A PushKit token cannot get a list of missed calls, because iOS ends an app whose VoIP push reports no
+            // call.
             guard let remote = token.remote else { return .impossible(.noSuitableToken) }
             let expiration = String((context.now + context.settings.missedCallsTTL).seconds)
             return request(to: remote, topic, settings.remotePushType.type, expiration, context)
@@ -48,8 +49,7 @@ final class APNsRequest: Sendable {
             let expiration = String(context.push.deadline.seconds)
             return request(to: remote, topic, .background, expiration, context, body: Self.silentBody)
         case .notification(let notification):
-            // A notification cannot be sent to a PushKit token, because iOS ends an app whose VoIP push reports no
-            // call.
+            // A PushKit token cannot get a notification, because iOS ends an app whose VoIP push reports no call.
             guard let remote = token.remote else { return .impossible(.noSuitableToken) }
             let expiration = String(context.expiration(of: notification))
             if let end = notification.endedCall, settings.payload.tellsEnds {
@@ -59,13 +59,14 @@ final class APNsRequest: Sendable {
             }
             return request(
                 to: remote, topic, notification.isSilent ? .background : .alert, expiration, context,
-                // With the push code as collapse key, a retry replaces the first try, which Apple may have accepted
+                // The push code as collapse key lets a retry replace the first try, which Apple may have accepted
                 // although its answer was lost.
                 collapseKey: context.code.description)
         }
     }
 
-    /// The collapse key with which an end push replaces the push for the call, if the payload format has end pushes.
+    /// The collapse key by which an end push replaces the push for the call; `nil` if the payload format has no end
+    /// pushes.
     private func key(of call: IncomingCall) -> String? {
         settings.payload.tellsEnds ? "call-\(call.callRef)" : nil
     }

@@ -67,9 +67,9 @@ package final class APNsApp: PushAppRules {
     package var limits: ProviderLimits { settings.limits }
     package var asksForDeviceCode: Bool { settings.payload == .tenDarts }
 
-    /// By default, a phone with a VoIP token gets an INVITE and a CANCEL after a call's end, because Apple ends apps
-    /// that show no call after a VoIP push. By default, Linphone's apps also get an INVITE and a CANCEL after a call's
-    /// end, because Flexisip sends both.
+    /// By default, a phone with a VoIP token gets INVITE and CANCEL after a call's end, because iOS ends apps that show
+    /// no call. By default, Linphone's apps also get an INVITE and a CANCEL after a call's end, because Flexisip sends
+    /// both.
     package func afterEnd(of token: PushToken) -> AfterEnd {
         if let wished = settings.afterEnd { return wished }
         let tokens = try? APNsToken(token, withoutService: settings.tokenService)

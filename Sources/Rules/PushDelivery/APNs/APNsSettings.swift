@@ -2,8 +2,8 @@ package import Settings
 
 /// The form of the badge in payloads for Apple (A17).
 package enum BadgeType: String, Hashable, Sendable, CaseIterable {
-    /// The badge is a string such as `"10"`, as in ECSS-10's samples. iOS ignores the string, and the app reads the
-    /// number of unread pushes in `acme`.
+    /// The badge is a string such as `"10"`, as in ECSS-10's samples; iOS ignores the string, and the app reads the
+    /// number in `acme`.
     case string
     /// The badge is a number such as `10`, which iOS shows on the app's icon.
     case number
@@ -11,15 +11,13 @@ package enum BadgeType: String, Hashable, Sendable, CaseIterable {
 
 /// The value of `apns-push-type` for pushes to a remote token, which decides what iOS does with the push.
 package enum RemotePushType: String, Hashable, Sendable, CaseIterable {
-    /// iOS shows the push as a notification, or passes the push to the app's extension, and the phone wakes
-    /// immediately.
+    /// iOS shows the push as a notification or passes the push to the app's extension, and the phone wakes immediately.
     case alert
     /// iOS wakes the app for half a minute and shows no notification. Apple limits the rate of background pushes.
     case background
 }
 
-/// Apple's environment for tokens with `pn-provider=apns`, but not for tokens with `apns.dev`, which always belong to
-/// the sandbox.
+/// Apple's environment for tokens with `pn-provider=apns`; tokens with `apns.dev` always belong to the sandbox.
 package enum APNsEnvironment: String, Hashable, Sendable, CaseIterable {
     case production, sandbox
 
@@ -146,7 +144,7 @@ package struct APNsSettings: SettingsGroup, Equatable {
         text.utf8.count == 10 && text.utf8.allSatisfy { 48...57 ~= $0 || 65...90 ~= $0 }
     }
 
-    /// The URL of Apple's server for the provider, without a slash at its end.
+    /// The URL of Apple's server, without a trailing slash.
     package func url(of provider: PushProvider) -> String {
         let isSandbox = provider == .apnsDevelopment
         let other = isSandbox ? sandboxEndpoint ?? endpoint : endpoint

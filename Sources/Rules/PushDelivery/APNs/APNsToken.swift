@@ -7,11 +7,11 @@ package struct APNsToken: Hashable, Sendable {
     package enum Service: String, Hashable, Sendable, CaseIterable {
         /// Pushes to the token show notifications, but do not start an app that is not running.
         case remote
-        /// Pushes to the token are PushKit pushes, each of which the app must report to iOS as a call.
+        /// Pushes to the token are PushKit pushes, which the app must report to iOS as calls.
         case voip
     }
 
-    /// The reason why `pn-param` and `pn-prid` contain no usable token, so that no push can be sent to the contact.
+    /// Why `pn-param` and `pn-prid` contain no usable token, so that the contact can get no push.
     package enum Problem: Error, Hashable, Sendable, CustomStringConvertible {
         case emptyToken, unusableToken, unknownService, repeatedService, missingService
         /// The services in `pn-param` differ from the services in `pn-prid`.
@@ -31,24 +31,24 @@ package struct APNsToken: Hashable, Sendable {
 
     package let remote: ByteString?
     package let voip: ByteString?
-    /// The bundle identifier in `pn-param`; `nil` if `pn-param` has another form than `Team.Bundle[.services]`, so that
-    /// the settings supply the topic.
+    /// The bundle identifier in a `pn-param` of the form `Team.Bundle[.services]`; otherwise `nil`, and the settings
+    /// supply the topic.
     package let bundle: ByteString?
 
     /// Parses the push parameters of an Apple contact, after percent-decoding.
     ///
     /// - Parameters:
-    ///   - token: the push parameters; their provider is not checked.
-    ///   - fallback: the service of the token if neither `pn-param` nor `pn-prid` names a service.
+    ///   - token: the push parameters; the initialiser does not check the provider.
+    ///   - fallback: the token's service if neither `pn-param` nor `pn-prid` names a service.
     /// - Throws: the first problem in the token's text.
     package init(_ token: PushToken, withoutService fallback: Service = .remote) throws(Problem) {
         let app = try AppName(token.param)
         bundle = app?.bundle
         let tokens = try Self.tokens(token.prid)
-        // Only a `pn-param` of the form `Team.Bundle[.services]` can list services; for any other form, `named` is
-        // `nil`.
+        // Only a `pn-param` of the form `Team.Bundle[.services]` can list services; any other form gives `nil` for
+        // `named`.
         let named = app.map { $0.services.isEmpty ? [fallback] : $0.services }
-        // RFC 8599 puts the service only into `pn-param`, which is enough if `pn-prid` has a single token.
+        // RFC 8599 puts the service only into `pn-param`, so one token in `pn-prid` needs no service of its own.
         if tokens.count == 1, tokens[0].service == nil {
             let service = named?.first ?? fallback
             guard named?.count != 2 else { throw .missingService }
@@ -75,8 +75,7 @@ package struct APNsToken: Hashable, Sendable {
         self.voip = voip
     }
 
-    /// The bundle identifier in a `pn-param`; `nil` for a `pn-param` that does not have the form
-    /// `Team.Bundle[.services]`.
+    /// The bundle identifier in a `pn-param` of the form `Team.Bundle[.services]`; `nil` for any other form.
     static func bundle(in param: ByteString) -> ByteString? {
         guard let app = try? AppName(param) else { return nil }
         return app.bundle
@@ -89,7 +88,8 @@ package struct APNsToken: Hashable, Sendable {
         let service: Service?
     }
 
-    /// Parses the one or two tokens of a `pn-prid`, each of the form `token[:service]`, joined by `&`.
+    /// Parses the one or two tokens of a `pn-prid`; each token has the form `token[:service]`, and `&` joins two
+    /// tokens.
     private static func tokens(_ prid: ByteString) throws(Problem) -> [Entry] {
         let parts = prid.parts(separatedBy: UInt8(ascii: "&"))
         guard parts.count <= Service.allCases.count else { throw .repeatedService }
@@ -106,10 +106,10 @@ package struct APNsToken: Hashable, Sendable {
         return Entry(bytes: try token(part[0..<colon]), service: service)
     }
 
-    /// Checks a token, and returns a hexadecimal token in lower case, because APNs reports such tokens in lower case.
+    /// Checks a token, and returns hexadecimal tokens in lower case, as APNs reports them.
     private static func token(_ bytes: ByteString) throws(Problem) -> ByteString {
         guard !bytes.isEmpty else { throw .emptyToken }
-        // A token `.` or `..` would lead to another resource as part of a URL's path, even when percent-encoded.
+        // A token `.` or `..` in a URL's path would lead to another resource, even percent-encoded.
         guard bytes.count > 2 || bytes[0] != UInt8(ascii: ".") || bytes[bytes.count - 1] != UInt8(ascii: ".") else {
             throw .unusableToken
         }
@@ -121,8 +121,8 @@ extension APNsToken.Service {
     fileprivate init?(word: ByteString) { self.init(rawValue: word.lowercased().string) }
 }
 
-/// A `pn-param` of the form `Team.Bundle[.services]`: the team ends at the first dot, and the services, if there are
-/// any, follow the last dot.
+/// A `pn-param` of the form `Team.Bundle[.services]`: the team ends at the first dot, and optional services follow the
+/// last dot.
 private struct AppName {
     let bundle: ByteString
     let services: [APNsToken.Service]

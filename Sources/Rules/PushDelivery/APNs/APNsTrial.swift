@@ -1,13 +1,12 @@
-/// Tests an app's credentials with a push to a token that no device has. Apple checks key, team, topic and environment
-/// before the token, so the answer `BadDeviceToken` shows that all four are correct.
+/// Tests an app's credentials by a push to a token that no device has. Apple checks key, team, topic and environment
+/// before the token, so the answer `BadDeviceToken` shows that all four are right.
 extension APNsApp {
     /// A push token that Apple assigns to no device.
     private static let token = String(repeating: "0", count: 64)
-    /// The body of the test push to Apple. A phone that gets a test push shows nothing.
+    /// The body of the test push to Apple. A phone shows nothing for the body of a test push.
     private static let body = Array("{\"aps\":{\"content-available\":1}}".utf8)
 
-    /// The test requests to Apple: one for each topic in the settings, or one without a topic if the settings name no
-    /// topic.
+    /// The test requests to Apple: one for each topic in the settings, or one without topic if the settings have none.
     package var trials: [CredentialTrial] {
         guard !settings.topics.isEmpty else { return [trial(of: nil)] }
         return settings.topics.map { trial(of: $0) }
@@ -43,8 +42,8 @@ extension APNsApp {
         }
     }
 
-    /// Whether Apple refused a test push because the key is valid for production only; such a key is enough unless the
-    /// daemon serves builds from Xcode.
+    /// Whether Apple refused a test push because the key is valid for production only; a production key is enough,
+    /// except for builds from Xcode.
     private func isOfOtherEnvironment(_ reason: String) -> Bool {
         provider == .apnsDevelopment && settings.environment == .production
             && ["BadEnvironmentKeyIdInToken", "BadEnvironmentKeyInToken", "BadCertificateEnvironment"].contains(reason)

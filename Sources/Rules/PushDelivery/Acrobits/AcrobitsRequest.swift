@@ -15,15 +15,15 @@ enum AcrobitsRequest {
         case .incomingCall(let call):
             address = token.calls
             verb = "NotifyIncomingCall"
-            // The app uses the Call-ID to recognise the INVITE that belongs to the push.
+            // The app recognises the INVITE of the push by the Call-ID.
             members.append(PayloadField("Id", call.callID, atMost: callIDLimit))
             let user = call.isNameless ? ByteString("anonymous") : call.callerURI
             members.append(PayloadField("UserName", user, atMost: textLimit))
             members.append(
                 PayloadField("UserDisplayName", call.shownCaller(anonymous: texts.anonymous), atMost: textLimit))
         case .missedCalls(let calls):
-            // Missed calls are sent as a text message, because the mediator's verb for a missed call would end a
-            // ringing call.
+            // Missed calls are sent as a text message, because the mediator's verb for missed calls would end a ringing
+            // call.
             address = token.other
             verb = "NotifyGenericTextMessage"
             let message = Array("\(texts.missedCalls): ".utf8) + CallList.callers(calls, atMost: textLimit).array
@@ -61,8 +61,8 @@ enum AcrobitsRequest {
         _ notification: PushNotification, _ message: MediatedMessage, badge: Int
     ) -> [PayloadField] {
         var members: [PayloadField] = []
-        // The mediator's format has no member for a title, so the title precedes the text, unless the sender has set
-        // the mediator's own members.
+        // The title precedes the text, because the mediator's format has no title, unless the sender has set the
+        // mediator's own members.
         let title = notification.mediated == nil ? notification.title.array : []
         let separator = title.isEmpty || notification.text.isEmpty ? [] : Array(": ".utf8)
         let text = ByteString(title + separator + notification.text.array)
@@ -79,7 +79,7 @@ enum AcrobitsRequest {
         return members
     }
 
-    /// The maximum length of a parameter in bytes of JSON: a registered value has at most 4 KiB, and an escaped byte
-    /// takes six bytes.
+    /// The maximum length of a parameter in JSON bytes: a registered value has at most 4 KiB, and an escaped byte takes
+    /// six bytes.
     private static let parameterLimit = 6 * 4096
 }

@@ -21,7 +21,7 @@ struct AcrobitsAcceptance: TokenAcceptance {
     }
 }
 
-/// The rules for all apps that get pushes through Acrobits' mediator, which the daemon treats as one app.
+/// The rules for all apps behind Acrobits' mediator, which the daemon treats as one app.
 package final class AcrobitsApp: PushAppRules {
     private let settings: AcrobitsSettings
 
@@ -40,8 +40,8 @@ package final class AcrobitsApp: PushAppRules {
     package var limits: ProviderLimits { settings.limits }
     package func afterEnd(of token: PushToken) -> AfterEnd { settings.afterEnd }
 
-    /// Whether a call stays in the list of missed calls after a late INVITE. By default, the call is removed from the
-    /// list after a late INVITE, because Acrobits' apps keep a list of their own.
+    /// Whether a call stays in the list of missed calls after the phone got its INVITE late. By default, a call with a
+    /// late INVITE is removed from the list of missed calls, because Acrobits' apps keep their own list.
     package func afterLateInvite(_ wish: AfterLateInvite?) -> AfterLateInvite { wish ?? .none }
 
     package func carriesLists(_ token: PushToken) -> Bool { (try? AcrobitsToken(token))?.other != nil }

@@ -30,6 +30,6 @@ package struct AcrobitsSettings: SettingsGroup, Equatable {
         .group("limits", \.limits, "Limits of parallel requests to the mediator."),
     ]
 
-    /// The mediator's URL, without a slash at its end.
+    /// The URL of Acrobits' mediator, without a trailing slash.
     package var baseURL: String { endpoint.withoutTrailingSlash }
 }

@@ -1,11 +1,11 @@
 package import Bytes
 
-/// The push tokens of an Acrobits app, read from `pn-param` and `pn-prid`. The push tokens are tokens that Acrobits'
-/// mediator has assigned to the app.
+/// The push tokens of an Acrobits app, read from `pn-param` and `pn-prid`. Acrobits' mediator assigns the push tokens
+/// to the app.
 ///
 /// The form of an Acrobits contact is `pn-prid = <token>[:calls|:other][&<token>:calls|:other]`, `pn-param =
-/// <AppId>[&<AppId for other>][:<Selector>]`. Tokens of Acrobits' mediator are base64 text, and the daemon passes them
-/// on unchanged. The selector in an Acrobits token can contain colons.
+/// <AppId>[&<AppId for other>][:<Selector>]`. Tokens of Acrobits' mediator are base64 text, which the daemon passes on
+/// unchanged. The selector in an Acrobits token can contain colons.
 package struct AcrobitsToken: Hashable, Sendable {
     /// The address of one installation of an app at Acrobits' mediator.
     package struct Address: Hashable, Sendable {
@@ -13,22 +13,21 @@ package struct AcrobitsToken: Hashable, Sendable {
         package let deviceToken: ByteString
     }
 
-    /// The reason why `pn-param` and `pn-prid` contain no usable token.
+    /// Why `pn-param` and `pn-prid` contain no usable token of Acrobits.
     package enum Problem: Error, Hashable, Sendable {
         case missingApp, tooManyApps
         case emptyToken, tooManyTokens, unknownUse, repeatedUse, missingUse
     }
 
     /// The address at Acrobits' mediator for calls. Since iOS 13, apps have a separate token for calls, and the phone
-    /// must ring at each push to this token.
+    /// must ring at each push to the call token.
     package let calls: Address?
     /// The address at Acrobits' mediator for all pushes except calls.
     package let other: Address?
     /// The name of the user's account in the app, which the mediator calls the selector.
     package let selector: ByteString?
 
-    /// Parses the push parameters of an Acrobits contact, after percent-decoding. The initialiser does not check the
-    /// provider of the token.
+    /// Parses the push parameters of an Acrobits contact, after percent-decoding.
     package init(_ token: PushToken) throws(Problem) {
         let param = token.param
         let colon = param.firstIndex(of: UInt8(ascii: ":"))

@@ -1,4 +1,5 @@
-/// Tests whether Acrobits' mediator answers. Acrobits' mediator asks for no credentials, so the test cannot check any.
+/// Tests whether Acrobits' mediator answers. Acrobits' mediator asks for no credentials, so the test checks only the
+/// connection.
 extension AcrobitsApp {
     package var trials: [CredentialTrial] {
         [

@@ -2,7 +2,7 @@ package import Bytes
 
 /// Finds devices by the push tokens that apps report over HTTP.
 extension ReportedTokens {
-    /// The device tokens in a stored `PushToken`, by which the provider identifies the installation of the app.
+    /// The device tokens in a stored `PushToken`; the push provider identifies an app's installation by a device token.
     package static func names(in stored: PushToken) -> [ByteString] {
         switch stored.provider {
         case .acrobits:
@@ -17,8 +17,7 @@ extension ReportedTokens {
         }
     }
 
-    /// The device token that a reported token stands for; `nil` for a ``Form/direct`` token that is neither Apple's nor
-    /// Google's.
+    /// The device token in a reported token; `nil` for a ``Form/direct`` token that is neither Apple's nor Google's.
     package static func name(of token: ByteString, _ form: Form) -> ByteString? {
         switch form {
         case .acrobits: token
@@ -30,16 +29,15 @@ extension ReportedTokens {
         }
     }
 
-    /// Whether the push provider delivers text messages to one of a device's tokens.
+    /// Whether the push provider delivers text messages to a device token.
     package enum Standing: Hashable, Sendable {
         case forMessages
-        /// The push token is for calls only, because the phone must ring at each push to this token.
+        /// The push token is for calls only, because the phone must ring at each push to the token.
         case forCallsOnly
         case ofAnotherApp
     }
 
-    /// Decides whether a text message can be pushed to a device token that is one of the ``names(in:)`` of a stored
-    /// token.
+    /// Decides whether a text message can be pushed to one of the ``names(in:)`` of a stored push token.
     package static func standing(of name: ByteString, appID: ByteString, in stored: PushToken) -> Standing {
         switch stored.provider {
         case .acrobits:
@@ -58,24 +56,24 @@ extension ReportedTokens {
 }
 
 extension PushToken {
-    /// Whether two push tokens belong to one installation of an app, even if the tokens' formats differ. The formats of
-    /// two tokens differ, because servers write app and services differently, and a server may know only one of an
-    /// installation's two tokens.
+    /// Whether two push tokens belong to one installation of an app, even if the tokens' formats differ. Two tokens of
+    /// one installation can differ, because servers write app and services differently, or know only one of two device
+    /// tokens.
     package func reachesInstallation(of other: PushToken) -> Bool {
         guard kind == other.kind else { return false }
         let names = ReportedTokens.names(in: other)
         return ReportedTokens.names(in: self).contains { names.contains($0) }
     }
 
-    /// Whether a push token contains all device tokens of `other`, so that both belong to the same installation of the
-    /// app.
+    /// Whether a push token contains all device tokens of `other`, so that both tokens belong to one installation of
+    /// the app.
     package func covers(_ other: PushToken) -> Bool {
         if self == other { return true }
         let names = ReportedTokens.names(in: self)
         return reachesInstallation(of: other) && ReportedTokens.names(in: other).allSatisfy { names.contains($0) }
     }
 
-    /// Whether `token` is the whole `pn-prid`, or one of the device tokens in it.
+    /// Whether `token` is the whole `pn-prid`, or one of the device tokens in `pn-prid`.
     package func isNamed(_ token: ByteString) -> Bool {
         if prid == token { return true }
         let name = kind == .apns ? token.lowercased() : token

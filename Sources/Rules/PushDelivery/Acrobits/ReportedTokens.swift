@@ -2,14 +2,14 @@ package import Bytes
 
 /// The tokens that an app reports over HTTP: one for calls and one for all other pushes, each with its app identifier.
 ///
-/// If a report lacks a token or an app identifier, the property is `nil`, and the store keeps the earlier value. On
-/// iOS, an app can report one of the two tokens later than the other.
+/// A token or app identifier that the report lacks is `nil`, and the store keeps the earlier value. On iOS, an app can
+/// report its call token later than its other token, or earlier.
 package struct ReportedTokens: Hashable, Sendable {
-    /// The service that will push to the reported tokens.
+    /// Who pushes to the reported tokens: Acrobits' mediator or the daemon itself.
     package enum Form: String, Hashable, Sendable, CaseIterable {
         /// Acrobits' mediator sends the pushes, and gets the push tokens unchanged.
         case acrobits
-        /// The daemon itself pushes through Apple or Google, with the token that it decodes from base64.
+        /// The daemon itself pushes through Apple or Google, with the token decoded from base64.
         case direct
     }
 
@@ -39,11 +39,11 @@ package struct ReportedTokens: Hashable, Sendable {
 
     package var isEmpty: Bool { calls.token == nil && other.token == nil }
 
-    /// Combines an app's token report with the `stored` token of the installation, and returns the push token to store.
-    /// Each reported token keeps the app identifier with which it was reported.
+    /// Combines an app's token report with the installation's `stored` token, and returns the push token to store. Each
+    /// reported token keeps the app identifier of its report.
     ///
-    /// - Returns: `nil` if the app identifier of a token is unknown, or if a ``Form/direct`` token is neither Apple's
-    ///   nor Google's.
+    /// - Returns: `nil` if a token's app identifier is unknown, or a ``Form/direct`` token is neither Apple's nor
+    ///   Google's.
     package func pushToken(over stored: PushToken?) -> PushToken? {
         switch form {
         case .acrobits: acrobitsToken(over: stored)
@@ -70,7 +70,7 @@ package struct ReportedTokens: Hashable, Sendable {
         }
     }
 
-    /// The name of the user's account in the app, from a stored token of Acrobits; `nil` for other tokens.
+    /// The name of the user's account in the app, from a stored Acrobits token; `nil` for other tokens.
     package static func selector(of token: PushToken) -> ByteString? {
         token.provider == .acrobits ? (try? AcrobitsToken(token))?.selector : nil
     }
@@ -79,8 +79,8 @@ package struct ReportedTokens: Hashable, Sendable {
 
     private func acrobitsToken(over stored: PushToken?) -> PushToken? {
         let known = stored.flatMap { $0.provider == .acrobits ? try? AcrobitsToken($0) : nil }
-        // A stored token without `:calls` or `:other` came from a report with a single token: the token for other
-        // pushes.
+        // A stored token without `:calls` or `:other` came from a report with one token, which is for pushes other than
+        // calls.
         let isUnmarked = stored?.prid.firstIndex(of: UInt8(ascii: ":")) == nil
         let calls = Self.part(calls, over: isUnmarked ? nil : known?.calls)
         let other = Self.part(other, over: known?.other)
@@ -93,7 +93,7 @@ package struct ReportedTokens: Hashable, Sendable {
             prid = token.array + Array(":calls".utf8)
             param = app.array
         case (nil, let token?):
-            // If the app reports one token only, the token is used for calls too, as on Android.
+            // A single reported token is used for calls too, as on Android.
             guard let app = other.appID else { return nil }
             prid = token.array
             param = app.array
@@ -119,15 +119,15 @@ package struct ReportedTokens: Hashable, Sendable {
     // MARK: For us
 
     /// Apple's team identifier, which precedes the bundle identifier in `pn-param`. Pushes do not need Apple's team
-    /// identifier, so any word can replace the team in `pn-param`.
+    /// identifier, so `pn-param` gets an invented team.
     private static let team = Array("TEAM.".utf8)
 
     private func directToken(over stored: PushToken?) -> PushToken? {
         let (first, second) = (calls.token.map { Decoded($0) }, other.token.map { Decoded($0) })
         switch (first, second) {
         case (.google(let token)?, nil), (.google(let token)?, .google?), (nil, .google(let token)?):
-            // At Google, an installation of an app has only one token. If an app reports two tokens of Google, the
-            // token for calls is used.
+            // At Google, an app's installation has only one token. If an app reports two Google tokens, the token for
+            // calls is used.
             let known = stored?.provider == .fcm ? stored?.param : nil
             let app = first == nil ? other.appID : calls.appID ?? other.appID
             return PushToken(provider: .fcm, param: app ?? known ?? .empty, prid: token)
@@ -150,7 +150,7 @@ package struct ReportedTokens: Hashable, Sendable {
             // If both reported tokens are unchanged, the stored spelling is kept, because the device will send it
             // again.
             if isSameVoIP, isSameRemote { return stored }
-            // The stored token's environment and team are kept, because they can come from a REGISTER, and a report
+            // The stored token's environment and team stay, because they can come from a REGISTER, and a report
             // contains neither.
             if isSameVoIP && voip != nil || isSameRemote && remote != nil {
                 provider = stored.provider
@@ -166,14 +166,14 @@ package struct ReportedTokens: Hashable, Sendable {
             prid: ByteString(tokens.joined(separator: [UInt8(ascii: "&")])))
     }
 
-    /// The bundle identifier in an app identifier: the suffix `.voip` of Apple's topic for VoIP pushes is removed.
+    /// The bundle identifier in an app identifier, without the suffix `.voip` of Apple's VoIP topics.
     static func bundle(_ appID: ByteString) -> ByteString {
         let suffix: StaticString = ".voip"
         let start = appID.count - suffix.utf8CodeUnitCount
         return start > 0 && appID[start..<appID.count] == suffix ? appID[0..<start] : appID
     }
 
-    /// A reported token after base64 decoding, and the provider to which its form belongs.
+    /// A reported token after base64 decoding, and the provider that has tokens of this form.
     enum Decoded: Equatable {
         /// A token of Apple, written as 64 hexadecimal digits.
         case apple(ByteString)
@@ -192,7 +192,7 @@ package struct ReportedTokens: Hashable, Sendable {
         }
     }
 
-    /// Decodes a push token in base64 or base64url, with or without padding. Unused bits at the end of the base64 text
+    /// Decodes a push token in base64 or base64url, with or without padding. Surplus bits at the end of the base64 text
     /// are ignored.
     private static func bytes(ofBase64 text: ByteString) -> [UInt8]? {
         var bytes: [UInt8] = []

@@ -3,24 +3,23 @@ package import Bytes
 import Collections
 package import Timekeeping
 
-/// An active or missed call that is not yet reported to all its devices, as a row of the store.
+/// An active or missed call that must still be reported to some devices, as a row of the store.
 package struct BucketEntry: Hashable, Sendable {
     package let callRef: CallRef
     /// The caller, in the form of ``MissedCall/remoteURI``.
     package let caller: ByteString
     package let date: UnixTime
-    /// The caller to whose part of the limits the call counts.
+    /// The caller whose share of the missed calls limits counts the call.
     package let broughtBy: Caller
-    /// The devices that got a push for the call and to which the call is not yet reported as missed. In a bucket, each
-    /// entry has at least one device to which the call must still be reported.
+    /// The devices that got a push for the call and must still get the call in their list of missed calls. Each call in
+    /// the bucket must still be reported to at least one device.
     package var devices: [DeviceID]
-    /// The devices that already know of the call, so that the call is not reported to them again.
+    /// The devices that already know of the call and need no report.
     package var told: [DeviceID]
-    /// Whether the call of the bucket's entry ended unanswered. A call that still rings or waits is not yet reported as
-    /// missed (A20).
+    /// Whether the call ended unanswered. A call that still rings or waits is not reported as missed (A20).
     package var isOver: Bool
-    /// Whether the missed call has a row in the store. While a call is active, the call is in the call journal, and
-    /// usually not in the store's table of missed calls.
+    /// Whether the missed call has a row in the store. An active call is in the call journal, and usually has no row in
+    /// the store's table of missed calls.
     package var isStored: Bool
 
     package init(
@@ -43,17 +42,17 @@ extension BucketEntry {
     func concerns(_ device: DeviceID) -> Bool { devices.contains(device) || told.contains(device) }
 }
 
-/// A change of a user's missed calls that must be written to the store.
+/// A change of a user's missed calls for the store.
 package enum BucketChange: Hashable, Sendable {
-    /// A call's row must be inserted into the store or replaced.
+    /// The call's row must be inserted into the store or replaced.
     case upsert(BucketEntry)
     case delete(CallRef)
 }
 
-/// The limits for the missed calls that wait to be reported (A25).
+/// The limits on missed calls that wait to be reported (A25).
 package struct BucketSettings: Hashable, Sendable {
-    /// The maximum number of missed calls for one device. If a device has more missed calls, the oldest call of the
-    /// most frequent caller is dropped.
+    /// The maximum number of missed calls for one device. Above the maximum, the oldest missed call of the most
+    /// frequent caller is dropped.
     package var maximumEntries = 100
     package var maximumAge: Duration = .seconds(604_800)
     /// The maximum percentage of a device's missed calls that come from untrusted peers.
@@ -69,25 +68,23 @@ package struct BucketSettings: Hashable, Sendable {
 }
 
 /// The missed calls of one user (R19 to R27, A20 to A25). Each call is kept until every device that got a push for the
-/// call knows of it.
+/// call knows of the call.
 ///
-/// A ``MissedCallBucket`` performs no input or output: it receives the events of calls, and returns the rows to write
-/// to the store.
+/// A ``MissedCallBucket`` does no input or output: its methods take events of calls, and return the rows to write to
+/// the store.
 package struct MissedCallBucket: Sendable {
     /// The active and missed calls, oldest first.
     private var rows = ShortList<BucketEntry>()
-    /// The missed calls whose list is being sent to the push provider, so that a second REGISTER does not send a list
-    /// twice.
+    /// The missed calls in lists that are being pushed, so that a second REGISTER does not send the same list again.
     private var reporting: Set<Report> = []
-    /// The calls for which the timeline already says that the token of the device cannot carry lists of missed calls.
+    /// The calls for which the timeline already says that the device's token cannot carry lists of missed calls.
     private var notCarried: Set<Report> = []
 
     private struct Report: Hashable { let callRef: CallRef, device: DeviceID }
 
     package init() {}
 
-    /// Restores a user's missed calls from the store. Calls that still rang or waited when the daemon stopped count as
-    /// over.
+    /// Restores a user's missed calls from the store. Calls that rang or waited when the daemon stopped count as ended.
     package init(restoring entries: [BucketEntry]) {
         rows = ShortList(entries.sorted { ($0.date, $0.callRef.rawValue) < ($1.date, $1.callRef.rawValue) })
         for index in rows.indices { rows[index].isOver = true }
@@ -102,8 +99,7 @@ package struct MissedCallBucket: Sendable {
     /// Adds a call for which the given devices get a push (R20). If the bucket already has the call, the devices are
     /// added to the call.
     ///
-    /// The parameter `caller` has the form of ``MissedCall/remoteURI``. An active call usually needs no row in the
-    /// store, because the journal has the call.
+    /// The parameter `caller` has the form of ``MissedCall/remoteURI``.
     package mutating func callOffered(
         _ callRef: CallRef, caller: ByteString, by broughtBy: Caller, at date: UnixTime, devices: [DeviceID],
         settings: BucketSettings
@@ -126,13 +122,13 @@ package struct MissedCallBucket: Sendable {
         return changes
     }
 
-    /// Notes that the device knows of the call, because the device got the INVITE and rang or refused the call (A21).
+    /// Notes that a device knows of the call, because the device rang or refused the call (A21).
     package mutating func deviceReached(_ callRef: CallRef, _ device: DeviceID) -> [BucketChange] {
         strikeOff(callRef, device).map { [$0] } ?? []
     }
 
-    /// Handles a call that still rings or waits after a restart. A call without a row in the store is added with the
-    /// devices that the journal has.
+    /// Handles a call that still rings or waits after a restart. A resumed call without a row in the store is added
+    /// with the devices from the journal.
     package mutating func callResumed(
         _ callRef: CallRef, caller: ByteString, by broughtBy: Caller, at date: UnixTime, devices: [DeviceID],
         settings: BucketSettings
@@ -145,13 +141,13 @@ package struct MissedCallBucket: Sendable {
         return []
     }
 
-    /// Removes a call, because it was answered (R21).
+    /// Removes an answered call (R21).
     package mutating func callAnswered(_ callRef: CallRef) -> [BucketChange] {
         guard let index = index(of: callRef), let change = remove(at: index) else { return [] }
         return [change]
     }
 
-    /// Notes that a call ended unanswered, so that it can be reported as missed from now on.
+    /// Notes that a call ended unanswered, so that the call can be reported as missed.
     package mutating func callEnded(_ callRef: CallRef) -> [BucketChange] {
         guard let index = rows.firstIndex(where: { $0.callRef == callRef }), !rows[index].isOver else {
             return []
@@ -161,7 +157,7 @@ package struct MissedCallBucket: Sendable {
     }
 
     /// Handles a device that has registered again. Returns the missed calls to report to the device now, oldest first
-    /// (R22); calls whose list is already being sent are left out.
+    /// (R22), without calls whose list is already being sent.
     package mutating func deviceReturned(
         _ device: DeviceID, settings: BucketSettings, now: UnixTime
     ) -> (calls: [MissedCall], refs: [CallRef], changes: [BucketChange]) {
@@ -175,10 +171,9 @@ package struct MissedCallBucket: Sendable {
         return (calls, missed.map(\.callRef), changes)
     }
 
-    /// Handles the registration of a device whose token cannot carry lists of missed calls.
+    /// Handles the REGISTER of a device whose token cannot carry lists of missed calls.
     ///
-    /// - Returns: the calls for which the timeline does not yet record that lists cannot be sent, and the rows to
-    ///   write.
+    /// - Returns: the calls whose timeline does not have the problem yet, and the rows to write.
     package mutating func listNotCarried(
         by device: DeviceID, settings: BucketSettings, now: UnixTime
     ) -> (refs: [CallRef], changes: [BucketChange]) {
@@ -194,12 +189,13 @@ package struct MissedCallBucket: Sendable {
         rows.contains { $0.isOver && $0.devices.contains(device) }
     }
 
-    /// Notes that the provider has accepted a list, so that the calls in it count as reported to the device (A21).
+    /// Notes that the push provider has accepted a list, so that the listed calls count as reported to the device
+    /// (A21).
     package mutating func reportAccepted(_ refs: [CallRef], by device: DeviceID) -> [BucketChange] {
         strikeOff(refs, device)
     }
 
-    /// Notes that the provider did not accept a list, so that its calls are sent again in the next list (A24).
+    /// Notes that the push provider did not accept a list, so that the listed calls belong into the next list (A24).
     package mutating func reportFailed(_ refs: [CallRef], by device: DeviceID) {
         for ref in refs { noLongerReported(ref, to: device) }
     }
@@ -208,8 +204,8 @@ package struct MissedCallBucket: Sendable {
         strikeOff(rows.filter { $0.devices.contains(device) }.map(\.callRef), device, hasLearnt: false)
     }
 
-    /// Handles a device whose token is dead: its missed calls are passed to the user's other devices (`heirs`), unless
-    /// these devices know of the calls.
+    /// Moves the missed calls of a device with a dead token to the user's other devices (`heirs`) that do not know of
+    /// the calls.
     package mutating func deviceDied(_ device: DeviceID, heirs: [DeviceID]) -> [BucketChange] {
         var changes: [BucketChange] = []
         for ref in rows.filter({ $0.devices.contains(device) }).map(\.callRef) {
@@ -221,11 +217,11 @@ package struct MissedCallBucket: Sendable {
         return changes
     }
 
-    /// Removes missed calls that an operator has deleted. The store has already deleted the rows of the forgotten
-    /// calls.
+    /// Removes missed calls that an operator has deleted.
     ///
-    /// - Parameter forgotten: the calls in the state in which the operator ordered the deletion.
-    /// - Returns: the rows to delete again, because the calls have changed and were written again meanwhile.
+    /// - Parameter forgotten: the calls at the time of the operator's command, whose rows the store has already
+    ///   deleted.
+    /// - Returns: the rows to delete again, because the calls have changed and were written again after the command.
     package mutating func callsForgotten(_ forgotten: [BucketEntry]) -> [BucketChange] {
         var changes: [BucketChange] = []
         for entry in forgotten {
@@ -241,8 +237,8 @@ package struct MissedCallBucket: Sendable {
 
     // MARK: Rows
 
-    /// Notes that a call is no longer in a list for the device. Each set is first checked for emptiness, which saves
-    /// computing a hash in most cases.
+    /// Notes that no list with the call is being sent to the device any more. An empty set needs no look-up, which
+    /// saves computing a hash in most cases.
     private mutating func noLongerReported(_ callRef: CallRef, to device: DeviceID) {
         if !reporting.isEmpty { reporting.remove(Report(callRef: callRef, device: device)) }
         if !notCarried.isEmpty { notCarried.remove(Report(callRef: callRef, device: device)) }
@@ -256,15 +252,14 @@ package struct MissedCallBucket: Sendable {
         return .upsert(rows[index])
     }
 
-    /// Removes a call from the list of missed calls. If the removed call has a row, the method returns the change that
-    /// deletes the row.
+    /// Removes a call, and returns the change that deletes the call's row; `nil` if the call has no row.
     private mutating func remove(at index: Int) -> BucketChange? {
         let entry = rows.remove(at: index)
         for device in entry.devices { noLongerReported(entry.callRef, to: device) }
         return entry.isStored ? .delete(entry.callRef) : nil
     }
 
-    /// Removes a device from the given calls, and removes each call that is left without a device.
+    /// Removes a device from the given calls, and removes each call without devices.
     private mutating func strikeOff(
         _ refs: [CallRef], _ device: DeviceID, hasLearnt: Bool = true
     ) -> [BucketChange] {
@@ -277,20 +272,20 @@ package struct MissedCallBucket: Sendable {
         if rows[index].devices.count == 1 { return remove(at: index) }
         rows[index].devices.remove(at: place)
         if hasLearnt { rows[index].told.append(device) }
-        // If the device knows of a call without a row, the call gets no row, because the journal has noted the device's
-        // knowledge. If the device was removed, the call needs a row.
+        // A call without a row that the device knows of gets no row, because the journal has noted the device's
+        // knowledge. If the device was removed, the call needs a row in the store.
         return hasLearnt && !rows[index].isStored ? nil : row(index)
     }
 
-    /// Drops the device's missed calls above the limit: each time the oldest call of the most frequent caller, so that
-    /// one caller cannot displace all others (T32.4). Active calls are never dropped from the list of missed calls.
+    /// Drops a device's missed calls above the limit: each time the oldest call of the most frequent caller, so that
+    /// one caller cannot displace the others (T32.4). Active calls are never dropped from the list of missed calls.
     private mutating func dropSurplus(of device: DeviceID, _ settings: BucketSettings) -> [BucketChange] {
         var surplus = unread(of: device) - settings.maximumEntries
         guard surplus > 0 else { return [] }
         var changes: [BucketChange] = []
         if surplus > Self.weighed {
-            // If many calls must be dropped, because an operator has lowered the limit, the oldest calls are dropped
-            // without counting the callers.
+            // If an operator has lowered the limit and many calls must go, the oldest calls are dropped without
+            // counting the callers.
             let oldest = rows.lazy.filter { $0.isOver && $0.devices.contains(device) }
             changes = strikeOff(Array(oldest.prefix(surplus - Self.weighed).map(\.callRef)), device)
             surplus = Self.weighed
@@ -305,7 +300,7 @@ package struct MissedCallBucket: Sendable {
         return changes
     }
 
-    /// The maximum number of calls above the limit that are dropped by counting callers, because counting is slow.
+    /// The maximum number of surplus calls that are dropped by counting callers, because counting is slow.
     private static let weighed = 4
 
     /// Whether ``dropOld(_:now:)`` would drop a call.

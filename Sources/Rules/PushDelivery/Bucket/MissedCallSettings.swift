@@ -1,12 +1,11 @@
 package import Settings
 
-/// Whether a call stays in a phone's list of missed calls although the phone got the call's INVITE and CANCEL after the
-/// end of the call.
+/// Whether a call stays in the list of missed calls if the phone got the call's INVITE and CANCEL after the call's end.
 package enum AfterLateInvite: String, Hashable, Sendable, CaseIterable {
-    /// The call stays in the list of missed calls, and the list is sent as soon as the phone registers (R22).
+    /// The call stays in the list of missed calls, which is sent as soon as the phone registers (R22).
     case list
-    /// If the phone answers the INVITE, the call is removed from the list of missed calls, because the app then shows
-    /// the call itself. The list of missed calls is sent after the phone's answer.
+    /// A call whose late INVITE the phone answers leaves the list of missed calls, because the app shows the call
+    /// itself. The list of missed calls is sent after the phone has answered the late INVITE.
     case none
 }
 
@@ -30,9 +29,9 @@ extension PayloadProfile {
     /// Whether a call stays in the list of missed calls after a late INVITE, by the setting `wish` and the payload
     /// format.
     ///
-    /// ECSS-10 has no exception to R22, so in ECSS-10's format the call stays in the list. Linphone's apps keep a list
-    /// of missed calls of their own, and would show the call twice. By default, all other apps get the call in their
-    /// list of missed calls, because reporting a call twice does less harm than losing it.
+    /// ECSS-10 has no exception to R22, so a call stays in the list with ECSS-10's payload format. Linphone's apps keep
+    /// their own list of missed calls, and would show the call twice. All other apps get the call in their list of
+    /// missed calls by default, because a call shown twice is better than a lost call.
     func afterLateInvite(_ wish: AfterLateInvite?) -> AfterLateInvite {
         switch self {
         case .ecss10, .ecss10Extended: .list
@@ -47,8 +46,8 @@ extension PushDirectory {
         app(for: token).flatMap { self[$0] }?.rules.afterLateInvite(wish) ?? .list
     }
 
-    /// Whether a push to the token can carry a list of missed calls; also true for a token of no app, because sending
-    /// the push reports the problem.
+    /// Whether a push to the token can carry a list of missed calls; true for a token of no app, because sending the
+    /// list reports the problem.
     package func carriesLists(_ token: PushToken) -> Bool {
         app(for: token).flatMap { self[$0] }?.rules.carriesLists(token) ?? true
     }

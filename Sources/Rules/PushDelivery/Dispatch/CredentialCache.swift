@@ -1,22 +1,21 @@
 package import Timekeeping
 
-/// A credential that a provider accepts for a limited time, such as Apple's signed token or Google's access token, and
-/// the time of its renewal.
+/// A short-lived credential for a push provider, such as Apple's signed token or Google's access token, with the time
+/// of its renewal.
 ///
-/// A ``CredentialCache`` performs no input or output: it receives events and returns orders. The cache makes at most
-/// one credential at any time.
+/// A ``CredentialCache`` does no input or output: its methods take events and return orders. At most one credential is
+/// being made at any time.
 package struct CredentialCache: Sendable {
     package enum State: Hashable, Sendable {
-        /// No credential has been made yet. The credential's state `missing` is followed by `renewing`.
+        /// No credential has been made yet. The state `missing` is followed by `renewing`.
         case missing
-        /// A new credential is being made, and the old one is used until it expires. The credential's state `renewing`
-        /// is followed by `held` or `unavailable`.
+        /// A new credential is being made, and the old credential is used until it expires. The state `renewing` is
+        /// followed by `held` or `unavailable`.
         case renewing(old: Credential?)
-        /// A credential for requests to the provider is available. The credential's state `held` is followed by
-        /// `renewing` or `missing`.
+        /// A valid credential is available. The state `held` is followed by `renewing` or `missing`.
         case held(Credential)
-        /// No credential could be made. The credential's state `unavailable` is followed by `renewing`, but not before
-        /// the given instant.
+        /// No credential could be made. The state `unavailable` is followed by `renewing`, but not before the given
+        /// instant.
         case unavailable(until: Instant, PushOutcome)
     }
 
@@ -29,28 +28,27 @@ package struct CredentialCache: Sendable {
 
     package enum Want: Hashable, Sendable {
         case use(String)
-        /// Use the given credential, and make a new one at the same time.
+        /// Use the given credential, and make a new credential at the same time.
         case useAndMake(String)
         /// Make a credential, and let the push wait for the credential.
         case make
-        /// Let the push wait for the credential that is already being made.
+        /// Let the push wait for the credential that is being made.
         case wait
-        /// End the push with the given outcome, because making a credential failed a short time ago.
+        /// End the push with the given outcome, because making a credential has just failed.
         case giveUp(PushOutcome)
     }
 
     package private(set) var state = State.missing
-    /// How long before the expiry of a credential the daemon makes the next one.
+    /// How long before a credential's expiry the daemon makes the next credential.
     private let lead: Duration
 
     /// The minimum age at which a refused credential is renewed. A credential younger than one minute cannot be
-    /// outdated, and Apple blocks senders that make tokens too often.
+    /// outdated, and Apple blocks senders that sign tokens too often.
     private static let youth: Duration = .seconds(60)
 
     package init(renewedBeforeEnd lead: Duration) { self.lead = lead }
 
-    /// The time at which a new credential must be made even if no push needs one, so that no push has to wait; `nil`
-    /// while a credential is being made.
+    /// The time at which a new credential must be made even without a push; `nil` while a credential is being made.
     package var nextRenewal: Instant? {
         switch state {
         case .missing: .distantPast
@@ -82,16 +80,15 @@ package struct CredentialCache: Sendable {
         }
     }
 
-    /// Stores a new credential for a push provider.
+    /// Stores a new credential.
     package mutating func made(_ value: String, life: Duration, now: Instant) {
         let end = now + max(life, .zero)
-        // A credential with a short lifetime is renewed after half of this lifetime.
+        // A credential with a short lifetime is renewed after half of its lifetime.
         state = .held(
             Credential(value: value, made: now, end: end, renewal: now + max(life - lead, life / 2)))
     }
 
-    /// Handles the failure to make a credential for a push provider. The next try to make a credential comes after
-    /// `pause` at the earliest.
+    /// Handles a failure to make a credential. The next try to make a credential comes after `pause` at the earliest.
     package mutating func failed(_ outcome: PushOutcome, pause: Duration, now: Instant) {
         if case .renewing(var old?) = state, now < old.end {
             old.renewal = now + pause
@@ -101,8 +98,7 @@ package struct CredentialCache: Sendable {
         }
     }
 
-    /// Handles the push provider's refusal of a credential. If the refused credential is old enough, the daemon will
-    /// make a new credential.
+    /// Handles the push provider's refusal of a credential. A refused credential that is old enough is renewed.
     package mutating func refused(_ value: String, now: Instant) {
         guard case .held(let credential) = state, credential.value == value, now - credential.made >= Self.youth else {
             return

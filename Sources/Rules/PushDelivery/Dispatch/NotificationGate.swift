@@ -1,9 +1,8 @@
 import Collections
 
-/// Limits how many notifications are in a server's queue, so that the push for a call waits behind few notifications
-/// only.
+/// Limits the notifications in a push server's queue, so that the push for a call waits behind few notifications.
 ///
-/// A ``NotificationGate`` performs no input or output: it receives events, and returns the notifications to move into
+/// A ``NotificationGate`` does no input or output: its methods take events and return the notifications to move into
 /// the queue.
 package struct NotificationGate: Sendable {
     /// The number of notifications in the queue, waiting or in flight.
@@ -17,8 +16,8 @@ package struct NotificationGate: Sendable {
 
     package var waiting: Int { queue.count }
 
-    /// Handles a new notification for the server. The method ``arrived(_:)`` returns true if the notification must be
-    /// put into the queue now, and false if it waits.
+    /// Handles a new notification for the server. The method ``arrived(_:)`` returns true if the notification enters
+    /// the queue now, and false if the notification waits.
     package mutating func arrived(_ id: PushID) -> Bool {
         guard waiting > 0 || inside >= limit else {
             inside += 1
@@ -31,8 +30,8 @@ package struct NotificationGate: Sendable {
     /// Notes that a notification has left the server's queue.
     package mutating func left() { inside = max(0, inside - 1) }
 
-    /// Returns the next notification to put into the queue, and adds it to ``inside``. If no notification waits, or if
-    /// the queue already has the maximum number of notifications, ``next()`` returns `nil`.
+    /// Returns the next notification to put into the queue, and counts the notification in ``inside``. The method
+    /// ``next()`` returns `nil` if no notification waits, or the queue has the maximum number of notifications.
     package mutating func next() -> PushID? {
         guard waiting > 0, inside < limit else { return nil }
         inside += 1

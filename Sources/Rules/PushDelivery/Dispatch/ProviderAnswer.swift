@@ -1,13 +1,13 @@
 package import Timekeeping
 
-/// A provider's answer to one request.
+/// A push provider's answer to one request.
 package struct ProviderAnswer: Sendable {
     package let status: Int
     /// The value of the header field `apns-id`.
     package let id: String?
     /// The value of the header field `Retry-After`.
     package let retryAfter: String?
-    /// The value of the header field `Date`, which shows the time of the provider's clock.
+    /// The value of the header field `Date`, which shows the provider's clock.
     package let date: String?
     package let body: [UInt8]
 
@@ -21,11 +21,11 @@ package struct ProviderAnswer: Sendable {
         self.body = body
     }
 
-    /// Whether the answer reports a failure of the provider, and not only of the single push.
+    /// Whether the answer reports a failure of the provider, and not only of one push.
     var isFailureOfProvider: Bool { status >= 500 }
 
-    /// Says how far this machine's clock differs from the provider's clock; `nil` if the difference is small, or if the
-    /// answer has no `Date`.
+    /// How far this machine's clock differs from the provider's clock, in words; `nil` for a small difference or an
+    /// answer without `Date`.
     package func clockFault(now: UnixTime) -> String? {
         guard let theirs = date.flatMap({ RetryAfter.date($0) }) else { return nil }
         let ahead = now.seconds.subtractingReportingOverflow(theirs).partialValue
@@ -33,23 +33,23 @@ package struct ProviderAnswer: Sendable {
         return "this machine's clock is \(ahead.magnitude) s \(ahead > 0 ? "ahead of" : "behind") the provider's"
     }
 
-    /// The minimum difference of the clocks, in seconds, that the daemon reports.
+    /// The minimum difference between the clocks, in seconds, that the daemon reports.
     private static let clockTolerance: UInt64 = 60
 
-    /// The maximum size in bytes of an answer's body that the daemon parses. Providers' answers are short, so a longer
-    /// body is ignored.
+    /// The maximum size in bytes of an answer's body that the daemon parses. A body above the maximum size is ignored,
+    /// because providers' answers are short.
     static let bodyLimit = 16 << 10
 }
 
 extension PushOutcome {
-    /// The outcome of a push to a token of another app, project or environment. If the provider has accepted pushes of
-    /// the app (`isProven`), the foreign token counts as dead. If the provider has not yet accepted a push of the app,
-    /// the settings of the app may be wrong.
+    /// The outcome of a push whose token belongs to another app, project or environment. If the provider has accepted
+    /// other pushes of the app (`isProven`), the foreign token counts as dead. Before the provider has accepted a push
+    /// of the app, a wrong setting may be the reason for the answer.
     static func foreignToken(_ reason: String, isProven: Bool) -> PushOutcome {
         isProven ? .tokenDead(since: nil) : .foreignToken(reason)
     }
 
-    /// The outcome of a push if the provider's answer gives no reason or an unknown reason.
+    /// The outcome of a push whose answer gives no reason, or an unknown reason.
     static func unexplained(_ status: Int, _ reason: String?, _ retryAfter: Duration?) -> PushOutcome {
         let reason = reason ?? "status \(status)"
         switch status {

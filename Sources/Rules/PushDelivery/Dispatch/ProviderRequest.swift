@@ -15,8 +15,8 @@ package struct ProviderRequest: Hashable, Sendable {
     /// How the body must be encrypted before the request is sent.
     package enum Protection: Hashable, Sendable {
         case none
-        /// Encrypt the body of the push for a web push subscription (RFC 8291), with the subscription's key and secret
-        /// in base64url.
+        /// Encrypt the push for a web push subscription (RFC 8291), with the subscription's key and secret in
+        /// base64url.
         case webPush(publicKey: ByteString, authSecret: ByteString)
     }
 

@@ -10,18 +10,18 @@ package struct PushAppReport: Hashable, Sendable {
     package private(set) var credentialsRefused = 0
     /// The number of pushes that ended because the provider refused the content of the push.
     package private(set) var payloadsRefused = 0
-    /// The number of requests that were sent to the provider. Each try of a push is one request.
+    /// The number of requests to the provider; each try of a push is one request.
     package var sent = 0
-    /// The number of retries: all tries except the first try of each push.
+    /// The number of retries, without the first try of each push.
     package var retried = 0
     /// The number of pushes that were withdrawn before the provider accepted them.
     package var withdrawn = 0
-    /// The number of pushes that ended because their tokens belong to another app.
+    /// The number of pushes that ended because their token belongs to another app.
     package private(set) var foreignTokens = 0
-    /// The reason why the app's last push did not reach the push provider; `nil` once the provider has answered again.
+    /// Why the app's last push did not reach the push provider; `nil` after the provider has answered again.
     package var problem: String?
-    /// The reason why the provider last refused the daemon's credentials, or why no connection was possible; `nil`
-    /// after the next accepted push.
+    /// Why the provider last refused the daemon's credentials, or why no connection was possible; `nil` after the next
+    /// accepted push.
     package private(set) var refusal: String?
     package private(set) var refusedAt: UnixTime?
     /// The time at which the provider last accepted a push.
@@ -33,8 +33,8 @@ package struct PushAppReport: Hashable, Sendable {
 
     package init() {}
 
-    /// The number of failed pushes without a count for their reason, for example because the provider was unreachable
-    /// or the queue was full.
+    /// The number of failed pushes without a counter for their reason, for example an unreachable provider or a full
+    /// queue.
     package var failedOtherwise: Int { failed - deadTokens - credentialsRefused - foreignTokens - payloadsRefused }
 
     package mutating func count(_ outcome: PushOutcome, at date: UnixTime) {

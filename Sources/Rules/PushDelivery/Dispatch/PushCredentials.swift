@@ -1,16 +1,16 @@
 import Timekeeping
 
-/// The credentials for requests to push providers. A credential is a fixed key, or a value that the daemon makes, keeps
-/// for a while and renews. Apps with equal keys share one credential.
+/// The credentials for requests to push providers. A credential is a fixed key, or a value that the daemon makes and
+/// renews. Apps with equal keys share one credential.
 ///
-/// ``PushCredentials`` performs no input or output: it returns orders to make credentials, and receives the results.
+/// ``PushCredentials`` does no input or output: it returns orders to make credentials, and gets the results.
 package struct PushCredentials: Sendable {
-    /// The way in which an app gets its credential for the push provider.
+    /// How an app gets its credential for the push provider.
     package enum Source: Hashable, Sendable {
         /// The app needs no credential, or uses a certificate instead.
         case none
         case fixed(String)
-        /// The app uses the credential with the given number, which the daemon makes.
+        /// The app uses the made credential with the given number.
         case made(Int)
     }
 
@@ -20,35 +20,34 @@ package struct PushCredentials: Sendable {
         case apple
         /// An access token from Google's token service.
         case google
-        /// A token that the daemon signs for each web push server that push tokens name (RFC 8292).
+        /// A token that the daemon signs for each web push server (RFC 8292).
         case webPush
     }
 
-    /// An order to make the credential with the number `number`. For web push, the order asks for a token for the
-    /// server `origin`.
+    /// An order to make the credential `number`; for web push, a token for the server `origin`.
     package struct Order: Hashable, Sendable {
         package let number: Int
         package let origin: String?
     }
 
     enum Answer: Hashable {
-        /// Send the push request with the given value of the header field `authorization`; `nil` if the request needs
-        /// no `authorization`. The associated order `renewal` makes a new credential while the request is sent.
+        /// Send the push request with the given value of the header field `authorization`; `nil` for no
+        /// `authorization`. The order `renewal` makes a new credential while the request is sent.
         case ready(String?, renewal: Order? = nil)
-        /// Let the push wait until the daemon has made the credential. If `isNew` is false, the credential has already
-        /// been ordered.
+        /// Let the push wait until the credential has been made. If `isNew` is false, the credential was ordered
+        /// before.
         case later(Order, isNew: Bool)
-        /// End the push with the given outcome, because its credential could not be made. The text `problem` gives the
-        /// reason for the operator; `nil` if an answer to a push was the reason.
+        /// End the push with the given outcome, because its credential could not be made. The text `problem` tells the
+        /// operator why no credential was made; `nil` if an answer to a push was the reason.
         case none(PushOutcome, problem: String?)
     }
 
     private struct Made {
         let kind: Kind
         var cache: CredentialCache
-        /// The reason why no credential could be made, for the operator; `nil` if a credential was made.
+        /// Why no credential could be made, in words for the operator; `nil` after a credential was made.
         var problem: String?
-        /// The signed tokens for web push, by the server that each token is for.
+        /// The signed tokens for web push, by web push server.
         var tokens: [String: OriginToken] = [:]
         var ordered: Set<String> = []
     }
@@ -61,23 +60,23 @@ package struct PushCredentials: Sendable {
 
     /// The source of each app's credential, at the app's index in the list of apps.
     private var sources: [Source]
-    /// The credentials that the daemon makes, by the number of the credential. The number of a credential is never used
-    /// for another credential.
+    /// The credentials that the daemon makes, by the number of the credential. The number of a credential is never
+    /// reused.
     private var made: [Int: Made]
 
     private static let appleLife: Duration = .seconds(40 * 60)
     package static let webPushLife: Duration = .seconds(12 * 3600)
     private static let originLimit = 256
-    /// The pauses before the daemon tries again to make a credential: `refusedPause` after Google has refused the key,
-    /// and `pause` after any other failure.
+    /// The pause before the next try to make a credential: `refusedPause` after Google has refused the key, `pause`
+    /// after any other failure.
     private static let refusedPause: Duration = .seconds(60)
     private static let pause: Duration = .seconds(2)
 
     /// Creates the credentials of all push apps.
     ///
     /// - Parameters:
-    ///   - sources: the way in which each app gets its credential, at the app's index in the list of apps.
-    ///   - kinds: the kind of each credential that the daemon makes; the index is the credential's number.
+    ///   - sources: how each app gets its credential, at the app's index in the list of apps.
+    ///   - kinds: the kind of each made credential, at the credential's number.
     package init(_ sources: [Source] = [], kinds: [Kind] = []) {
         self.init(sources, kinds: Dictionary(uniqueKeysWithValues: zip(kinds.indices, kinds)))
     }
@@ -108,7 +107,7 @@ package struct PushCredentials: Sendable {
         case .made(let number):
             guard let kind = made[number]?.kind else { return .ready(nil) }
             guard kind == .webPush else { return shared(number, now: now.instant) }
-            // If a web push token names no server, no request is sent, so the push needs no credential.
+            // A web push token without a server causes no request, so the push needs no credential.
             return origin.map { token(number, for: $0, now: now) } ?? .ready(nil)
         }
     }
@@ -126,8 +125,8 @@ package struct PushCredentials: Sendable {
     }
 
     private mutating func token(_ number: Int, for origin: String, now: Moment) -> Answer {
-        // Push services check the times in a signed token by their own clocks. If this machine's clock was set after a
-        // token was signed, the push service may find the token's times wrong.
+        // Push services check the times in a signed token by their own clocks. After a correction of this machine's
+        // clock, the times in an earlier signed token may be wrong.
         if let token = made[number]?.tokens[origin], now.instant < token.end,
             (Duration.zero...Self.webPushLife).contains(now.date - token.madeAt)
         {
@@ -137,8 +136,7 @@ package struct PushCredentials: Sendable {
             Order(number: number, origin: origin), isNew: made[number]?.ordered.insert(origin).inserted == true)
     }
 
-    /// Stores a new credential for a push provider; `life` is the lifetime of the credential, if the issuer reported
-    /// one.
+    /// Stores a new credential; `life` is the lifetime that the issuer reported, if any.
     mutating func made(_ order: Order, _ value: String, life: Duration?, now: Moment) {
         guard var credential = made[order.number] else { return }
         defer { made[order.number] = credential }
@@ -152,7 +150,7 @@ package struct PushCredentials: Sendable {
             value: value, madeAt: now.date, end: now.instant + Self.webPushLife)
     }
 
-    /// Handles the failure to make a credential for a push provider.
+    /// Handles a failure to make a credential.
     mutating func failed(_ order: Order, _ outcome: PushOutcome, problem: String?, now: Instant) {
         guard let kind = made[order.number]?.kind else { return }
         if let problem { made[order.number]?.problem = problem }
@@ -179,7 +177,7 @@ package struct PushCredentials: Sendable {
 
     // MARK: Ahead of time
 
-    /// The time at which the next of Google's access tokens must be renewed, so that no push has to wait for a token.
+    /// The time of the next renewal of a Google access token, so that no push has to wait for a token.
     var nextRenewal: Instant? {
         var next: Instant?
         for credential in made.values where credential.kind == .google {
@@ -188,7 +186,7 @@ package struct PushCredentials: Sendable {
         return next
     }
 
-    /// Returns orders for the access tokens of Google that must be renewed now.
+    /// Orders to renew the Google access tokens that are due.
     mutating func renewals(now: Instant) -> [Order] {
         var orders: [Order] = []
         for number in made.keys.sorted() where made[number]?.kind == .google {

@@ -1,9 +1,9 @@
 package import Timekeeping
 
-/// Pauses and resumes push providers. The daemon sends no requests to a paused provider.
+/// Pauses and resumes push providers.
 extension PushDispatcher {
-    /// Pauses a provider: all waiting pushes to it end as ``PushRefusal/paused``. A request in flight still gets its
-    /// answer, but is not retried.
+    /// Pauses a provider: waiting pushes to the provider end as ``PushRefusal/paused``, and no requests are sent. A
+    /// request in flight still gets its answer, but is not retried.
     package func pause(_ provider: PushProvider, now: Moment) {
         guard paused.insert(provider).inserted else { return }
         let waiting = entries.values.filter { $0.server.app.provider == provider && $0.attempt.state != .sent }

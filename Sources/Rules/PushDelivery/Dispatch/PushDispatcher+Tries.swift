@@ -19,7 +19,7 @@ extension PushDispatcher {
         let standing = entry.server.standing
         var outcome = entry.server.app.outcome(of: answer, isProven: standing.isProven, now: now.date)
             .redacted(of: entry.request.token)
-        // If the provider refuses even a new credential as outdated, this machine's clock is probably wrong.
+        // The machine's clock is probably wrong if the provider refuses even a new credential as outdated.
         if outcome == .renewCredential, entry.attempt.hasRenewedCredential, !entry.attempt.isLast {
             outcome = .credentialsRefused(PushRetries.refusedAgain)
         }
@@ -41,7 +41,7 @@ extension PushDispatcher {
         ended(entry, outcome, isFailure: true, now: now)
     }
 
-    /// The push to which a try (one request to the provider) belongs; `nil` if the push has ended.
+    /// The push of a try (one request to the provider); `nil` if the push has ended.
     private func entry(of transmission: Transmission) -> Entry? {
         guard slots.indices.contains(transmission.slot), let entry = slots[transmission.slot],
             entry.request.id == transmission.push.id
@@ -50,7 +50,7 @@ extension PushDispatcher {
     }
 
     private func ended(_ entry: Entry, _ outcome: PushOutcome, isFailure: Bool, now: Moment) {
-        // Nobody needs the push any more, so it is not tried again, but other pushes of the app need a new credential.
+        // A push that nobody needs is not tried again, but other pushes of the app need the new credential.
         if outcome == .renewCredential, entry.attempt.isLast {
             credentials.refused(entry.credential, by: entry.server.app.id, now: now.instant)
         }
@@ -121,7 +121,7 @@ extension PushDispatcher {
 }
 
 /// A generator of random numbers that spread retries (SplitMix64). The generator makes no system calls, and its numbers
-/// must not be used as secrets.
+/// are no secrets.
 struct ChanceGenerator: RandomNumberGenerator {
     private var state: UInt64
 

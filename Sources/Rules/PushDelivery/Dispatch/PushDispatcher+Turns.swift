@@ -1,7 +1,7 @@
 import Timekeeping
 
-/// Decides when each push is sent: after it has passed the ``NotificationGate`` and the ``PushQueue`` of its server,
-/// and when its credential is available.
+/// Decides when each push is sent: after its server's ``NotificationGate`` and ``PushQueue``, and with an available
+/// credential.
 extension PushDispatcher {
     func enqueue(_ entry: Entry, now: Moment) {
         guard !paused.contains(entry.server.app.provider) else { return stop(entry, now: now) }
@@ -24,7 +24,7 @@ extension PushDispatcher {
         }
     }
 
-    /// Starts a push that its queue returned as the next one, if the push's credential is available.
+    /// Starts a push that has left its queue, if the push's credential is available.
     private func begin(_ entry: Entry, now: Moment) {
         entry.hasPlace = true
         guard !paused.contains(entry.server.app.provider) else { return stop(entry, now: now) }
@@ -42,17 +42,17 @@ extension PushDispatcher {
     private func proceed(_ entry: Entry, with credential: String?, now: Moment) {
         entry.credential = credential
         follow(entry.attempt.turnCame(now: now.instant), entry, now: now)
-        // If the push's deadline has passed, no request was sent, so the push leaves the queue now.
+        // A push whose deadline has passed leaves the queue without a request.
         if entry.attempt.state == .ended { leave(entry, .unknown, now: now) }
     }
 
-    /// Handles a push that the queue has started, but for which no credential is available.
+    /// Handles a started push for which no credential is available.
     private func giveUp(_ entry: Entry, _ outcome: PushOutcome, problem: String?, now: Moment) {
         if let problem { tell(entry.request.id, .answered(outcome, status: nil, problem: problem)) }
         abandon(entry, outcome, now: now)
     }
 
-    /// Removes a push from its server's queue, if the queue had started it, and starts the next pushes.
+    /// Removes a started push from its server's queue, and starts the next pushes.
     func leave(_ entry: Entry, _ health: PushQueue.Health, now: Moment) {
         guard entry.hasPlace else { return }
         entry.hasPlace = false
@@ -66,15 +66,15 @@ extension PushDispatcher {
         leaveGate(entry, now: now)
     }
 
-    /// Notes that a notification has left its server's queue, and moves waiting notifications of this server into the
+    /// Notes that a notification has left its server's queue, and moves waiting notifications of the server into the
     /// queue.
     func leaveGate(_ entry: Entry, now: Moment) {
         guard entry.isInGate else { return }
         entry.isInGate = false
         let server = entry.server
         server.gate.left()
-        // If a notification cannot be sent, ``leaveGate(_:now:)`` runs again inside its own loop. The inner run of the
-        // method returns, and the loop of the outer run continues with the next notification.
+        // A notification that cannot be sent calls ``leaveGate(_:now:)`` again inside the loop. The nested call of
+        // ``leaveGate(_:now:)`` returns, and the loop of the outer call continues with the next notification.
         guard !server.isOpening else { return }
         server.isOpening = true
         while let id = server.gate.next() {
@@ -89,8 +89,8 @@ extension PushDispatcher {
     }
 
     func drain(_ server: PushServer, now: Moment) {
-        // Events inside the loop start the sending of pushes again, as an inner run. The inner run of the method
-        // returns, and the loop of the outer run continues with the next push.
+        // Events inside the loop that starts pushes call the loop's method again. The nested call returns, and the loop
+        // of the outer call starts the next push.
         guard !server.isDraining else { return }
         server.isDraining = true
         while let id = server.queue.next(now: now.instant) {
@@ -115,8 +115,8 @@ extension PushDispatcher {
         for entry in takeWaiting(for: order) { giveUp(entry, outcome, problem: problem, now: now) }
     }
 
-    /// Asks for a credential again for pushes whose awaited credential will not be made any more, because the settings
-    /// have changed.
+    /// Asks again for the credentials of waiting pushes whose ordered credential was dropped, because the settings have
+    /// changed.
     func askAgain(now: Moment) {
         let lost = withoutCredential.filter { !credentials.has($0.order.number) && $0.entry.hasPlace }
         withoutCredential.removeAll { !credentials.has($0.order.number) }

@@ -3,12 +3,11 @@ package import Bytes
 package import Telemetry
 package import Timekeeping
 
-/// Sends pushes to their providers: it chooses the server, the turn, the content and the retries of each push, and
-/// determines the push's outcome.
+/// Sends pushes to providers: chooses the server, the time, the content and the retries of each push, and determines
+/// the outcome.
 ///
-/// The dispatcher performs no input or output: it reads no clock and sends no requests. The code that uses the
-/// ``PushDispatcher`` reports events, carries out the returned actions, takes the outcomes, and reports the time at
-/// ``nextDeadline``.
+/// The dispatcher does no input or output: it reads no clock and sends no requests. The user of a ``PushDispatcher``
+/// reports events, executes the returned actions, takes the outcomes, and reports the time at ``nextDeadline``.
 package final class PushDispatcher {
     package enum Action: Sendable {
         /// Make a credential, and report the result as ``Event/credentialMade(_:_:life:)`` or
@@ -20,28 +19,28 @@ package final class PushDispatcher {
         case tell(PushID, PushStep)
     }
 
-    /// The result of an action, which the code that carried out the action reports to the dispatcher.
+    /// The result of an action, reported by the code that executed the action.
     package enum Event: Sendable {
         /// The push provider has answered the push request. The duration `after` is the time between the request and
         /// the answer.
         case answered(Transmission, ProviderAnswer, after: Duration)
-        /// The provider could not be reached, or did not answer. The text gives the reason why the provider did not
-        /// answer, for the operator.
+        /// The push provider could not be reached, or did not answer. The text tells the operator why the push provider
+        /// did not answer.
         case unanswered(Transmission, PushOutcome, String)
         /// The push request was not sent, because the daemon could not build the request.
         case notSent(Transmission, PushOutcome)
-        /// A credential was made; `life` is the lifetime of the credential, if the issuer reported one.
+        /// A credential was made; `life` is the lifetime that the issuer reported, if any.
         case credentialMade(PushCredentials.Order, String, life: Duration? = nil)
-        /// A credential could not be made; `problem` gives the reason, if the outcome does not.
+        /// A credential could not be made; `problem` has the reason if the outcome has none.
         case credentialFailed(PushCredentials.Order, PushOutcome, problem: String? = nil)
     }
 
-    /// One try of a push: the request and its destination. ``Transmission`` is a class, because many functions pass it
-    /// on.
+    /// One try of a push: the request and its destination. ``Transmission`` is a class, because many functions pass a
+    /// transmission on.
     package final class Transmission: Sendable {
         package let push: PushRequest
-        /// The slot index of the push until the provider answers. After the provider's answer, another push may get the
-        /// slot.
+        /// The push's slot index, which is valid until the provider answers. After the provider's answer, another push
+        /// may get the slot.
         let slot: Int
         package let app: PushApp.ID
         /// The number of the server that the token names; `nil` for the app's own server.
@@ -49,8 +48,7 @@ package final class PushDispatcher {
         package let request: ProviderRequest
         /// The value of the header field `authorization`.
         package let credential: String?
-        /// The time limit for the push provider's answer. The dispatcher ignores an answer that comes after the time
-        /// limit.
+        /// The time limit for the push provider's answer; the dispatcher ignores a later answer.
         package let end: Instant
 
         init(_ entry: Entry, _ request: ProviderRequest, until end: Instant) {
@@ -68,14 +66,14 @@ package final class PushDispatcher {
     final class Entry {
         let request: PushRequest
         let server: PushServer
-        /// The push server that the push token names; `nil` if all push tokens of the app use one server.
+        /// The server that the push token names; `nil` if the app has one server for all push tokens.
         let origin: String?
         let slot: Int
         var attempt: PushRetries
-        /// Whether the queue has started the push, so that it counts as one of the parallel requests.
+        /// Whether the queue has started the push, so that the push counts as a parallel request.
         var hasPlace = false
         let isNotification: Bool
-        /// Whether the push is a notification that the server's ``NotificationGate`` counts as inside the queue.
+        /// Whether the push is a notification that its server's ``NotificationGate`` counts in the queue.
         var isInGate = false
         var credential: String?
         var pause = DeadlineID.none
@@ -91,7 +89,7 @@ package final class PushDispatcher {
     }
 
     package let directory: PushDirectory
-    /// Returns the code by which pushes, and the app's reports to the daemon, name a device.
+    /// Returns the code that names a device in pushes and in the app's reports.
     let deviceCode: (DeviceID) -> ByteString?
     private let answerTimeout: Duration
     private let notificationLimit: Int
@@ -106,7 +104,7 @@ package final class PushDispatcher {
     var freeSlots: [Int] = []
     /// The number of notifications among the active pushes.
     var notifications = 0
-    /// The pushes that have left the queue and wait until their credential is made.
+    /// The pushes that have left the queue and wait for their credential.
     var withoutCredential: [(entry: Entry, order: PushCredentials.Order)] = []
     var pauses = DeadlineQueue<PushID>()
     private var keepsCredentials = false
@@ -115,12 +113,12 @@ package final class PushDispatcher {
     /// The outcomes that ``nextOutcome()`` has not returned yet.
     var settled: [(id: PushID, outcome: PushOutcome)] = []
     private var firstSettled = 0
-    /// The time at which ``timePassed(now:)`` next has something to do. The value ``nextDeadline`` is read very often,
-    /// so it is computed only after a change in the dispatcher.
+    /// The time of the next work for ``timePassed(now:)``. The value ``nextDeadline`` is read very often, so it is
+    /// computed only after a change in the dispatcher.
     package private(set) var nextDeadline: Instant?
 
-    /// Creates a dispatcher that logs the outcomes of pushes. The function `deviceCode` returns the code by which
-    /// pushes name a device.
+    /// Creates a dispatcher that logs the outcomes of pushes. The function `deviceCode` returns the code that names a
+    /// device in pushes.
     package init(_ setup: DispatchSetup, deviceCode: @escaping (DeviceID) -> ByteString? = { _ in nil }, log: Log) {
         directory = setup.directory
         credentials = setup.credentials
@@ -132,15 +130,14 @@ package final class PushDispatcher {
         chances = ChanceGenerator(seed: setup.seed)
     }
 
-    /// Moves all actions that have not been taken yet into `taken`, in their order. The previous content of the array
-    /// `taken` is dropped, and its memory is reused.
+    /// Moves all pending actions in order into `taken`, which loses its old content and keeps its memory.
     package func takeActions(into taken: inout [Action]) {
         taken.removeAll(keepingCapacity: true)
         swap(&taken, &actions)
     }
 
-    /// Returns the next ended push and its outcome, in the order in which the pushes ended. A push that the engine
-    /// withdrew has no outcome. If no further push has ended, ``nextOutcome()`` returns `nil`.
+    /// Returns the next ended push and its outcome, in the order in which the pushes ended; `nil` if no further push
+    /// has ended. A push that the engine withdrew has no outcome.
     package func nextOutcome() -> (id: PushID, outcome: PushOutcome)? {
         if firstSettled < settled.count {
             firstSettled += 1
@@ -160,7 +157,7 @@ package final class PushDispatcher {
         nextDeadline = deadline == .distantFuture ? nil : deadline
     }
 
-    /// The number of further notifications that the dispatcher would accept now.
+    /// The number of notifications that the dispatcher would still accept now.
     package var notificationRoom: Int { max(0, notificationLimit - notifications) }
 
     /// The counters, and the current values of the gauges.
@@ -184,7 +181,7 @@ package final class PushDispatcher {
     }
 
     /// Replaces the keys from which credentials are made. A push that waits for a credential of a removed key waits for
-    /// a credential of the new key from now on.
+    /// a credential of the new key instead.
     package func credentialsChanged(_ changed: PushCredentials, now: Moment) {
         credentials.changed(to: changed)
         askAgain(now: now)
@@ -204,7 +201,7 @@ package final class PushDispatcher {
         lookForDeadline()
     }
 
-    /// Sends a push, if its token belongs to an app of the settings and the queue has room.
+    /// Sends a push, if its token belongs to an app in the settings and the queue has room.
     package func pushAsked(_ request: PushRequest, now: Moment) {
         take(request, now: now)
         lookForDeadline()
@@ -240,8 +237,8 @@ package final class PushDispatcher {
         settled.append((request.id, .retry(after: nil)))
     }
 
-    /// Withdraws a push, because the call is over or the device has registered. A request in flight still gets its
-    /// answer, but is not retried. If the push has already ended, its outcome stays.
+    /// Withdraws a push, because the call has ended or the device has registered. A request in flight still gets its
+    /// answer, but is not retried.
     package func cancelled(_ id: PushID, now: Moment) {
         guard let entry = entries[id], entry.attempt.cancelled() else { return }
         forget(entry)
@@ -253,7 +250,7 @@ package final class PushDispatcher {
         lookForDeadline()
     }
 
-    /// Handles the time of ``nextDeadline``: starts tries whose pause is over, and renews credentials.
+    /// Handles the time ``nextDeadline``: starts tries whose pause has ended, and renews credentials.
     package func timePassed(now: Moment) {
         while let id = pauses.popExpired(now: now.instant) {
             guard let entry = entries[id] else { continue }

@@ -1,8 +1,8 @@
 import Telemetry
 import Timekeeping
 
-/// Counts and logs the outcomes of pushes. The rate of log lines is limited, because a failing provider could cause a
-/// log line for every push.
+/// Counts and logs the outcomes of pushes. Log lines have a rate limit, because a failing provider could cause a log
+/// line for every push.
 struct PushLog {
     var figures = CounterSet()
     private let log: Log
@@ -10,8 +10,7 @@ struct PushLog {
 
     init(_ log: Log) { self.log = log }
 
-    /// Counts and logs the outcome of a push that has ended. The parameter `payload` is the push's content without
-    /// secrets.
+    /// Counts and logs the outcome of an ended push. The parameter `payload` is the push's content without secrets.
     mutating func finished(
         _ outcome: PushOutcome, of app: PushApp, token: PushToken, tries: Int, now: Instant,
         payload: @autoclosure () -> String
@@ -69,7 +68,8 @@ struct PushLog {
         }
     }
 
-    /// Logs that the circuit breaker of a provider has opened or closed. A breaker opens at most once in five seconds.
+    /// Logs that the circuit breaker of a provider has opened or closed. A circuit breaker opens at most once in five
+    /// seconds.
     mutating func breaker(isOpen: Bool, to app: PushApp, _ problem: String?) {
         if isOpen {
             log.warning(

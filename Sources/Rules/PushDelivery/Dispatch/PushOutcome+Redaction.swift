@@ -1,7 +1,7 @@
 import Bytes
 
 extension PushOutcome {
-    /// The outcome without the push token, because the token is secret, and may be part of the provider's text (T18).
+    /// The outcome without the push token, which is secret and may be part of the provider's text (T18).
     package func redacted(of token: PushToken) -> PushOutcome {
         switch self {
         case .credentialsRefused(let reason): .credentialsRefused(token.struck(from: reason))
@@ -14,12 +14,12 @@ extension PushOutcome {
 }
 
 extension PushToken {
-    /// The minimum length, in bytes, of a part of the token that is replaced by `…`. A part of a token with fewer than
-    /// eight bytes can occur in a text by accident.
+    /// The minimum length, in bytes, of a part of the token that `…` replaces. A part of a token below eight bytes can
+    /// occur in a text by accident.
     private static let shortestPart = 8
 
-    /// The text with `…` in place of the token and its parts. If the beginning of a token's part is long enough, the
-    /// beginning is replaced too.
+    /// The text with `…` in place of the token and its parts. A beginning of a token's part is also replaced if the
+    /// beginning is long enough.
     package func struck(from text: String) -> String {
         let separators: [UInt8] = [UInt8(ascii: "&"), UInt8(ascii: ":"), UInt8(ascii: "/"), UInt8(ascii: "?")]
         let whole = prid.array

@@ -3,33 +3,30 @@ package import Timekeeping
 
 /// The result of a push, according to the provider's answer. The outcome of a push decides the daemon's next step.
 package enum PushOutcome: Hashable, Sendable {
-    /// The provider has accepted the push, and may have assigned the given id to the push.
+    /// The provider has accepted the push, with the given id if the provider assigns ids.
     case accepted(ByteString?)
     /// The provider has accepted the push, and has returned a new token for later pushes (the canonical id in FCM's
     /// legacy interface).
     case acceptedWithNewToken(ByteString)
-    /// The provider reports that the app is gone from the device; `since` is the time of the app's removal, if the
-    /// provider reports that time. The daemon removes the contact of the dead push token if
-    /// ``shouldDropToken(since:registeredAt:)`` is true.
+    /// The app is gone from the device since the time `since`; `nil` if the provider reports no time. The daemon
+    /// removes the dead token's contact if ``shouldDropToken(since:registeredAt:)`` is true.
     case tokenDead(since: UnixTime?)
     /// The push can be tried again, but not before the given time has passed.
     case retry(after: Duration?)
     /// The provider refused the daemon's short-lived credential as outdated. The daemon makes a new credential for one
-    /// more try.
+    /// more try of the push.
     case renewCredential
-    /// The provider refuses the daemon's credentials, and the operator must correct them. If the provider refuses the
-    /// daemon's credentials, the daemon keeps the push token.
+    /// The provider refuses the daemon's credentials, and the operator must correct them. The daemon keeps the token of
+    /// a push that failed because of credentials.
     case credentialsRefused(String)
-    /// The push provider reports that the push token belongs to a different app, project or environment. A provider may
-    /// also refuse a token because of a wrong setting of the daemon, so the daemon keeps the token until the provider
-    /// has accepted a push of the app.
+    /// The token belongs to another app, project or environment. The daemon keeps a foreign token until the provider
+    /// has accepted a push of the app, because a setting may be wrong.
     case foreignToken(String)
-    /// The settings allow no connection to the provider: its certificate is not trusted, or a file in the settings
-    /// cannot be used. The push failed because of wrong settings, which the operator must correct. If no connection is
-    /// possible, the daemon keeps the push token.
+    /// No connection to the provider is possible: its certificate is not trusted, or a file in the settings cannot be
+    /// used. If no connection is possible, the daemon keeps the token, because the operator must correct the settings.
     case noConnection(String)
-    /// The push provider refuses the content of the push, because the daemon wrote wrong content. If the provider
-    /// refuses the content, the daemon keeps the push token.
+    /// The provider refuses the content that the daemon has written. The daemon keeps the token of a push with refused
+    /// content.
     case payloadRefused(String)
     /// The device has no token for the push's kind of message.
     case noSuitableToken
@@ -44,9 +41,8 @@ package enum PushOutcome: Hashable, Sendable {
     }
 }
 
-/// Whether the daemon removes a token that its provider reports as dead. The token is kept if the device has registered
-/// it after the time that the provider reports. The rule for tokens that were registered again is Apple's rule for the
-/// status 410 of its service.
+/// Whether the daemon removes a token that the provider reports as dead. A token that the device has registered after
+/// the reported time is kept. Apple demands the check of the registration time for the status 410 of its push service.
 package func shouldDropToken(since: UnixTime?, registeredAt: UnixTime) -> Bool {
     guard let since else { return true }
     return registeredAt <= since

@@ -1,40 +1,40 @@
 import Collections
 package import Timekeeping
 
-/// The queue of pushes for one server of a provider, with a limit of parallel requests and a circuit breaker.
+/// The queue of pushes to one push server, with a limit on parallel requests and a circuit breaker.
 ///
-/// After several failures in a row, the breaker opens, so that a provider that is down uses up neither connections nor
-/// the tries of pushes. While the breaker is open, the pushes wait, and at intervals one push is sent as a probe.
+/// The circuit breaker opens after several consecutive failures, so that an unreachable provider uses up neither
+/// connections nor tries. While the circuit breaker is open, pushes wait, and at intervals one push is sent as a probe.
 ///
-/// A ``PushQueue`` performs no input or output: it receives events, and returns the pushes to start.
+/// A ``PushQueue`` does no input or output: its methods take events and return the pushes to start.
 package struct PushQueue: Sendable {
-    /// The state of the push app's circuit breaker.
+    /// The state of the circuit breaker.
     package enum Breaker: Hashable, Sendable {
-        /// The circuit breaker is closed, so the app sends pushes. The time `since` is the time of the last failure
-        /// that was counted. The breaker's state `closed` is followed by `open`.
+        /// The circuit breaker is closed, so pushes are sent. The value `since` is the time of the last counted
+        /// failure. The state `closed` is followed by `open`.
         case closed(failuresInARow: Int, since: Instant = .distantPast)
-        /// The circuit breaker is open, so the app sends no push before the given instant. The breaker's state `open`
-        /// is followed by `probing`.
+        /// The circuit breaker is open, so no push is sent before the given instant. The state `open` is followed by
+        /// `probing`.
         case open(until: Instant)
-        /// A push is in flight as a probe. The breaker's state `probing` is followed by `closed` or `open`.
+        /// A push is in flight as a probe. The state `probing` is followed by `closed` or `open`.
         case probing
     }
 
     package enum Verdict: Hashable, Sendable {
         case start
         case wait
-        /// The queue for pushes to the server is full, and the push is refused.
+        /// The queue is full, and the push is refused.
         case refuse
     }
 
-    /// The state of a provider, as the end of one request shows it, regardless of the push's outcome.
+    /// The provider's state as the end of one request shows it, regardless of the push's outcome.
     package enum Health: Hashable, Sendable {
         /// The push provider answered the request, with any status.
         case answered
         /// The provider could not be reached, did not answer, or reported an internal failure.
         case failed
-        /// A push that had already failed has failed a second time. The second failure of a push does not count against
-        /// the provider, because the push itself may be the cause.
+        /// A push that had failed before has failed again. A repeated failure does not count against the provider,
+        /// because the push itself may be the cause.
         case failedAgain
         /// The request was cancelled, so the provider's state is unknown.
         case unknown
@@ -45,12 +45,11 @@ package struct PushQueue: Sendable {
     private let settings: ProviderLimits
     private var queue = Queue<PushID>()
 
-    /// The number of failures in a row that opens the breaker.
+    /// The number of consecutive failures that opens the circuit breaker.
     private static let failureLimit = 5
-    /// Several failures within 100 ms count as one failure, because a broken connection makes many pushes fail
-    /// together.
+    /// Failures within 100 ms count as one failure, because a broken connection makes many pushes fail together.
     private static let together: Duration = .milliseconds(100)
-    /// How long the breaker stays open before the next probe.
+    /// How long the circuit breaker stays open before the next probe.
     private static let pause: Duration = .seconds(5)
 
     package init(_ settings: ProviderLimits) { self.settings = settings }
@@ -67,7 +66,7 @@ package struct PushQueue: Sendable {
 
     // MARK: What happened
 
-    /// Adds a new push to the queue. The result says whether the new push starts, waits or is refused.
+    /// Adds a new push, and returns whether the push starts, waits or is refused.
     package mutating func arrived(_ id: PushID, now: Instant) -> Verdict {
         if queued == 0, begin(now: now) { return .start }
         guard queued < settings.queue else { return .refuse }
@@ -75,7 +74,7 @@ package struct PushQueue: Sendable {
         return .wait
     }
 
-    /// Notes that a started push no longer counts as a parallel request, and counts failures of the provider.
+    /// Notes that a started push is no longer a parallel request, and counts a failure of the provider.
     package mutating func left(_ health: Health, now: Instant) {
         inFlight -= 1
         switch (breaker, health) {
@@ -89,23 +88,23 @@ package struct PushQueue: Sendable {
         case (.probing, .failed), (.probing, .failedAgain): breaker = .open(until: now + Self.pause)
         // The result of the probe is unknown, so the next push is sent immediately as a probe.
         case (.probing, .unknown): breaker = .open(until: now)
-        // A push that was in flight when the breaker opened was answered, so the breaker closes.
+        // An answer to a push from before the opening closes the circuit breaker.
         case (.open, .answered): breaker = .closed(failuresInARow: 0)
         case (.closed, .failedAgain), (.closed, .unknown), (.open, .failed), (.open, .failedAgain), (.open, .unknown):
             break
         }
     }
 
-    /// Returns the next push to start; `nil` if no push waits or no push can start now.
+    /// Returns the next push to start; `nil` if no push waits or no push may start now.
     ///
-    /// After each ``left(_:now:)`` and at ``nextProbe``, the dispatcher starts pushes until the result of the function
-    /// is `nil`. If a returned push is no longer needed, the dispatcher first reports the push with ``left(_:now:)``.
+    /// After each ``left(_:now:)`` and at ``nextProbe``, the dispatcher calls ``next(now:)`` until the result is `nil`.
+    /// A returned push that nobody needs must be reported to ``left(_:now:)``.
     package mutating func next(now: Instant) -> PushID? {
         guard queued > 0, begin(now: now) else { return nil }
         return queue.popFirst()
     }
 
-    /// The time at which ``next(now:)`` can return a probe even if no push has left the queue.
+    /// The time at which ``next(now:)`` may return a probe although no push has left the queue.
     package var nextProbe: Instant? {
         switch breaker {
         case .open(let until): queued > 0 ? until : nil
@@ -113,8 +112,8 @@ package struct PushQueue: Sendable {
         }
     }
 
-    /// Counts a push as one of the parallel requests. If all parallel requests are in use, or if the breaker is open,
-    /// ``begin(now:)`` returns false.
+    /// Counts a push as a parallel request; returns false if all parallel requests are in use or the circuit breaker is
+    /// open.
     private mutating func begin(now: Instant) -> Bool {
         guard inFlight < settings.requests else { return false }
         switch breaker {

@@ -1,18 +1,18 @@
 package import Timekeeping
 
-/// The tries of one push: the push is sent, and is sent again after pauses while it is useful.
+/// The tries of one push, which is sent again after pauses as long as the push is useful.
 ///
-/// ``PushRetries`` performs no input or output: it reads no clock and sends no requests. The dispatcher reports events
-/// to ``PushRetries``, and carries out the actions that it returns.
+/// ``PushRetries`` does no input or output: it reads no clock and sends no requests. The ``PushDispatcher`` reports
+/// events to ``PushRetries``, and executes the returned actions.
 package struct PushRetries: Hashable, Sendable {
     package enum State: Hashable, Sendable {
-        /// The push waits for its turn in the server's queue, or for a credential. The push's state `queued` is
-        /// followed by `sent` or `ended`.
+        /// The push waits in the server's queue, or for a credential. The state `queued` is followed by `sent` or
+        /// `ended`.
         case queued
-        /// The push was sent, and the provider has not answered yet. The push's state `sent` is followed by `queued`
-        /// (for a new credential), `pausing` or `ended`.
+        /// The push was sent, and the provider has not answered yet. The state `sent` is followed by `queued` (for a
+        /// new credential), `pausing` or `ended`.
         case sent
-        /// The push waits before its next try. The push's state `pausing` is followed by `queued` or `ended`.
+        /// The push waits before its next try. The state `pausing` is followed by `queued` or `ended`.
         case pausing(until: Instant)
         /// The outcome is known, or the push is no longer needed.
         case ended
@@ -22,7 +22,7 @@ package struct PushRetries: Hashable, Sendable {
         case none
         /// Add the push to its server's queue.
         case enqueue
-        /// Send the push to the provider now. An answer that arrives after the time `until` is ignored.
+        /// Send the push to the provider now. The dispatcher ignores an answer after the time `until`.
         case send(until: Instant)
         /// Get a new credential, then add the push to its server's queue.
         case renewCredentialAndEnqueue
@@ -31,21 +31,20 @@ package struct PushRetries: Hashable, Sendable {
         case finish(PushOutcome)
     }
 
-    /// The pauses before the second try, the third try, and so on. A push has one more try than it has pauses.
+    /// The pauses before the second try, the third try, and so on. A push has one more try than pauses.
     package struct Pauses: Hashable, Sendable {
         package let durations: [Duration]
 
         package init(durations: [Duration]) { self.durations = durations }
 
-        /// The pauses for calls: short at first, then always five seconds, because a phone rings for only about half a
+        /// The pauses for calls: short at first, then always five seconds, because a phone rings only for about half a
         /// minute.
         package static let call = Pauses(
             durations: [.milliseconds(300), .seconds(1), .seconds(3)] + Array(repeating: .seconds(5), count: 5))
-        /// The pauses for a list of missed calls, which are longer than the pauses for calls, because a list is less
-        /// urgent. After its last try, a list of missed calls is sent again when its device registers.
+        /// The pauses for a list of missed calls, which is less urgent than a call. After its last try, a list of
+        /// missed calls is sent again when the device registers.
         package static let missedCalls = Pauses(durations: [.seconds(1), .seconds(5), .seconds(25), .seconds(60)])
-        /// The pauses for notifications, which are the longest pauses, because a notification is lost after its last
-        /// try.
+        /// The pauses for notifications, which are longest, because a notification is lost after its last try.
         package static let notification = Pauses(
             durations: [.seconds(1), .seconds(5), .seconds(25), .seconds(60), .seconds(300)])
     }
@@ -55,13 +54,11 @@ package struct PushRetries: Hashable, Sendable {
     /// The time at which the push becomes useless.
     private let deadline: Instant
     private let answerTimeout: Duration
-    /// The number of tries so far to send the push. A try that was refused because of an outdated credential is not
-    /// counted.
+    /// The number of tries so far, without tries that were refused because of an outdated credential.
     package private(set) var tries = 0
-    /// Whether the provider has already refused a credential of the push as outdated, so that the daemon made a new
-    /// credential.
+    /// Whether the provider has refused a credential of the push as outdated, so that the daemon made a new credential.
     private(set) var hasRenewedCredential = false
-    /// The reason for the end of a push whose renewed credential was refused as outdated, too.
+    /// The reason for the end of a push whose new credential was also refused as outdated.
     static let refusedAgain = "the credential was refused again"
     /// Whether the push is no longer needed, so that the request in flight is its last try.
     package private(set) var isLast = false
@@ -76,7 +73,7 @@ package struct PushRetries: Hashable, Sendable {
 
     // MARK: What happened
 
-    /// Handles a push that has left the queue and whose credential is available.
+    /// Handles a push that has left the queue and has a credential.
     package mutating func turnCame(now: Instant) -> Action {
         switch state {
         case .queued:
@@ -92,8 +89,8 @@ package struct PushRetries: Hashable, Sendable {
     /// spreads the retries of pushes that failed together.
     package mutating func answered(_ outcome: PushOutcome, chance: Double, now: Instant) -> Action {
         switch state {
-        // If a try failed because the credential could not be made, no request was sent. A failure without a request
-        // counts as a try all the same, so that the push does not wait forever.
+        // No request was sent, because the credential could not be made. A failure without a request still counts as a
+        // try, so that the push does not wait forever.
         case .queued: tries += 1
         case .sent: break
         case .pausing, .ended: return .none
@@ -125,10 +122,10 @@ package struct PushRetries: Hashable, Sendable {
         }
     }
 
-    /// Withdraws the push, because the call is over or the device has registered. A request in flight is not withdrawn:
-    /// the provider may have received the request, so the provider's answer counts.
+    /// Withdraws the push, because the call has ended or the device has registered. A request in flight is not
+    /// withdrawn, because the provider may have received the request.
     ///
-    /// - Returns: whether the push ends now, because no request is in flight.
+    /// - Returns: true if the push ends now, because no request is in flight.
     package mutating func cancelled() -> Bool {
         switch state {
         case .sent:

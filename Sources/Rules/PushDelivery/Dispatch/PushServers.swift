@@ -1,24 +1,25 @@
 import Timekeeping
 
-/// One server of a push provider with its queue, for the pushes of one app only.
+/// One server of a push provider, with the queue of one app's pushes to the server.
 final class PushServer {
     let app: PushApp
     let standing: Standing
     var queue: PushQueue
-    /// The limit on the notifications in the queue. Calls and lists of missed calls enter the queue directly.
+    /// The limit on the notifications in the queue. Only notifications pass the gate; calls and lists of missed calls
+    /// enter the queue directly.
     var gate: NotificationGate
     /// Whether a loop of the dispatcher is starting the waiting pushes. An event inside the loop that starts pushes
     /// does not start a second loop.
     var isDraining = false
-    /// Whether a loop is moving notifications into the queue. An event inside the loop that moves notifications does
-    /// not start a second loop.
+    /// Whether a loop of the dispatcher is moving notifications into the queue. An event inside the loop that moves
+    /// notifications does not start a second loop.
     var isOpening = false
     /// The number of active pushes to the server, including pushes that pause between tries.
     var pushes = 0
-    /// The number of a server that tokens name; `nil` for the app's own server.
+    /// The number of a server that push tokens name; `nil` for the app's own server.
     let number: Int?
 
-    /// The push statistics of an app, for all its servers together.
+    /// The push statistics of an app at all its servers together.
     final class Standing {
         /// Whether the provider has accepted a push of the app.
         var isProven = false
@@ -37,19 +38,18 @@ final class PushServer {
     }
 }
 
-/// All servers of push providers: one for each app, and one for each server that tokens of the app name, created on
-/// demand.
+/// All push servers: one for each app, and one for each server that push tokens name, created on demand.
 ///
-/// Phones choose the servers in their tokens, so the daemon limits the number of servers. If there are too many
-/// servers, pushes go to the app's own server.
+/// The number of push servers is limited, because phones choose the servers in their tokens. If too many servers exist,
+/// pushes go to the app's own server.
 struct PushServers {
     /// The maximum number of active pushes to all servers together, including pushes that pause between tries.
     private(set) var limit = 0
-    /// The apps' own servers; each is at its app's index in the list of apps.
+    /// The apps' own servers, each at its app's index in the list of apps.
     private var own: [PushServer] = []
     private var byOrigin: [Origin: PushServer] = [:]
-    /// The server numbers that no push server uses. The numbers of released servers are used again, which also limits
-    /// the number of connection groups.
+    /// The server numbers that no push server uses. Numbers are reused, which also limits the number of connection
+    /// groups.
     private var freeNumbers = Array(0..<Self.originLimit)
 
     private struct Origin: Hashable {
@@ -59,7 +59,7 @@ struct PushServers {
 
     private static let originLimit = 64
 
-    /// Creates a server entry for each push app that has its own push server.
+    /// Creates the servers of the apps that have their own push server.
     ///
     /// - Parameters:
     ///   - directory: the apps in the settings.
@@ -68,8 +68,8 @@ struct PushServers {
     init(_ directory: PushDirectory, plainLimit: Int) {
         for app in directory.apps {
             var limits = app.limits
-            // Without TLS, each parallel request needs a connection of its own. If all requests are in flight, pushes
-            // wait in the queue, where the daemon can still withdraw them.
+            // Without TLS, each parallel request needs its own connection. Pushes above the limit wait in the queue,
+            // where the daemon can still withdraw them.
             if app.baseURL?.hasPrefix("http:") == true { limits.requests = min(limits.requests, plainLimit) }
             own.append(PushServer(app: app, PushServer.Standing(), limits))
             limit += Self.limit(of: app)
@@ -78,8 +78,8 @@ struct PushServers {
 
     var all: [PushServer] { byOrigin.isEmpty ? own : own + byOrigin.values }
 
-    /// The next time at which a push can be sent to see whether its server answers again; the distant future if no push
-    /// waits for that time.
+    /// The next time at which a push may be sent as a probe of its server; the distant future if no push waits for a
+    /// probe.
     var nextProbe: Instant {
         var next = Instant.distantFuture
         for server in own { if let probe = server.queue.nextProbe { next = min(next, probe) } }
@@ -90,7 +90,7 @@ struct PushServers {
     /// The push app's own server.
     func server(of app: PushApp.ID) -> PushServer { own[app.index] }
 
-    /// The server that a token names; the app's own server if the token names no server, or if too many servers exist.
+    /// The server that a token names; the app's own server if the token names none, or if too many servers exist.
     mutating func server(of app: PushApp.ID, at origin: String?) -> PushServer {
         let common = own[app.index]
         guard let origin else { return common }
@@ -103,8 +103,8 @@ struct PushServers {
         return server
     }
 
-    /// Removes a server without active pushes and returns its number. Servers with an open breaker are removed last,
-    /// because their breaker's state would be lost.
+    /// Removes a server without active pushes and returns its number. Servers with an open circuit breaker are removed
+    /// last, because the state of the breaker would be lost.
     private mutating func numberOfIdleServer() -> Int? {
         let idle = byOrigin.filter { $0.value.pushes == 0 && $0.value.queue.inFlight == 0 }
         guard let (key, server) = idle.first(where: { !$0.value.queue.isBreakerOpen }) ?? idle.first else { return nil }
@@ -122,8 +122,7 @@ struct PushServers {
             var report = server.standing.report
             report.queued = others.reduce(server.waiting) { $0 + $1.waiting }
             report.inFlight = others.reduce(server.queue.inFlight) { $0 + $1.queue.inFlight }
-            // If tokens name several servers, the app counts as unreachable only while all these servers are
-            // unreachable.
+            // An app with several servers counts as unreachable only while all its servers are unreachable.
             report.isReachable =
                 !(others.isEmpty ? server.queue.isBreakerOpen : others.allSatisfy(\.queue.isBreakerOpen))
             return (server.app, report)

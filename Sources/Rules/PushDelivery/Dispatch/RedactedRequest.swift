@@ -1,17 +1,16 @@
 package import Timekeeping
 
-/// A request to a push provider in a form that operators are allowed to see: without tokens, keys and people's texts.
+/// A request to a push provider as operators may see it: without tokens, keys and people's texts.
 package struct RedactedRequest: Hashable, Sendable {
-    /// The method, the scheme and the host of the request. The path of the URL is omitted, because it can contain a
-    /// token or a key.
+    /// The method, the scheme and the host of the request. The path of the URL is omitted, because the path can contain
+    /// a token or a key.
     package let line: String
-    /// The header fields of the request, each as `name: value`. A header field's value that could be secret is replaced
-    /// by its length.
+    /// The header fields of the request, each as `name: value`. A value that could be secret is replaced by its length.
     package let fields: [String]
     /// The body of the request, in the form that ``RedactedPayload`` returns.
     package let body: String
 
-    /// The names of header fields whose values are shown, because the daemon itself writes the values.
+    /// The names of the header fields whose values are shown, because the daemon writes these values.
     private static let shown: Set = ["content-type", "ttl", "urgency", "topic"]
 
     init(_ request: ProviderRequest, to token: PushToken) {

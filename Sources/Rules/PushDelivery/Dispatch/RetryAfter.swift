@@ -2,18 +2,18 @@ package import Timekeeping
 
 /// Parses the header field `Retry-After` (RFC 9110 section 10.2.3).
 package enum RetryAfter {
-    /// The maximum waiting time in seconds. A Retry-After of more than 3600 seconds counts as 3600 seconds.
+    /// The maximum waiting time in seconds; a longer Retry-After counts as the maximum.
     private static let longest: Int64 = 3600
 
-    /// Parses the value of `Retry-After`: a number of seconds, or a date such as `Sun, 06 Nov 1994 08:49:37 GMT`. For
-    /// any text that is neither a number nor a date, ``duration(_:now:)`` returns `nil`.
+    /// Parses the value of `Retry-After`: a number of seconds, or a date such as `Sun, 06 Nov 1994 08:49:37 GMT`. Text
+    /// that is neither a number nor a date gives `nil`.
     package static func duration(_ text: String, now: UnixTime) -> Duration? {
         if let seconds = Int64(text) { return seconds < 0 ? nil : .seconds(min(seconds, longest)) }
         guard let date = date(text) else { return nil }
         return .seconds(min(max(date - now.seconds, 0), longest))
     }
 
-    /// Parses an HTTP date (IMF-fixdate), and returns the Unix time in seconds. The weekday in the date is ignored.
+    /// Parses an HTTP date (IMF-fixdate), and returns the Unix time in seconds. The weekday in an HTTP date is ignored.
     static func date(_ text: String) -> Int64? {
         let words = text.split(separator: " ")
         guard words.count == 6, words[5] == "GMT", let day = Int64(words[1]), (1...31).contains(day),

@@ -2,10 +2,10 @@ import Bytes
 
 /// Decides whether an FCM push token is for one of the Firebase projects in the settings.
 struct FCMAcceptance: TokenAcceptance {
-    /// The known values of `pn-param` that select one of the projects in the settings.
+    /// The known values of `pn-param` that select a Firebase project in the settings.
     private var names = Set<ByteString>()
-    /// Whether ``names`` contains all allowed values of `pn-param`, because the settings list values in `params` or
-    /// have several projects.
+    /// Whether ``names`` has all allowed values of `pn-param`, because the settings list values in `params` or have
+    /// several projects.
     private var isComplete: Bool
     private var hasSeveral: Bool
 
@@ -22,8 +22,8 @@ struct FCMAcceptance: TokenAcceptance {
         guard !param.isEmpty else { return hasSeveral ? .googleParamMissing : nil }
         if names.contains(param) { return nil }
         if isComplete { return .googleProject }
-        // An unknown value is refused only if it has the form of a project id: if there is a single project, its
-        // settings need not list all values that apps send.
+        // A single project need not list all values that its apps send, so an unknown value is refused only if it looks
+        // like a project id.
         return !names.isEmpty && param.isGoogleProjectID ? .googleProject : nil
     }
 }
@@ -35,14 +35,14 @@ extension FCMSettings {
 
 extension ByteString {
     /// Whether the text has the form of FCM's registration tokens: letters, digits, `:`, `_` and `-`. The topics and
-    /// conditions that FCM's legacy interface accepts in place of a token have other forms.
+    /// conditions that FCM's legacy interface accepts instead of a token have other forms.
     var isGoogleToken: Bool {
         !isEmpty
             && withSpan { span in
-                // Sixteen bytes are compared at a time, because every push needs the check of its token.
+                // Sixteen bytes are compared at a time, because every push checks its token.
                 let other = span.firstPlace(in: 0..<span.count) { block in
                     let letters = (block | SIMD16(repeating: 0x20)) &- SIMD16(repeating: UInt8(ascii: "a"))
-                    // In ASCII, the colon follows the digits, so one comparison accepts both.
+                    // One comparison accepts digits and the colon, which follows the digits in ASCII.
                     let digits = block &- SIMD16(repeating: UInt8(ascii: "0"))
                     return (letters .> SIMD16(repeating: 25)) .& (digits .> SIMD16(repeating: 10))
                         .& (block .!= SIMD16(repeating: UInt8(ascii: "_")))
@@ -52,8 +52,8 @@ extension ByteString {
             }
     }
 
-    /// Whether the text has the form of a Firebase project id: 6 to 30 lower-case letters, digits and hyphens, with a
-    /// letter first.
+    /// Whether the text looks like a Firebase project id: 6 to 30 lower-case letters, digits and hyphens, with a letter
+    /// first.
     fileprivate var isGoogleProjectID: Bool {
         guard (6...30).contains(count), self[0].isASCIILetter else { return false }
         return allSatisfy { byte in

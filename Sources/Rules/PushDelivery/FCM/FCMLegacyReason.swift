@@ -1,12 +1,12 @@
 import Bytes
 import JSON
 
-/// Converts an answer of FCM's legacy interface into an outcome, by `results[0].error` in its body. The HTTP status is
-/// 200 even if the push failed.
+/// Converts an answer of FCM's legacy interface into a ``PushOutcome``, by `results[0].error` in the body. In FCM's
+/// legacy interface, the HTTP status is 200 even if the push failed.
 enum FCMLegacyReason {
     static func outcome(of answer: ProviderAnswer, _ retryAfter: Duration?, isProven: Bool) -> PushOutcome {
         guard answer.status == 200 else { return .unexplained(answer.status, nil, retryAfter) }
-        // A 200 with any other body counts as accepted, because gateways that imitate FCM send such answers.
+        // A 200 with a body without results counts as accepted, because gateways that imitate FCM send such answers.
         guard let result = Result(answer.body) else { return .accepted(nil) }
         guard let text = result.error else {
             if let token = result.token, !token.isEmpty { return .acceptedWithNewToken(ByteString(token)) }
@@ -18,21 +18,20 @@ enum FCMLegacyReason {
         case "Unavailable", "InternalServerError", "DeviceMessageRateExceeded", "TopicsMessageRateExceeded":
             return .retry(after: retryAfter)
         case "InvalidApnsCredential": return .credentialsRefused(text)
-        // Google's error is MissingRegistration, MessageTooBig, InvalidDataKey, InvalidTtl, InvalidParameters, or an
-        // unknown error.
+        // Google's error is MissingRegistration, MessageTooBig, InvalidDataKey, InvalidTtl or InvalidParameters, or is
+        // unknown.
         default: return .payloadRefused(text)
         }
     }
 
     /// The first element of `results` in an answer's body. The first result is parsed without a JSON tree, because
-    /// every accepted push needs this parsing.
+    /// every accepted push needs the parsing.
     private struct Result {
         var error: String?
         var token: String?
         var id: String?
 
-        /// Parses the body of an answer of FCM's legacy interface. If the body is not JSON or contains no results, the
-        /// parsed result is `nil`.
+        /// Parses the body of an answer; `nil` if the body is not JSON or contains no results.
         init?(_ body: [UInt8]) {
             guard body.count <= ProviderAnswer.bodyLimit, var reader = try? JSONReader(body) else { return nil }
             do throws(JSONError) {
@@ -46,7 +45,7 @@ enum FCMLegacyReason {
                     self = Result()
                     isThere = try readFirst(from: &reader)
                 }
-                // If text follows the JSON value, the answer is malformed.
+                // An answer with text after the JSON value is malformed.
                 guard try reader.next() == .end, isThere else { return nil }
             } catch {
                 return nil

@@ -1,7 +1,7 @@
 import Bytes
 import JSON
 
-/// Builds the pushes of one app exactly as in ECSS-10 (R12, R24), for gateways that still accept FCM's legacy messages.
+/// Builds an app's pushes exactly as in ECSS-10 (R12, R24), for gateways that still accept FCM's legacy messages.
 final class FCMLegacyRequest: Sendable {
     private let url: String
     private let profile: PayloadProfile

@@ -1,16 +1,15 @@
 import Bytes
 import JSON
 
-/// Converts an answer of FCM's HTTP v1 interface into an outcome, by `errorCode` in the answer's body or, without
-/// `errorCode`, by the more general `status`.
+/// Converts an answer of FCM's HTTP v1 interface into a ``PushOutcome``, by `errorCode` in the body or else by the more
+/// general `status`.
 enum FCMReason {
-    /// How long the daemon waits if a quota is used up and the answer contains no waiting time: the pause for which
-    /// Google asks.
+    /// How long the daemon waits after a used-up quota if the answer has no waiting time; Google asks for one minute.
     private static let quotaPause: Duration = .seconds(60)
 
     static func outcome(of answer: ProviderAnswer, _ retryAfter: Duration?, isProven: Bool) -> PushOutcome {
         guard answer.status != 200 else { return .accepted(name(answer.body).map { ByteString($0) }) }
-        // An answer with a status of 500 or more reports a failure of Google's server, and nothing about the token.
+        // A status of 500 or more is a failure of Google's server, and says nothing about the token.
         guard answer.status < 500 else { return .retry(after: retryAfter) }
         let body = answer.body.count <= ProviderAnswer.bodyLimit ? try? JSONValue(answer.body) : nil
         let error = body?["error"]
@@ -26,7 +25,7 @@ enum FCMReason {
         case "THIRD_PARTY_AUTH_ERROR", "PERMISSION_DENIED": return .credentialsRefused(message(error) ?? text)
         case "QUOTA_EXCEEDED", "RESOURCE_EXHAUSTED": return .retry(after: retryAfter ?? quotaPause)
         case "UNSPECIFIED_ERROR", "UNAVAILABLE", "INTERNAL": return .retry(after: retryAfter)
-        // Google's published table does not list the reason, so the status decides.
+        // The status decides, because Google's published table does not list the reason.
         default:
             return answer.status == 401 ? .renewCredential : .unexplained(answer.status, text, retryAfter)
         }
@@ -35,7 +34,7 @@ enum FCMReason {
     // MARK: Bodies
 
     /// The name of the accepted message in `{"name":"projects/…/messages/…"}`. The name of an accepted message is
-    /// parsed without a JSON tree, because every accepted push needs this parsing.
+    /// parsed without a JSON tree, because every accepted push needs the parsing.
     private static func name(_ body: [UInt8]) -> String? {
         guard body.count <= ProviderAnswer.bodyLimit, var reader = try? JSONReader(body),
             (try? reader.next()) == .objectStart

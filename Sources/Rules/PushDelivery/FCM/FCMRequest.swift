@@ -1,8 +1,8 @@
 import Bytes
 import JSON
 
-/// Builds the pushes of one app for FCM's HTTP v1 interface (A27). The object `data` contains the fields of the app's
-/// payload format, with all values as strings.
+/// Builds an app's pushes for FCM's HTTP v1 interface (A27). The object `data` has the fields of the app's payload
+/// format, with all values as strings.
 final class FCMRequest: Sendable {
     /// The maximum size in bytes of all keys and values in `data` together.
     static let dataLimit = 4096
@@ -16,7 +16,7 @@ final class FCMRequest: Sendable {
         profile = settings.profile
     }
 
-    /// Returns an empty body that has enough memory for a push of usual length.
+    /// An empty body with enough memory for a usual push.
     static func emptyBody(for context: PayloadContext) -> [UInt8] {
         var body: [UInt8] = []
         body.reserveCapacity(context.push.token.prid.count + 480)
@@ -37,8 +37,7 @@ final class FCMRequest: Sendable {
         }
         body.append("{\"message\":{\"token\":")
         body.append(jsonString: context.push.token.prid)
-        // A push that rings or shows a text gets the high priority. Google limits high-priority pushes that show
-        // nothing.
+        // A push that rings or shows a text has high priority. Google limits high-priority pushes that show nothing.
         body.append(",\"android\":{\"priority\":\"")
         body.append(context.isSilentNotification ? "NORMAL\"" : "HIGH\"")
         switch context.push.message {
@@ -47,8 +46,8 @@ final class FCMRequest: Sendable {
             body.append(decimal: context.inviteTTL)
             body.append("s\"")
         case .notification(let notification):
-            // A notification gets no collapse key, because Google stores pushes for at most four keys of a device, but
-            // up to a hundred pushes without a key.
+            // A notification has no collapse key, because Google stores up to a hundred pushes without a key for a
+            // device, but only four with different keys.
             body.append(",\"ttl\":\"")
             body.append(decimal: context.life(of: notification))
             body.append("s\"")
@@ -68,6 +67,6 @@ final class FCMRequest: Sendable {
 
 extension ProviderRequest.Header {
     static let json = ProviderRequest.Header("content-type", "application/json")
-    /// The usual header fields, as one shared array, so that comparing requests is fast.
+    /// The usual header fields as one shared array, which makes comparisons of requests fast.
     static let onlyJSON = [json]
 }

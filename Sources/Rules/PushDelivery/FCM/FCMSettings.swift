@@ -1,11 +1,11 @@
 package import Settings
 
-/// The interface of FCM that a server supports (A27).
+/// The FCM interface of a server (A27).
 package enum FCMBodyFormat: String, Hashable, Sendable, CaseIterable {
     /// The server supports the current HTTP v1 interface.
     case v1
-    /// The server supports the legacy interface with a server key, exactly as in ECSS-10. Google has switched the
-    /// legacy interface off, but some gateways still offer the legacy interface.
+    /// The server supports FCM's legacy interface with a server key, exactly as in ECSS-10. Google has switched the
+    /// legacy interface off, but some gateways still offer it.
     case legacy
 }
 
@@ -80,10 +80,10 @@ package struct FCMSettings: SettingsGroup, Equatable {
         return [SettingComplaint("expected service-account-file, since fcm is enabled with v1", key: "enabled")]
     }
 
-    /// The payload format of the app. By default a push contains the caller; over the legacy interface, ECSS-10 defines
-    /// the content.
+    /// The payload format of the app. By default, pushes contain the caller; over the legacy interface, pushes have the
+    /// content of ECSS-10.
     package var profile: PayloadProfile { payload ?? (bodyFormat == .v1 ? .ecss10Extended : .ecss10) }
 
-    /// The URL of the FCM server, without a slash at its end.
+    /// The URL of the FCM server, without a trailing slash.
     package var baseURL: String { (endpoint ?? "https://fcm.googleapis.com").withoutTrailingSlash }
 }

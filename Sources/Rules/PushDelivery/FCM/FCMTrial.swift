@@ -1,7 +1,7 @@
-/// Tests the credentials for Firebase with a message that is marked as a test. Google checks the message, and sends it
+/// Tests the Firebase credentials with a message that is marked as a test. Google checks a test message, but sends it
 /// to nobody.
 extension FCMApp {
-    /// A topic to which no app subscribes; for the legacy interface, a push token that no device has.
+    /// A topic without subscribers; for the legacy interface, a push token that no device has.
     private static let name = "sippushd-trial"
 
     package var trials: [CredentialTrial] {
@@ -27,7 +27,7 @@ extension FCMApp {
         let outcome = outcome(of: answer, nil, isProven: false)
         switch outcome {
         case .accepted, .acceptedWithNewToken: return .works
-        // The legacy interface checks the token only after the key, so an answer about the token shows that the key is
+        // The legacy interface checks the key before the token, so an answer about the token shows that the key is
         // right.
         case .tokenDead where settings.bodyFormat == .legacy, .foreignToken where settings.bodyFormat == .legacy:
             return .works

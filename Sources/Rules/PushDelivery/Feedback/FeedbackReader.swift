@@ -1,13 +1,12 @@
 import Bytes
 
-/// Parses the stream of Apple's feedback service. Each record of the feedback stream has four bytes of time, two bytes
-/// of length, and the token.
+/// Parses the stream of Apple's feedback service. A record of the stream has four bytes of time, two bytes of length,
+/// and the token.
 ///
-/// The ``FeedbackReader`` accepts the answer of Apple's feedback service in pieces of any size. Bytes that remain at
-/// the end of the feedback stream are an incomplete record.
+/// The ``FeedbackReader`` accepts the stream in pieces of any size. Bytes after the last complete record are an
+/// incomplete record.
 package struct FeedbackReader: Sendable {
-    /// An error in the stream of Apple's feedback service. After an error, the reader does not know where the next
-    /// record begins.
+    /// An error in the stream of Apple's feedback service. After an error, the beginning of the next record is unknown.
     package enum Problem: Hashable, Sendable, CustomStringConvertible {
         case tokenTooLong(Int)
 
@@ -18,23 +17,23 @@ package struct FeedbackReader: Sendable {
         }
     }
 
-    /// The maximum length of a token in the stream, in bytes. Today's tokens have 32 bytes, so a much longer token
-    /// shows that the stream is not Apple's feedback.
+    /// The maximum length of a token in the stream, in bytes. A much longer token than today's 32 bytes shows that the
+    /// stream is not Apple's feedback.
     package static let longestToken = 256
 
     private static let headLength = 6
     private var record: [UInt8] = []
-    /// The first error in the stream of Apple's feedback service. After an error, the reader parses no more records.
+    /// The first error in the stream; after an error, the reader parses no more records.
     package private(set) var problem: Problem?
 
     package init() {}
 
-    /// The number of received bytes of an incomplete feedback record. If the stream ends inside a record, the bytes of
-    /// this record are ignored.
+    /// The number of received bytes of an incomplete record. The bytes of an incomplete record at the end of the stream
+    /// are ignored.
     package var partialBytes: Int { record.count }
 
-    /// Reads the next bytes of the stream, and returns the records that are now complete. If the reader finds an error,
-    /// ``problem`` has the error, and no further records are returned.
+    /// Reads the next bytes of the stream, and returns the records that are now complete. After an error, ``problem``
+    /// has the error, and no further records are returned.
     package mutating func read(_ bytes: Span<UInt8>) -> [FeedbackRecord] {
         guard problem == nil else { return [] }
         var records: [FeedbackRecord] = []

@@ -3,8 +3,7 @@ package import Timekeeping
 
 /// One record of Apple's feedback service: a push token, and the time at which Apple found that the app is gone.
 package struct FeedbackRecord: Hashable, Sendable {
-    /// The time at which Apple found that the app is gone, in seconds since 1970. An unsigned 32-bit number of seconds
-    /// is large enough until the year 2106.
+    /// The time at which Apple found that the app is gone, in seconds since 1970, up to the year 2106.
     package let second: UInt32
     /// The push token in lower-case hexadecimal digits.
     package let token: ByteString
@@ -14,8 +13,7 @@ package struct FeedbackRecord: Hashable, Sendable {
         self.token = token
     }
 
-    /// Whether the daemon removes the token in a record, as ``shouldDropToken(since:registeredAt:)`` decides: a token
-    /// that its device registered after `second` is alive.
+    /// Whether the daemon removes the token of a record: a token that its device registered after `second` is alive.
     package static func shouldDropToken(second: UInt32, registeredAt: UnixTime) -> Bool {
         registeredAt.seconds <= Int64(second)
     }
@@ -26,8 +24,7 @@ extension PushToken {
 
     /// The one or two device tokens in an Apple device's `pn-prid`, in lower case, without their services.
     ///
-    /// A dead token must be found even if its contact has errors, so parameters that ``APNsToken`` refuses are read
-    /// too.
+    /// A dead token must be found even in a wrong contact, so parameters that ``APNsToken`` refuses are read too.
     package var appleTokens: [ByteString] {
         guard isApple else { return [] }
         var tokens: [ByteString] = []
@@ -40,8 +37,7 @@ extension PushToken {
 }
 
 extension DeadToken {
-    /// Appends records in the format of Apple's feedback service, 38 bytes each: one for each device token of 32 bytes
-    /// in the contact.
+    /// Appends one 38-byte record of Apple's feedback format for each 32-byte device token in the contact.
     package func appendFeedbackRecords(to bytes: inout [UInt8]) {
         let second = UInt32(clamping: since.seconds)
         for token in token.appleTokens {

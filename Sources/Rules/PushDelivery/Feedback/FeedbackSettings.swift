@@ -2,7 +2,7 @@ package import Settings
 
 /// A host and a port, in the form `HOST:PORT` of the settings.
 package struct HostAndPort: Hashable, Sendable, CustomStringConvertible {
-    /// A host name, or an IP address; an IPv6 address is written without brackets.
+    /// A host name or an IP address, without the brackets of IPv6.
     package let host: String
     package let port: UInt16
 

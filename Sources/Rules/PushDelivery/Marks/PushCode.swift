@@ -1,22 +1,21 @@
 import Bytes
 import Collections
 
-/// The code by which providers and apps identify a push. The code of a push does not differ between tries or devices,
-/// and is sent as `apns-id` and as `id` in payloads.
+/// The code by which providers and apps identify a push. All tries and all devices of a push have one code, which is
+/// sent as `apns-id` and as `id` in payloads.
 ///
-/// The code of a push is a version 4 UUID with 122 random bits, which must come from an unpredictable source.
+/// The code of a push is a version 4 UUID with 122 random bits from an unpredictable source.
 package struct PushCode: Hashable, Absentable, Sendable {
     package let high, low: UInt64
     package static let absent = PushCode()
 
-    /// Creates a code from random bits. Six of the 128 bits are replaced, because these six bits define the version of
-    /// the UUID.
+    /// Creates a code from random bits. Six of the 128 bits are replaced by the version of the UUID.
     package init(high: UInt64, low: UInt64) {
         self.high = high & 0xffff_ffff_ffff_0fff | 0x4000
         self.low = low & 0x3fff_ffff_ffff_ffff | 1 << 63
     }
 
-    /// A hash of the code for tables, taken from the code's random bits.
+    /// A hash for tables, taken from the code's random bits.
     var hash: UInt32 { UInt32(truncatingIfNeeded: high >> 32) }
 
     private init() { (high, low) = (0, 0) }

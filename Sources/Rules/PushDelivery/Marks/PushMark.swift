@@ -1,8 +1,8 @@
 package import Collections
 package import Timekeeping
 
-/// A kind of report from an app about a push that it received. The kinds of report are independent of each other: for
-/// example, the user can read a push and never follow it.
+/// A kind of report from an app about a received push. The kinds of report are independent: for example, the user can
+/// read a push without tapping the push.
 package enum PushMark: String, Hashable, Sendable, CaseIterable {
     /// The app has received the push.
     case received
@@ -12,7 +12,7 @@ package enum PushMark: String, Hashable, Sendable, CaseIterable {
     case read
 }
 
-/// The reports about one push from one device, each with the time at which the report first came.
+/// The reports about one push from one device, each with the time of its first arrival.
 package struct PushMarks: Hashable, Sendable {
     @PackedOptional package var received: UnixTime?
     @PackedOptional package var followed: UnixTime?
@@ -22,7 +22,7 @@ package struct PushMarks: Hashable, Sendable {
 
     package init() {}
 
-    /// Records the time of a report, unless the app has already sent a report of the same kind.
+    /// Notes the time of a report, unless the app has sent a report of the same kind before.
     package mutating func set(_ mark: PushMark, at date: UnixTime) {
         switch mark {
         case .received: received = received ?? date

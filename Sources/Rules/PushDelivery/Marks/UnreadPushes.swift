@@ -2,19 +2,18 @@ package import Addressing
 import Collections
 package import Timekeeping
 
-/// Counts the unread pushes of each device, for the badge. The badge in a push is the number of unread pushes of the
-/// device (A18).
+/// Counts the unread pushes of each device, for the badge. The badge in a push is the number of the device's unread
+/// pushes (A18).
 ///
-/// A push counts as unread from its request until the app reports that the push was read, or until it is clear that the
-/// provider did not accept the push. A device without unread pushes uses no memory.
+/// A push counts as unread from its request until the app reports that it was read, or the provider has not accepted
+/// it. A device without unread pushes uses no memory.
 package struct UnreadPushes: Sendable {
-    /// The subject of a push. The subject of a push decides whether the push can count as read without a report from
-    /// the app.
+    /// The subject of a push, which decides whether the push can count as read without a report from the app.
     package enum Matter: Hashable, Sendable {
         case call(CallRef)
         /// The push contains a list of missed calls.
         case list
-        /// The push is about a subject that only the app and its application server know.
+        /// Only the app and its application server know what the push is about.
         case other
     }
 
@@ -24,18 +23,18 @@ package struct UnreadPushes: Sendable {
         let date: UnixTime
     }
 
-    /// The unread pushes of each device, oldest first. A device without unread pushes is not in the table.
+    /// The unread pushes of each device, oldest first.
     private var devices = PlacedTable<DeviceID, ShortList<Entry>>(empty: ShortList())
     /// The number of unread pushes of all devices together.
     package private(set) var count = 0
     private let limit: Int
     private let maximumAge: Duration
 
-    /// The maximum number of unread pushes of one device. If a device has more unread pushes, the oldest are dropped,
-    /// because phones show no number above 99.
+    /// The maximum number of unread pushes of one device; above the maximum, the oldest are dropped, because phones
+    /// show no number above 99.
     package static let deviceLimit = 99
 
-    /// Creates the counter for at most `limit` pushes of all devices together. Each push counts as unread for at most
+    /// Creates the counter for at most `limit` unread pushes of all devices together, each unread for at most
     /// `maximumAge`.
     package init(limit: Int, maximumAge: Duration) {
         self.limit = limit
@@ -53,8 +52,8 @@ package struct UnreadPushes: Sendable {
     ///   - code: the code of the push.
     ///   - matter: the subject of the push.
     ///   - device: the device that gets the push.
-    ///   - date: the present date.
-    /// - Returns: the badge of the push: the number of the device's unread pushes, including this push.
+    ///   - date: the present time.
+    /// - Returns: the badge of the new push: the number of the device's unread pushes, including the new push.
     package mutating func asked(_ code: PushCode, _ matter: Matter, by device: DeviceID, at date: UnixTime) -> Int {
         if let entries = devices[device] {
             let surplus = max(0, entries.count + 1 - Self.deviceLimit)
@@ -68,8 +67,8 @@ package struct UnreadPushes: Sendable {
         return devices[place].count
     }
 
-    /// Counts a push with a list of missed calls as unread, when the engine orders the push. The returned badge does
-    /// not count older pushes about calls in the list, because the list replaces them on the phone.
+    /// Counts a push with a list of missed calls as unread, when the engine orders the push. The returned badge
+    /// excludes older pushes about the listed calls, because the list replaces these pushes on the phone.
     package mutating func listAsked(
         _ code: PushCode, of calls: [CallRef], by device: DeviceID, at date: UnixTime
     ) -> Int {
@@ -77,8 +76,8 @@ package struct UnreadPushes: Sendable {
         return badge - (devices[device]?.count { $0.isToldAgain(by: code, of: calls) } ?? 0)
     }
 
-    /// Removes a push that was read, or that its provider did not accept. If the push was not counted as unread, the
-    /// removal returns false.
+    /// Removes a push that was read or that its provider did not accept; returns false if the push did not count as
+    /// unread.
     @discardableResult
     package mutating func ended(_ code: PushCode, of device: DeviceID) -> Bool {
         removeFirst(of: device) { $0.code == code } != nil
@@ -96,7 +95,7 @@ package struct UnreadPushes: Sendable {
     ///
     /// - Returns: the codes of the pushes that no longer count as unread.
     package mutating func listAccepted(_ code: PushCode, of calls: [CallRef], by device: DeviceID) -> [PushCode] {
-        // Entries are in the order of the pushes, so all entries after the new list are newer than the new list.
+        // Entries are in the order of the pushes, so entries after the new list are newer than the list.
         var isOlder = true
         return removeAll(of: device) { entry in
             if entry.code == code { isOlder = false }
@@ -104,9 +103,9 @@ package struct UnreadPushes: Sendable {
         }
     }
 
-    /// Removes all unread pushes of a device, because the user has read them.
+    /// Removes all unread pushes of a device, whose user has read them.
     ///
-    /// - Returns: the codes of the pushes that were removed from the unread pushes.
+    /// - Returns: the codes of the removed pushes.
     package mutating func allRead(by device: DeviceID) -> [PushCode] { removeAll(of: device) { _ in true } }
 
     package mutating func deviceRemoved(_ device: DeviceID) { _ = removeAll(of: device) { _ in true } }
@@ -147,7 +146,7 @@ package struct UnreadPushes: Sendable {
 }
 
 extension UnreadPushes.Entry {
-    /// Whether the list of missed calls `list` repeats the subject of a push.
+    /// Whether the list of missed calls `list` repeats the call or list of a push.
     fileprivate func isToldAgain(by list: PushCode, of calls: [CallRef]) -> Bool {
         switch matter {
         case .call(let call): calls.contains(call)

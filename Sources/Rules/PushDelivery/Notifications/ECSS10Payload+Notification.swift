@@ -1,8 +1,8 @@
 import Bytes
 import Timekeeping
 
-/// Builds notifications for apps with ECSS-10 payloads. ECSS-10 defines no notifications, so each notification has
-/// ECSS-10's `type` and `date`, and the members of the 10darts format.
+/// Builds notifications for apps with ECSS-10 payloads. ECSS-10 defines no notifications, so a notification has
+/// ECSS-10's `type` and `date` and the members of the 10darts format.
 extension ECSS10Payload {
     static func fields(_ notification: PushNotification, _ context: PayloadContext, room: Int) -> [PayloadField] {
         TextLimits.fitting(room, titles: 1, size: \.size) { limits in

@@ -1,7 +1,7 @@
 import Bytes
 
 /// Builds notifications for Linphone apps in Flexisip's format. The application server's object is in `custom-payload`,
-/// for Apple in `customPayload`.
+/// or for Apple in `customPayload`.
 extension LinphonePayload {
     static func fields(_ notification: PushNotification, _ context: PayloadContext, room: Int) -> [PayloadField] {
         TextLimits.fitting(room, titles: 1, size: \.size) { limits in
@@ -43,7 +43,7 @@ extension LinphonePayload {
         }
     }
 
-    /// The members by which the app finds the MESSAGE that waits for the phone, in Flexisip's form.
+    /// The members, in Flexisip's form, by which the app finds the MESSAGE that waits for the phone.
     private static func sender(of notification: PushNotification) -> [PayloadField] {
         guard !notification.callID.isEmpty else { return [] }
         return [
@@ -58,8 +58,8 @@ extension LinphonePayload {
         notification.custom?.json ?? Array("{}".utf8)
     }
 
-    /// The member `cfm`, by which the app must report that the push has arrived. The member `cfm` is added only if the
-    /// application server asks for a report, because Flexisip does not send `cfm`.
+    /// The member `cfm`, which demands that the app reports the arrival of the push. Flexisip does not send `cfm`, so
+    /// `cfm` is added only if the application server asks for a report.
     private static func confirmation(_ notification: PushNotification) -> [PayloadField] {
         notification.wantsConfirmation ? [PayloadField("cfm", 1)] : []
     }

@@ -9,15 +9,15 @@ struct TextLimits {
     private static let longestTitle = 512
     static let longestText = 4096
 
-    /// Builds a payload in which title and text are cut so that the payload fits into `room` bytes. The title gets at
-    /// most its share of the free bytes.
+    /// Builds a payload whose title and text are cut so that the payload fits into `room` bytes. The title gets at most
+    /// its share of the free bytes.
     ///
     /// - Parameters:
     ///   - room: the maximum size of the payload in bytes.
     ///   - titles: how many times the payload contains the title.
     ///   - size: returns the size of a payload in bytes.
     ///   - write: the closure that builds the payload with the given limits.
-    /// - Returns: the payload, which exceeds `room` only if it is too long even without title and text.
+    /// - Returns: the payload, which exceeds `room` only if even the payload without title and text is too long.
     static func fitting<Payload>(
         _ room: Int, titles: Int, size: (Payload) -> Int, _ write: (TextLimits) -> Payload
     ) -> Payload {
@@ -37,21 +37,19 @@ extension PayloadContext {
         return max(0, left.seconds + (left.attoseconds > 0 ? 1 : 0))
     }
 
-    /// The time until which Apple tries to deliver the notification, in Unix seconds. If the expiry is 0, Apple tries
-    /// only once to deliver the notification.
+    /// The time until which Apple tries to deliver the notification, in Unix seconds; 0 means only one try.
     func expiration(of notification: PushNotification) -> Int64 {
         now < notification.expiresAt ? notification.expiresAt.seconds : 0
     }
 }
 
 extension PushNotification {
-    /// The value of `type` by which an app distinguishes a notification from a call, in payload formats that define no
-    /// value for notifications.
+    /// The value of `type` that distinguishes a notification from a call, for payload formats that define no value.
     var type: String { endedCall?.type ?? (isSilent ? "silent" : "message") }
 
     var soundName: ByteString { sound.isEmpty ? ByteString("default") : sound }
 
-    /// The payload members for the destination and the image, if the notification has a destination or an image.
+    /// The payload members for the notification's destination and image, if any.
     var leads: [PayloadField] {
         [("dst", destinationType), ("dsc", destinationContent), ("img", imageURL)].compactMap { name, value in
             value.isEmpty ? nil : PayloadField(name, value, atMost: .max)

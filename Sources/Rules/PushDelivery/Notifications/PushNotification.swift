@@ -2,12 +2,12 @@ package import Bytes
 package import JSON
 package import Timekeeping
 
-/// A notification to a device: a message to show, or a silent push that only wakes the app. An application server has
-/// ordered the notification, or the daemon itself sends the notification at the end of a call. A notification never
+/// A notification to a device: a message to show, or a silent push that only wakes the app. An application server
+/// orders notifications, and the daemon itself sends a notification at the end of a call. A notification never
 /// announces a call.
 ///
-/// In a ``PushNotification``, an empty string stands for a missing value. If the notification exceeds the provider's
-/// limit, only its title and text are cut.
+/// In a ``PushNotification``, an empty string stands for a missing value. Only title and text of a notification are cut
+/// if the notification exceeds the provider's limit.
 package struct PushNotification: Hashable, Sendable {
     package var title = ByteString.empty
     package var text = ByteString.empty
@@ -17,44 +17,41 @@ package struct PushNotification: Hashable, Sendable {
     package var wantsConfirmation = false
     /// Whether the notification counts as one of the device's unread pushes.
     package var countsInBadge = true
-    /// The kind of place in the app that the notification opens. The place that the notification opens is in
-    /// ``destinationContent``.
+    /// The kind of page in the app that the notification opens; ``destinationContent`` names the page.
     package var destinationType = ByteString.empty
     package var destinationContent = ByteString.empty
     package var imageURL = ByteString.empty
     package var custom: CustomData?
-    /// The sound of the notification: the name of a sound file of the app, or `default`. An empty name stands for the
-    /// sound `default`.
+    /// The sound of the notification: the name of a sound file of the app, or `default`; an empty name means `default`.
     package var sound = ByteString.empty
-    /// The badge that the application server set; `nil` if the badge is the daemon's own count.
+    /// The badge from the application server; `nil` for the daemon's own count of unread pushes.
     package var badge: Int?
     /// The values that only Acrobits' mediator understands, for pushes through the mediator.
     package var mediated: MediatedMessage?
     /// The Call-ID of the waiting MESSAGE that the push announces. The sender of the waiting MESSAGE is in
     /// ``mediated``.
     package var callID = ByteString.empty
-    /// The call whose end the push reports; `nil` for a push that reports no end.
+    /// The ended call that the push reports; `nil` for any other push.
     package private(set) var endedCall: EndedCallNotice?
     /// The time after which nobody needs the notification any more.
     package let expiresAt: UnixTime
 
     package init(expiresAt: UnixTime) { self.expiresAt = expiresAt }
 
-    /// Creates an end push, for a phone that got a push for the call and has not registered since.
+    /// Creates an end push for a phone that got a push for the call and has not registered since.
     package init(_ end: EndedCallNotice, expiresAt: UnixTime) {
         self.expiresAt = expiresAt
         isSilent = true
         endedCall = end
         destinationType = ByteString(end.type)
         destinationContent = ByteString(end.call.callRef.description)
-        // Acrobits' mediator has one verb for calls that another phone answered and calls that another phone declined.
+        // Acrobits' mediator has one verb for calls that another phone answered or declined.
         var message = MediatedMessage(end.outcome == .missed ? .callMissed : .callAnsweredElsewhere)
         message.id = end.call.callID
         mediated = message
     }
 
-    /// Whether the push counts in the device's badge. A silent push never counts in the badge, because nobody can read
-    /// it.
+    /// Whether the push counts in the device's badge; a silent push never counts, because nobody can read it.
     package var isInBadge: Bool { countsInBadge && !isSilent }
 
     package static let longestLife: Duration = .seconds(28 * 86_400)
@@ -78,7 +75,7 @@ package struct EndedCallNotice: Hashable, Sendable {
         self.outcome = outcome
     }
 
-    /// The daemon's own name of a call's outcome, for providers and payload formats that define no name.
+    /// The daemon's name for the end of a call, for providers and payload formats that define no name.
     var type: String {
         switch outcome {
         case .missed: "call_ended"
@@ -88,19 +85,17 @@ package struct EndedCallNotice: Hashable, Sendable {
     }
 }
 
-/// A JSON object from an application server. The app gets the application server's object unchanged.
+/// A JSON object from an application server, which the app gets unchanged.
 package struct CustomData: Hashable, Sendable {
     /// The application server's object as compact JSON text.
     package let json: [UInt8]
-    /// Whether the application server's object contains a member `device`, so that the daemon adds no member `device`.
+    /// Whether the application server's object has a member `device`, so that the daemon adds none.
     let namesDevice: Bool
 
-    /// The maximum size of the application server's object in bytes. An object above 4096 bytes would not fit into a
-    /// push of any provider.
+    /// The maximum size of the application server's object in bytes; a larger object fits into no provider's push.
     package static let longest = 4096
 
-    /// Creates the custom data from a JSON object. The result is `nil` if the JSON value is no object, or if the object
-    /// is too large.
+    /// Creates the custom data from a JSON object; `nil` if the JSON value is no object, or the object is too large.
     package init?(_ value: JSONValue) {
         guard case .object = value else { return nil }
         var json: [UInt8] = []
@@ -114,17 +109,18 @@ package struct CustomData: Hashable, Sendable {
 /// The values of a notification that only Acrobits' mediator understands.
 package struct MediatedMessage: Hashable, Sendable {
     package enum Verb: String, Hashable, Sendable, CaseIterable {
-        /// The app fetches its text messages and shows the messages. The selector tells the app which account to use.
+        /// The app fetches its text messages and shows the messages. The selector in the push tells the app which
+        /// account to use.
         case text = "NotifyTextMessage"
         /// The app shows the text of the push, and does nothing else.
         case genericText = "NotifyGenericTextMessage"
-        /// The call that a push announced has ended, and nobody answered it.
+        /// The call that a push announced has ended unanswered.
         case callMissed = "NotifyIncomingCallMissed"
         /// The call that a push announced was answered on another device.
         case callAnsweredElsewhere = "NotifyIncomingCallAnsweredElsewhere"
 
-        /// Whether the verb of a request to Acrobits' mediator is about a call. Application servers cannot use the
-        /// verbs about calls, because only the daemon knows how a call ended.
+        /// Whether the verb for Acrobits' mediator is about a call. Application servers cannot use verbs about calls,
+        /// because only the daemon knows how a call ended.
         package var isOfCall: Bool { self == .callMissed || self == .callAnsweredElsewhere }
     }
 

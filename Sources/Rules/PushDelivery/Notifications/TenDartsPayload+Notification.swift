@@ -3,8 +3,8 @@ import JSON
 
 /// Builds notifications in the payload format of the 10darts platform.
 extension TenDartsPayload {
-    /// The members of the object `data` for Android (FCM). A silent notification has the members of a notification with
-    /// a text, and `sil` is 1.
+    /// The members of the object `data` for Android (FCM). A silent notification has the same members as a shown
+    /// notification, and `sil` is 1.
     static func fields(_ notification: PushNotification, _ context: PayloadContext, room: Int) -> [PayloadField] {
         naming(context, room: room, size: \.size) { device in
             fields(notification, context, device, room: room)
@@ -62,8 +62,8 @@ extension TenDartsPayload {
         }
     }
 
-    /// Builds a payload with the code by which the app's reports name the device. The device's code is omitted if the
-    /// code would make the payload too long.
+    /// Builds a payload with the code that names the device in the app's reports. The device's code is omitted if the
+    /// payload would be too long with it.
     private static func naming<Payload>(
         _ context: PayloadContext, room: Int, size: (Payload) -> Int, _ write: (ByteString?) -> Payload
     ) -> Payload {
@@ -72,7 +72,7 @@ extension TenDartsPayload {
     }
 
     /// The member `ctm`: the application server's object for the app. The device's code is added as `device`, unless
-    /// the application server's object already has a member `device`.
+    /// the application server's object has a member `device`.
     private static func custom(
         _ notification: PushNotification, _ context: PayloadContext, _ device: ByteString?
     ) -> [PayloadField] {
@@ -86,8 +86,7 @@ extension TenDartsPayload {
         return [PayloadField("ctm", json: json)]
     }
 
-    /// The members `dst` and `dsc` for the place in the app that the notification opens, which are present even if they
-    /// are empty.
+    /// The members `dst` and `dsc` for the page in the app that the notification opens; empty members are present too.
     private static func destination(_ notification: PushNotification) -> [PayloadField] {
         [
             PayloadField("dst", notification.destinationType, atMost: .max),

@@ -1,6 +1,6 @@
 /// A step in the delivery of a push to its provider.
 package enum PushStep: Hashable, Sendable {
-    /// The push was accepted, and waits for its turn in the queue.
+    /// The push waits in the queue of the app's server.
     ///
     /// - Parameter app: the name of the app whose server gets the push.
     case queued(app: String)
@@ -8,7 +8,7 @@ package enum PushStep: Hashable, Sendable {
     case refused(PushRefusal)
     /// The HTTP client got the request of a try.
     case sent
-    /// The try has its result: the HTTP status of the answer or, if no answer came, the error of the HTTP client.
+    /// The try has its result: the HTTP status of the answer or, without an answer, the error of the HTTP client.
     case answered(PushOutcome, status: Int?, problem: String?)
     /// The push has its outcome, and no more tries follow.
     case finished(PushOutcome)

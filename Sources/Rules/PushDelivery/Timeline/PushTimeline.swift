@@ -5,29 +5,28 @@ package import Timekeeping
 /// The open records of the timeline. The timeline opens a record when a push is requested or omitted, and completes the
 /// record when no more steps can follow.
 ///
-/// ``PushTimeline`` performs no input or output: it receives the steps, and returns the complete records. The timeline
-/// ignores a step for an unknown record.
+/// ``PushTimeline`` does no input or output: its methods take steps and return complete records. A step for an unknown
+/// timeline record is ignored.
 package struct PushTimeline: ~Copyable {
     private var entries = PlacedTable<RecordID, OpenRecord?>(empty: nil)
-    /// Finds an open record by the code of its push and the device.
+    /// The open records by push code and device.
     private var receipts = SlotIndex()
-    /// The maximum number of open records. If the number of open records has reached the limit, new records are not
-    /// kept. If the limit of open records is 0, the timeline is off.
+    /// The maximum number of open records; above the maximum, new records are not kept, and 0 switches the timeline
+    /// off.
     private let limit: Int
-    /// The number of records that were not kept, because a limit was reached.
+    /// The number of records that were not kept because a limit was reached.
     package private(set) var omitted: UInt64 = 0
 
     package init(limit: Int) { self.limit = limit }
 
     package var isOn: Bool { limit > 0 }
 
-    /// Counts a record that is not kept, because the caller of the SIP call already has too many records.
+    /// Counts a record that is not kept, because the SIP caller already has too many records.
     package mutating func leftOut() { omitted += 1 }
 
     package var count: Int { entries.count }
 
-    /// The open timeline records for which `isAsked` returns true, oldest first. The search for open timeline records
-    /// examines every open record.
+    /// The open records for which `isAsked` returns true, oldest first.
     package func underWay(_ isAsked: (TimelineRecord) -> Bool) -> [TimelineRecord] {
         entries.all.compactMap(\.value?.record).filter(isAsked).sorted { $0.id.rawValue < $1.id.rawValue }
     }
@@ -45,8 +44,7 @@ package struct PushTimeline: ~Copyable {
         entries[place] = OpenRecord(record: record)
     }
 
-    /// Adds an app's report about a push to the record of the push. If the push's record is not open,
-    /// ``marked(_:of:_:at:now:)`` returns false.
+    /// Adds an app's report about a push to the push's record; returns false if the record is not open.
     package mutating func marked(_ code: PushCode, of device: DeviceID, _ mark: PushMark, at date: UnixTime) -> Bool {
         let place = receipts.find(hash: Self.hash(code, device)) {
             entries[$0]?.record.code == code && entries[$0]?.record.device == device
@@ -56,8 +54,7 @@ package struct PushTimeline: ~Copyable {
         return true
     }
 
-    /// Adds a step of a push to the record of the push. If the step completes the record of the push,
-    /// ``noted(_:_:now:)`` returns the record.
+    /// Adds a step of a push to the push's record; returns the record if the step completes it.
     package mutating func noted(_ id: RecordID, _ step: PushStep, now: Instant) -> TimelineRecord? {
         switch step {
         case .queued(let app):
@@ -87,8 +84,8 @@ package struct PushTimeline: ~Copyable {
     package mutating func lost(_ id: RecordID) { entry(id)?.record.delivery = .unknown }
 
     /// Notes a REGISTER of the phone in the timeline record of its push. A record keeps only the phone's first
-    /// REGISTER, and only if it came before the INVITE and before any other sign of life. The push of a call does not
-    /// cause the phone's later REGISTERs.
+    /// REGISTER, and only from before the INVITE and any other sign of life. Later REGISTERs do not count, because the
+    /// push has not caused them.
     package mutating func registered(_ id: RecordID, now: Instant) { entry(id)?.registered(now: now) }
 
     /// Notes a sign of life on the phone's registered flow that released the call.
@@ -103,8 +100,7 @@ package struct PushTimeline: ~Copyable {
     /// record's INVITE is ignored.
     package mutating func rang(_ id: RecordID, now: Instant) { entry(id)?.rang(now: now) }
 
-    /// Notes the end of a call in the timeline record of one phone. If the end of the call completes the record of the
-    /// phone, the method returns the record.
+    /// Notes the end of a call in one phone's timeline record; returns the record if the end completes it.
     package mutating func ended(
         _ id: RecordID, _ end: TimelineRecord.End, status: UInt16? = nil, now: Instant
     ) -> TimelineRecord? {
@@ -113,8 +109,8 @@ package struct PushTimeline: ~Copyable {
         return taken(entry)
     }
 
-    /// Completes the open timeline records in their present state, because the daemon stops. When the daemon stops, the
-    /// timeline records of calls stay open, because the daemon's next run continues the calls.
+    /// Completes the open records in their present state, because the daemon stops. Records of calls stay open, because
+    /// the daemon continues the calls after the restart.
     package mutating func stopped(now: Instant) -> [TimelineRecord] {
         let ending = entries.all.compactMap(\.value).filter { entry in
             entry.record.kind != .call && entry.record.kind != .outgoing
@@ -131,12 +127,12 @@ package struct PushTimeline: ~Copyable {
 
     private func entry(_ id: RecordID) -> OpenRecord? { entries[id] ?? nil }
 
-    /// A hash of a push's code and a device, because several devices can get pushes with the same code.
+    /// A hash of a push's code and a device; several devices can get pushes with the same code.
     private static func hash(_ code: PushCode, _ device: DeviceID) -> UInt32 {
         code.hash ^ UInt32(truncatingIfNeeded: device._rawHashValue(seed: 0))
     }
 
-    /// Removes and returns the timeline record if the record is complete; otherwise returns `nil`.
+    /// Removes and returns the record if the record is complete; otherwise returns `nil`.
     private mutating func taken(_ entry: OpenRecord) -> TimelineRecord? {
         let record = entry.record
         guard record.isComplete, let place = entries.place(of: record.id) else { return nil }
@@ -186,7 +182,7 @@ private final class OpenRecord {
     func finished(_ outcome: PushOutcome) {
         record.delivery = .finished
         switch outcome {
-        // If no tries or no time are left, the provider's last answer is the result.
+        // The provider's last answer is the result, because no tries or no time are left.
         case .retry: record.answer = record.answer ?? .failed
         case .accepted, .acceptedWithNewToken, .tokenDead, .renewCredential, .credentialsRefused, .foreignToken,
             .noConnection,
@@ -202,7 +198,7 @@ private final class OpenRecord {
     }
 
     func showedLife(by sign: TimelineRecord.SignOfLife) {
-        // If the phone was silent although it already had the INVITE, the sign of life did not release the call.
+        // A sign of life after the INVITE did not release the call.
         if record.sign == nil, record.steps.invitedAt == nil { record.sign = sign }
     }
 

@@ -1,14 +1,14 @@
 import Collections
 
-/// The time of a step after the start of its record, in 32 bits. Up to 35 minutes the time has microseconds, and then
-/// milliseconds.
+/// The time of a step after the start of its timeline record, in 32 bits. The time of a step is exact to a microsecond
+/// up to 35 minutes, and to a millisecond afterwards.
 package struct StepTime: Hashable, Absentable, Sendable {
-    /// Microseconds, or for a later time, the negative number of milliseconds.
+    /// The microseconds or, for a later time, the negative number of milliseconds.
     private let rawValue: Int32
 
     private init(rawValue: Int32) { self.rawValue = rawValue }
 
-    /// The time that stands for a missing step. No step gets this time.
+    /// The value for a missing step, which no step has as its time.
     package static var absent: StepTime { StepTime(rawValue: .min) }
 
     /// A negative time becomes zero, because no step comes before the start of its record.

@@ -3,36 +3,35 @@ package import Bytes
 package import Collections
 package import Timekeeping
 
-/// Identifies one record of the timeline within one run of the daemon.
+/// The number of one timeline record within one run of the daemon.
 package struct RecordID: SerialID, Absentable, Sendable {
     package let rawValue: UInt64
     package static var absent: RecordID { RecordID(rawValue: 0) }
     package init(rawValue: UInt64) { self.rawValue = rawValue }
 
-    /// Compares two record ids. In other modules, the compiler's own comparison would be slow, because it uses a
-    /// witness table.
+    /// Compares two record ids. The compiler's own comparison would be slow in other modules, because it uses a witness
+    /// table.
     @inlinable
     package static func == (left: RecordID, right: RecordID) -> Bool { left.rawValue == right.rawValue }
 }
 
-/// The steps by which the daemon notified a phone of a call or of its missed calls, each with its time.
+/// The steps, each with its time, by which the daemon notified a phone of a call or of missed calls.
 ///
-/// The store keeps the timeline records, which explain why a phone did not ring. Calls without a push, refused requests
-/// and calls from phones also have timeline records. Records of refused requests and of calls from phones contain the
-/// source address and the other party of the call. No timeline record contains a push token.
+/// The store keeps timeline records, which explain why a phone did not ring. Calls without a push, refused requests and
+/// calls from phones also have timeline records. Records of refused requests and of calls from phones contain the
+/// source address and the other party. No timeline record contains a push token.
 package struct TimelineRecord: Hashable, Sendable {
     package enum Kind: String, Hashable, Sendable {
         case call
         case missedCalls = "missed-calls"
-        /// The timeline record is about a push that an application server ordered.
+        /// The record is about a push that an application server ordered.
         case notification
-        /// The timeline record is about a call from a phone. In the record of a call from a phone, `user` and `host`
-        /// are the caller, and ``TimelineRecord/peer`` is the callee.
+        /// The record is about a call from a phone: `user` and `host` are the caller, and ``TimelineRecord/peer`` is
+        /// the callee.
         case outgoing
-        /// The timeline record is about a REGISTER that was refused. REGISTERs that the daemon accepted have no
-        /// timeline records.
+        /// The record is about a refused REGISTER; accepted REGISTERs have no timeline records.
         case register
-        /// The timeline record is about a contact that was removed, because its provider was switched off.
+        /// The record is about a contact that was removed because its push provider was switched off.
         case contact
     }
 
@@ -48,42 +47,40 @@ package struct TimelineRecord: Hashable, Sendable {
         case ordinaryContact = "ordinary-contact"
         /// The contact's provider is switched off, so the contact got the INVITE immediately.
         case providerOff = "provider-off"
-        /// The provider of the contact's token is paused. The call waited for the phone without a push, because the
-        /// provider was paused.
+        /// The push provider is paused, so the call waited for the phone without a push.
         case providerPaused = "provider-paused"
-        /// The phone had registered just before the call, so it got the INVITE immediately.
+        /// The phone had registered just before the call, so the phone got the INVITE immediately.
         case justRegistered = "just-registered"
-        /// The phone had already got the maximum number of pushes per minute. The call waited for the phone without a
-        /// push, because the limit of the phone was reached.
+        /// The phone had reached its limit of pushes per minute, so the call waited for the phone without a push.
         case deviceLimit = "device-limit"
-        /// The caller had already woken as many phones as the caller's limit allows. The call waited for the phone
-        /// without a push, because the limit of the caller was reached.
+        /// The caller had reached the limit of phones that one caller may wake, so the call waited for the phone
+        /// without a push.
         case callerLimit = "caller-limit"
-        /// The token is for calls only, or the provider has no pushes for the message's kind.
+        /// The token is only for calls, or the provider has no pushes for this kind of message.
         case notCarried = "not-carried"
     }
 
-    /// How far the push to the provider has come.
+    /// How far the push of the timeline record has come.
     package enum Delivery: String, Hashable, Sendable {
         /// No push was requested.
         case none
         case underWay = "under-way"
         /// The push has its outcome, and no more tries follow.
         case finished
-        /// The engine withdrew the push before its outcome was known, because the phone had registered or the call was
-        /// over.
+        /// The engine withdrew the push before its outcome was known, because the phone had registered or the call had
+        /// ended.
         case withdrawn
         /// The daemon stopped before the outcome was recorded.
         case unknown
     }
 
-    /// The provider's answer to the last try of the push, or the reason why the provider gave no answer.
+    /// The provider's answer to the last try of the push, or the reason why no answer came.
     package enum Answer: String, Hashable, Sendable, CaseIterable {
         case accepted
         /// The provider accepted the push, and returned a new token for later pushes.
         case acceptedWithNewToken = "new-token"
         case tokenDead = "token-dead"
-        /// The provider could not be reached, or reported a failure of its own.
+        /// The provider could not be reached, or reported its own failure.
         case failed
         case credentialsRefused = "credentials-refused"
         /// The token belongs to an app that is not in the settings.
@@ -115,29 +112,28 @@ package struct TimelineRecord: Hashable, Sendable {
         case endedByOperator = "dismissed"
         /// The phone did not register within the ring time, so the call stopped waiting for the phone.
         case timeOver = "time-over"
-        /// The call stopped waiting before the end of the ring time, because 99 percent of the phone's earlier wakes
-        /// took less time.
+        /// The call stopped waiting early, because 99 percent of the phone's earlier wakes took less time.
         case boundReached = "bound-reached"
-        /// The phone got a push, but the call did not wait for the phone: after its last ten accepted pushes, the phone
-        /// did not register.
+        /// The phone got a push, but the call did not wait, because the phone did not register after its last ten
+        /// accepted pushes.
         case notWaited = "not-waited"
-        /// The phone did not register in time, and the destination to which the call was forwarded rang or answered.
+        /// The phone did not register in time, and the destination of the forwarded call rang or answered.
         case forwarded
         case signedOut = "signed-out"
         case tokenDead = "token-dead"
         case providerOff = "provider-off"
-        /// The push could not be delivered, so the call did not wait for the phone any longer.
+        /// The push could not be delivered, so the call stopped waiting for the phone.
         case pushFailed = "push-failed"
         /// The daemon refused the call immediately, and the caller got ``TimelineRecord/endStatus``.
         case notOffered = "not-offered"
         /// The daemon was stopped while the timeline record was open.
         case stopped
-        /// The daemon stopped unexpectedly, and the daemon's next run completed the timeline record. Current versions
-        /// of the daemon write no record with the end `restarted`; earlier versions did.
+        /// The daemon stopped unexpectedly, and completed the record after the restart. Only earlier versions of the
+        /// daemon wrote records with the end `restarted`.
         case restarted
     }
 
-    /// The kind of sign of life, other than a REGISTER, on the phone's registered flow that released a held call.
+    /// The kind of sign of life, other than a REGISTER, that released a held call.
     package enum SignOfLife: String, Hashable, Sendable, CaseIterable {
         case keepAlive = "keep-alive"
         case request
@@ -151,7 +147,7 @@ package struct TimelineRecord: Hashable, Sendable {
     package let callID: ByteString
     /// The id of the device; 0 if no phone got the INVITE or a push.
     package let device: DeviceID
-    /// The reference of the call; in the record of a list of missed calls, the reference of the oldest call.
+    /// The reference of the call; in the record of a list of missed calls, of the oldest call.
     @PackedOptional package private(set) var callRef: CallRef?
     package let requestedAt: UnixTime
     /// The time ``requestedAt`` by the monotonic clock; the distant past for a record that was never open.
@@ -162,7 +158,7 @@ package struct TimelineRecord: Hashable, Sendable {
     package var app: String
     private var details = BoxedOptional<Details>()
     package var steps = Steps()
-    // The small members are next to each other, so that each record needs less memory: each held call has records.
+    // Small members are next to each other, so that each record needs less memory.
     private let callCount: Int32
     @PackedOptional private var httpStatus: Int32?
     private var tryCount: UInt16 = 0
@@ -171,8 +167,8 @@ package struct TimelineRecord: Hashable, Sendable {
     package let omission: Omission?
     package var delivery: Delivery
     package var answer: Answer?
-    /// The sign of life that released the call; `nil` if a REGISTER released the call, or if the call was not held or
-    /// not released.
+    /// The sign of life that released the call; `nil` if a REGISTER released the call, or the call was not held or not
+    /// released.
     package var sign: SignOfLife?
     package var end: End?
 
@@ -182,8 +178,8 @@ package struct TimelineRecord: Hashable, Sendable {
         var providerID = ByteString.empty
         @PackedOptional var deadSince: UnixTime?
         var marks = PushMarks()
-        // The origin has a memory box of its own, because each pushed call's record has details, but hardly any record
-        // has an origin.
+        // The origin has its own memory box, because each pushed call's record has details, but few records have an
+        // origin.
         var origin = BoxedOptional<Origin>()
     }
 
@@ -215,13 +211,13 @@ package struct TimelineRecord: Hashable, Sendable {
         set { httpStatus = newValue.map { Int32(clamping: $0) } }
     }
 
-    /// The text from the provider or from the HTTP client about the last failed try.
+    /// The text from the provider or the HTTP client about the last failed try.
     package var reason: String {
         get { details.value?.reason ?? "" }
         set { if reason != newValue { details.change(orNew: Details()) { $0.reason = newValue } } }
     }
 
-    /// The time since which the push token is dead, as the provider reports it.
+    /// The time since which the push token is dead, according to the provider.
     package var deadSince: UnixTime? {
         get { details.value?.deadSince }
         set { if deadSince != newValue { details.change(orNew: Details()) { $0.deadSince = newValue } } }
@@ -233,35 +229,34 @@ package struct TimelineRecord: Hashable, Sendable {
         set { if providerID != newValue { details.change(orNew: Details()) { $0.providerID = newValue } } }
     }
 
-    /// The app's reports about the push. If the daemon itself learns that a push was read, the daemon records the fact
-    /// like a report of the app.
+    /// The app's reports about the push. A read push that the daemon itself learns of is recorded like a report of the
+    /// app.
     package var marks: PushMarks {
         get { details.value?.marks ?? PushMarks() }
         set { if marks != newValue { details.change(orNew: Details()) { $0.marks = newValue } } }
     }
 
-    /// The sender's address and port; empty if the record's kind has no source.
+    /// The sender's address and port; empty for kinds of records without source.
     package var source: ByteString {
         get { origin?.source ?? .empty }
         set { if source != newValue { changeOrigin { $0.source = newValue } } }
     }
 
-    /// The URI of the other party of the call, unchanged: the caller for a refused call, the callee for a call from a
-    /// phone.
+    /// The URI of the other party, unchanged: the caller of a refused call, or the callee of a call from a phone.
     package var peer: ByteString {
         get { origin?.peer ?? .empty }
         set { if peer != newValue { changeOrigin { $0.peer = newValue } } }
     }
 
-    /// Whether the other party of the call has the telephone number `number`, or the user name `number` in any domain.
+    /// Whether the other party has the telephone number `number`, or the user name `number` in any domain.
     package func isFor(_ number: ByteString) -> Bool {
         guard !number.isEmpty, let peer = origin?.peer, !peer.isEmpty else { return false }
         let text = peer.string
         return ["sip:\(number)@", "sips:\(number)@"].contains { text.hasPrefix($0) } || text == "tel:\(number)"
     }
 
-    /// The reason why the request was refused; `nil` if the request was not refused. Records of refused requests have
-    /// their own limit in the store.
+    /// Why the request was refused; `nil` for a request that was not refused. Records of refused requests have their
+    /// own limit in the store.
     package var refusal: Refusal? { origin?.refusal }
 
     /// The kind of the sender of a refused request.
@@ -279,7 +274,7 @@ package struct TimelineRecord: Hashable, Sendable {
         steps.ended = 0
     }
 
-    /// Creates a record without steps. If `omission` is `nil`, the daemon requests a push with the code `code`.
+    /// Creates a record without steps. The daemon requests a push with the code `code` if `omission` is `nil`.
     package init(
         id: RecordID, kind: Kind, user: ByteString, host: ByteString, device: DeviceID, callRef: CallRef?,
         callID: ByteString, calls: Int = 1, requestedAt: UnixTime, omission: Omission?, code: PushCode? = nil,
@@ -338,8 +333,7 @@ extension TimelineRecord {
     }
 }
 
-/// The time that stands for a missing time in packed optionals. No push is so old that its time could be mistaken for
-/// the missing time.
+/// The value for a missing time in packed optionals, which no push's time equals.
 extension UnixTime: Absentable {
     package static var absent: UnixTime { UnixTime(milliseconds: .min) }
 }

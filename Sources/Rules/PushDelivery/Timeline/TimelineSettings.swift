@@ -1,6 +1,6 @@
 package import Settings
 
-/// The limits of the timeline: how long and how many records the store keeps.
+/// The limits of the timeline: how many records the store keeps, and for how long.
 package struct TimelineSettings: SettingsGroup, Hashable {
     package var maximumAge: Duration = .seconds(604_800)
     package var maximumRecords = 1_000_000

@@ -18,7 +18,7 @@ extension TimelineRecord {
     }
 }
 
-/// The same times in milliseconds.
+/// The times of the steps in milliseconds.
 extension TimelineRecord.Steps {
     package var sent: Int32? {
         get { sentAt?.milliseconds }

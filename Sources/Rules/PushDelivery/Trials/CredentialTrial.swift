@@ -2,12 +2,11 @@ package import Timekeeping
 
 /// A request that shows whether a provider accepts an app's credentials, and that reaches no phone.
 package struct CredentialTrial: Sendable {
-    /// The part of the app that the trial tests, for example one of the app's topics; empty if the app has one trial
-    /// only.
+    /// The part of the app that the trial tests, for example one topic; empty if the app has only one trial.
     package let subject: String
     package let request: ProviderRequest
-    /// Whether the request contains the app's credential. Without the credential, a trial only shows whether the server
-    /// answers.
+    /// Whether the request contains the app's credential; without the credential, the trial only shows whether the
+    /// server answers.
     package let showsCredential: Bool
 
     init(_ request: ProviderRequest, of subject: String = "", showsCredential: Bool = true) {
@@ -24,17 +23,15 @@ package struct CredentialTrial: Sendable {
 package enum TrialVerdict: Hashable, Sendable {
     /// The push provider accepts the app's credentials.
     case works
-    /// The server answers, but checks credentials only with a real push. The text in the case `reached` gives the
-    /// details.
+    /// The server answers, but checks credentials only with a real push; the text gives details.
     case reached(String)
-    /// The provider refuses the credentials or the app in the settings. The text `cure` tells the operator how to
-    /// correct the settings.
+    /// The provider refuses the credentials or the app; `cure` tells the operator how to correct the settings.
     case refused(String, cure: String)
-    /// The provider could not be reached, or reported a failure of its own. The text `cure` tells the operator how to
-    /// reach the provider.
+    /// The provider could not be reached or reported its own failure; `cure` tells the operator how to reach the
+    /// provider.
     case failed(String, cure: String)
 
-    /// The severity of a trial's verdict: a higher number is worse.
+    /// The severity of the verdict: a higher number is worse.
     private var weight: Int {
         switch self {
         case .works: 0
@@ -46,7 +43,7 @@ package enum TrialVerdict: Hashable, Sendable {
 
     package func isWorse(than other: TrialVerdict) -> Bool { weight > other.weight }
 
-    /// The verdict of a trial, with the tested part of the app before the reason.
+    /// The verdict, with the tested part of the app before the reason.
     package func about(_ subject: String) -> TrialVerdict {
         guard !subject.isEmpty else { return self }
         return switch self {
@@ -59,7 +56,7 @@ package enum TrialVerdict: Hashable, Sendable {
 }
 
 extension TrialVerdict {
-    /// The verdict on an answer by which the provider reports a failure of its own.
+    /// The verdict on an answer by which the provider reports its own failure.
     static func providerFails(_ answer: ProviderAnswer) -> TrialVerdict {
         .failed(
             "the provider answers \(answer.status)", cure: "Look at the provider's status page, and try again later.")
@@ -72,7 +69,8 @@ extension TrialVerdict {
 }
 
 extension ProviderAnswer {
-    /// How many seconds this machine's clock is ahead of the provider's clock; negative if it is behind.
+    /// How many seconds this machine's clock is ahead of the provider's clock; negative if this machine's clock is
+    /// behind.
     ///
     /// - Parameters:
     ///   - text: the value of the header field `Date` in the provider's answer.

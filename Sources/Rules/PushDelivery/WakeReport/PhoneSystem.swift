@@ -1,17 +1,17 @@
 /// The operating system of a phone, read from the User-Agent of its REGISTERs.
 ///
-/// The raw values are the names of the operating systems in the store and in reports.
+/// The raw values are the names in the store and in reports.
 package enum PhoneSystem: String, Hashable, Sendable, CaseIterable {
     case iOS
     case android = "Android"
     case other
 
-    /// Reads a User-Agent: the word that comes first decides, because a later word may be the name of the device, which
-    /// the phone's owner chooses.
+    /// Reads the operating system in a User-Agent; the first word that names a system decides, because a later word may
+    /// be the phone's name.
     ///
-    /// `iPhone`, `iPad`, `iPod` and `Android` count inside other words, in upper and lower case, as in `LinphoneAndroid`.
-    /// `iOS` in this spelling counts inside other words, as in `LinphoneiOS`; `ios` counts only as a word of its own.
-    /// `IOS` is Cisco's system for routers, and does not count.
+    /// `iPhone`, `iPad`, `iPod` and `Android` count inside other words, in upper and lower case, as in
+    /// `LinphoneAndroid`. The spelling `iOS` counts inside other words, as in `LinphoneiOS`; `ios` counts only as a
+    /// separate word. `IOS` does not count, because it is Cisco's system for routers.
     package init(userAgent: Span<UInt8>) {
         self = .other
         for index in userAgent.indices {
@@ -29,14 +29,14 @@ package enum PhoneSystem: String, Hashable, Sendable, CaseIterable {
 }
 
 extension Span<UInt8> {
-    /// Whether the bytes after the index are this lower-case text, in upper or lower case.
+    /// Whether the bytes after the index are the lower-case text, in upper or lower case.
     fileprivate func continues(with text: [UInt8], after index: Int) -> Bool {
         guard count - index > text.count else { return false }
         for (place, letter) in text.enumerated() where self[index + 1 + place] | 0x20 != letter { return false }
         return true
     }
 
-    /// Whether a word for Apple's phones and tablets begins at this `i` or `I`.
+    /// Whether a word for Apple's phones and tablets begins at the letter `i` or `I` at the index.
     fileprivate func namesApple(at index: Int) -> Bool {
         if continues(with: Rest.phone, after: index) || continues(with: Rest.pad, after: index)
             || continues(with: Rest.pod, after: index)
@@ -53,7 +53,7 @@ extension Span<UInt8> {
     }
 }
 
-/// The words without their first letters.
+/// The words in a User-Agent that name a system, without their first letters.
 private enum Rest {
     static let ndroid = Array("ndroid".utf8)
     static let phone = Array("phone".utf8)

@@ -1,19 +1,19 @@
-/// The number of phones that came after a push, by the time that they took, in fixed classes of time. The classes are
-/// the same everywhere and always, so counts of several days and apps can be added.
+/// The number of phones that came after a push, by the time that the phones took, in fixed classes. The classes never
+/// change, so counts of several days and apps can be added.
 package struct WakeTimes: Hashable, Sendable {
-    /// The longest time of each class in milliseconds. From 300 ms on, a class ends at most a third above its begin. The
-    /// limits of the report (5, 10 and 30 s) are ends of classes.
+    /// The longest time of each class in milliseconds. From 300 ms on, the end of a class is at most a third above its
+    /// beginning. The limits of the report (5, 10 and 30 s) are ends of classes.
     package static let bounds: [Int64] = [
         100, 200, 300, 400, 500, 630, 800, 1000, 1250, 1600, 2000, 2500, 3000, 4000, 5000, 6300, 8000, 10_000, 12_500,
         16_000, 20_000, 25_000, 30_000, 40_000, 50_000, 60_000,
     ]
 
-    /// The number of wakes in each class of wake times; the last class has all longer times.
+    /// The number of wakes in each class; the last class has all longer times.
     package private(set) var counts: [Int64]
 
     package init() { counts = Array(repeating: 0, count: Self.bounds.count + 1) }
 
-    /// Takes over counts in the order of the classes; `nil` if there are too few or too many, or if one is negative.
+    /// Creates the counts in the order of the classes; `nil` for a wrong number of counts or a negative count.
     package init?(counts: [Int64]) {
         guard counts.count == Self.bounds.count + 1, counts.allSatisfy({ $0 >= 0 }) else { return nil }
         self.counts = counts
@@ -29,15 +29,15 @@ package struct WakeTimes: Hashable, Sendable {
 
     package var total: Int64 { counts.reduce(0, &+) }
 
-    /// The number of times up to this bound of a class.
+    /// The number of wakes up to `milliseconds`, which must be the end of a class.
     package func within(milliseconds: Int64) -> Int64 {
         zip(Self.bounds, counts).reduce(0) { $1.0 <= milliseconds ? $0 &+ $1.1 : $0 }
     }
 
-    /// The time in milliseconds that the given percentage of wake times does not exceed; `nil` if there are no wake
-    /// times.
+    /// The time in milliseconds that the given percentage of wakes does not exceed; `nil` without wakes.
     ///
-    /// The result is interpolated inside its class. Wake times of the last class count as the beginning of the class.
+    /// The quantile is interpolated inside its class of wake times. Wakes in the last class count as the beginning of
+    /// the class.
     package func quantile(percent: Int64) -> Int64? {
         let total = total
         guard total > 0 else { return nil }
@@ -53,7 +53,7 @@ package struct WakeTimes: Hashable, Sendable {
     }
 }
 
-/// The outcomes of pushes about calls.
+/// The counts of the results of pushes about calls.
 package struct WakeCounts: Hashable, Sendable {
     package private(set) var times = WakeTimes()
     package private(set) var never: Int64 = 0

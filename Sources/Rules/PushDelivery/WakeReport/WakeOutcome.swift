@@ -1,21 +1,20 @@
-/// The outcome of a push about a call that the provider accepted: whether the phone came.
+/// Whether the phone came after an accepted push about a call.
 package enum WakeOutcome: Hashable, Sendable {
-    /// The phone sent a REGISTER or another sign of life, this time after the push was requested.
+    /// The phone sent a REGISTER or another sign of life, the given time after the push was requested.
     case came(milliseconds: Int64)
     /// The call waited for the phone in vain.
     case never
-    /// The caller gave up within ``patience``, before the phone came. It is unknown whether the phone would have
-    /// registered after the push.
+    /// The caller gave up within ``patience`` before the phone came, so nobody knows whether the phone would have come.
     case callerGaveUp
-    /// The wait ended within ``patience`` for another reason, before the phone came. For example, a different phone of
-    /// the user answered the call.
+    /// The wait ended within ``patience`` for another reason before the phone came; for example, another phone answered
+    /// the call.
     case endedOtherwise
 
-    /// After this many milliseconds without a sign of the phone, the phone counts as a phone that never came, however
-    /// the call ended.
+    /// The number of milliseconds without a sign of life after which a phone counts as never come, however the call
+    /// ended.
     package static let patience: Int64 = 30_000
 
-    /// The steps of a timeline record that decide about the outcome, in milliseconds after the push was requested.
+    /// The steps of a timeline record that decide the outcome, in milliseconds after the push was requested.
     package struct Steps: Hashable, Sendable {
         package var registered: Int64?
         package var invited: Int64?
@@ -29,10 +28,10 @@ package enum WakeOutcome: Hashable, Sendable {
         }
     }
 
-    /// The result is `nil` for a push that woke nobody, because the phone got the INVITE without a sign of life: the
-    /// phone seemed to be awake, or it came in an earlier run of the daemon.
+    /// The result is `nil` for a phone that got the INVITE without a sign of life, because the phone seemed awake or
+    /// came before a restart.
     package init?(_ steps: Steps, end: () -> TimelineRecord.End?) {
-        // A sign of life releases the call at once, so the time of the INVITE is the time of the sign.
+        // A sign of life releases the call at once, so the time of the INVITE is the time of the sign of life.
         let came = steps.registered ?? (steps.showedLife ? steps.invited ?? steps.ended : nil)
         if let came {
             self = .came(milliseconds: max(0, came))

@@ -4,22 +4,21 @@ import Collections
 import JSON
 package import Timekeeping
 
-/// Checks bearer tokens (RFC 8898, RFC 7519, RFC 8725), and remembers the tokens whose signatures were right.
+/// Checks bearer tokens (RFC 8898, RFC 7519, RFC 8725), and remembers tokens with a valid signature.
 ///
-/// The claims of a token are checked before its signature, because the check of the claims costs less. A token with a
-/// right signature is remembered by its hash, so that a refresh costs no signature check; it is dropped for newer
-/// tokens, or when its key is withdrawn. All tables of the authenticator have a maximum size.
+/// A token's claims are checked before its signature, because checking claims costs less. A token with a valid
+/// signature is remembered by its hash until newer tokens displace it or its key is withdrawn. All tables of the
+/// ``BearerAuthenticator`` have a maximum size.
 package struct BearerAuthenticator: Sendable {
     package enum Verdict: Hashable, Sendable {
         /// The token proves that its sender is the given user of the domain.
         case proved(ByteString)
-        /// The bearer token proves no user; `guessed` is the user for whom the token counts as a wrong password, or
-        /// `nil`.
+        /// The bearer token proves no user; the token counts as a wrong password of the user `guessed`, if not `nil`.
         case bad(BearerFault, guessed: ByteString?)
         /// The signature was not checked, because the source address has sent too many tokens or wrong passwords; the
         /// sender must wait for the given duration.
         case limited(Duration)
-        /// The issuer's keys are being read, or could not be read since the start of the daemon.
+        /// The issuer's keys are being read, or could never be read since the start of the daemon.
         case awaitingKeys
     }
 
@@ -46,8 +45,7 @@ package struct BearerAuthenticator: Sendable {
     private var rings: [BearerKeyring]
     private var proofs: [ByteString: Proof] = [:]
     private var ages = AgeList<ByteString>()
-    /// The limit on signature checks for each source address; a remembered token does not count, because its signature
-    /// is not checked again.
+    /// The rate limit of signature checks for each source address; a remembered token needs no check.
     private var checks = RateLimit<Int>(perMinute: 3000, capacity: 65_536)
     private var news: [News] = []
     /// The number of signatures that were checked since the start.
@@ -66,7 +64,7 @@ package struct BearerAuthenticator: Sendable {
     /// The number of issuers whose keys could not be read at the last attempt.
     package var awayCount: Int { rings.count { $0.isAway } }
 
-    /// The issuer whose tokens are accepted for the users of a domain; `nil` if no issuer's tokens are accepted.
+    /// The issuer whose tokens are accepted for a domain's users; `nil` if no tokens are accepted.
     package func issuer(for domain: ByteString) -> BearerRules.Issuer? { place(for: domain).map { rules.issuers[$0] } }
 
     private func place(for domain: ByteString) -> Int? { rules.issuers.firstIndex { $0.serves(domain) } }
@@ -76,12 +74,11 @@ package struct BearerAuthenticator: Sendable {
     /// Checks a bearer token of a user in a domain.
     ///
     /// - Parameters:
-    ///   - text: the token as the request has it.
+    ///   - text: the token from the request.
     ///   - domain: the domain of the user.
-    ///   - source: the address that sent the token, for the limit of signature checks.
+    ///   - source: the address that sent the token, for the limit on signature checks.
     ///   - now: the present time by the monotonic clock and by the wall clock.
-    ///   - wait: returns how long the source must wait before the signature of a user's token is checked; `nil` if the
-    ///     signature can be checked now.
+    ///   - wait: returns how long the source must wait before a user's token is checked; `nil` for an immediate check.
     /// - Returns: the verdict.
     package mutating func judge(
         _ text: ByteString, in domain: ByteString, from source: IPAddress, now: Moment,
@@ -149,19 +146,19 @@ package struct BearerAuthenticator: Sendable {
         return nil
     }
 
-    /// Whether two texts consist of equal bytes. The operator `==` of `String` also accepts texts with different bytes
-    /// for the same characters.
+    /// Whether two texts consist of equal bytes. The operator `==` of `String` accepts different bytes for the same
+    /// characters.
     private static func isSame(_ left: String, _ right: String) -> Bool { left.utf8.elementsEqual(right.utf8) }
 
-    /// Whether a claim can be the name of a user. Names with control characters, spaces, quotes, backslashes or angle
-    /// brackets are refused, because a URI must not contain these characters.
+    /// Whether a claim can be the name of a user. Control characters, spaces, quotes, backslashes and angle brackets
+    /// are refused, because a URI must not contain them.
     private static func isName(_ subject: String) -> Bool {
         let bytes = subject.utf8
         return !bytes.isEmpty && bytes.count <= longestUser
             && bytes.allSatisfy { $0 > 0x20 && $0 != 0x7f && !"<>\"\\".utf8.contains($0) }
     }
 
-    /// The user name in a claim, which is `bob` or `bob@example.net`; `nil` if the claim names another domain.
+    /// The user name in a claim of the form `bob` or `bob@example.net`; `nil` if the claim names another domain.
     private static func user(_ subject: String, in domain: ByteString) -> ByteString? {
         let text = ByteString(subject)
         guard let at = text.lastIndex(of: UInt8(ascii: "@")) else { return text }
@@ -178,7 +175,7 @@ package struct BearerAuthenticator: Sendable {
         return asked
     }
 
-    /// The time at which the daemon must next read the keys of an issuer.
+    /// The time at which the keys of an issuer must be read next.
     package var nextDue: Instant? { rings.compactMap(\.due).min() }
 
     package mutating func received(_ keys: [BearerKey], of issuer: Int, now: Instant) {
@@ -189,7 +186,7 @@ package struct BearerAuthenticator: Sendable {
         rings[issuer].received(keys, now: now)
         guard known != fresh else { return }
         news.append(.changed(issuer: issuer, count: keys.count))
-        // Tokens that were signed with a key that the issuer has withdrawn are no longer valid.
+        // Tokens that were signed with a withdrawn key are no longer valid.
         let prints = Set(keys.map(\.print))
         for (hash, proof) in proofs where proof.issuer == issuer && !prints.contains(proof.key) { forget(hash) }
     }
@@ -223,7 +220,7 @@ package struct BearerAuthenticator: Sendable {
 
     // MARK: Challenge
 
-    /// The value of a challenge with the scheme Bearer (RFC 8898 section 4); `nil` if the domain accepts no tokens.
+    /// The value of a Bearer challenge (RFC 8898 section 4); `nil` if the domain accepts no tokens.
     package func challenge(for domain: ByteString, realm: ByteString, after fault: BearerFault?) -> ByteString? {
         guard let issuer = issuer(for: domain) else { return nil }
         var out: [UInt8] = []

@@ -1,23 +1,22 @@
 import Bytes
 import Timekeeping
 
-/// The keys of one token issuer, and the time at which the daemon must read the keys again: at intervals, and when a
-/// token needs an unknown key.
+/// One token issuer's keys, which are read again at intervals and when a token names an unknown key.
 ///
-/// If the keys cannot be read again, the last keys stay valid. Anybody can send tokens that name unknown keys, so
-/// tokens with unknown keys cause at most one reading of the issuer's keys within each ``pause``.
+/// If the keys cannot be read again, the last keys stay valid. Tokens with unknown keys, which anybody can send, cause
+/// at most one reading of the keys within each ``pause``.
 struct BearerKeyring: Sendable {
     private(set) var keys: [BearerKey] = []
     private(set) var isAsking = false
     /// Whether the last attempt to read the issuer's keys failed.
     private(set) var isAway = false
-    /// When the keys must be read next; `nil` while they are being read.
+    /// When the keys must be read next; `nil` while the keys are being read.
     private(set) var due: Instant? = .distantPast
     private var lastAsked: Instant?
     private var retry = BearerKeyring.firstRetry
     private let refresh: Duration
 
-    /// The minimum time between the last reading of the keys and a reading that a token causes.
+    /// The minimum time between the last reading of the keys and a reading because of a token.
     static let pause: Duration = .seconds(30)
     private static let firstRetry: Duration = .seconds(2)
     /// The maximum number of keys of one issuer that are tried for a token.
@@ -34,7 +33,7 @@ struct BearerKeyring: Sendable {
         return Array(fitting.prefix(Self.tried))
     }
 
-    /// Orders the keys to be read soon, because a token needs an unknown key.
+    /// Orders the keys to be read soon, because a token names an unknown key.
     ///
     /// - Returns: whether the keys are being read or will be read now, so that the token can be checked soon.
     mutating func want(now: Instant) -> Bool {
@@ -44,8 +43,8 @@ struct BearerKeyring: Sendable {
         return true
     }
 
-    /// Whether the keys must be read now; if the result is true, ``received(_:now:)`` or ``failed(now:)`` must handle
-    /// the result of the reading.
+    /// Whether the keys must be read now; after true, the result of the reading must be reported to
+    /// ``received(_:now:)`` or ``failed(now:)``.
     mutating func takeQuestion(now: Instant) -> Bool {
         guard !isAsking, let due, due <= now else { return false }
         isAsking = true

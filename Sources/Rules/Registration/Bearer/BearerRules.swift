@@ -8,19 +8,18 @@ package struct BearerRules: Hashable, Sendable {
         package var name: String
         /// The domains for whose users the issuer's tokens are accepted, in lower case; empty for all domains.
         package var domains: Set<ByteString> = []
-        /// The value that the claim `iss` of each token of the issuer must have.
+        /// The value of the claim `iss` in the issuer's tokens.
         package var issuer: String
-        /// The names of this service; the claim `aud` of each token must contain at least one name.
+        /// The names of this service; the claim `aud` of each token must contain at least one of the names.
         package var audiences: [String]
         /// The name of the claim that contains the user's name.
         package var claim = "sub"
         package var algorithms: Set<BearerKey.Algorithm> = [.rs256, .es256]
         /// The largest accepted difference between the issuer's clock and the daemon's clock.
         package var leeway: Duration = .seconds(30)
-        /// The URL of the server from which phones get tokens; a challenge contains this URL as `authz_server`.
+        /// The URL of the server from which phones get tokens, for `authz_server` in challenges.
         package var server: ByteString
-        /// The scope that a challenge names, so that phones ask the server for a token with this scope; `nil` for no
-        /// scope.
+        /// The scope in challenges, which phones request from the token server; `nil` for no scope.
         package var scope: ByteString?
         /// The interval at which the keys of the issuer are read again.
         package var refresh: Duration = .seconds(600)
@@ -37,7 +36,7 @@ package struct BearerRules: Hashable, Sendable {
 
     /// The issuers of tokens, at most one for each domain.
     package var issuers: [Issuer] = []
-    /// The maximum number of accepted tokens that are remembered, so that their signatures need no second check.
+    /// The maximum number of remembered tokens, whose signatures need no second check.
     package var remembered = 100_000
 
     package init() {}
@@ -55,8 +54,8 @@ package struct BearerKey: Sendable {
     package let algorithm: Algorithm
     /// A digest of the key, which identifies the key by its content.
     package let print: ByteString
-    /// Checks whether the key made a signature for a message. The shell provides the function that checks signatures,
-    /// because this module contains no cryptography.
+    /// Checks whether the key made a signature of a message. The function comes from the shell, because the rules
+    /// contain no cryptography.
     package let isValid: @Sendable (_ signature: [UInt8], _ message: [UInt8]) -> Bool
 
     package init(

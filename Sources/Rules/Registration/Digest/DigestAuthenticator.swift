@@ -6,46 +6,43 @@ package import Timekeeping
 /// Digest authentication (RFC 7616, RFC 8760; RFC 2617 for clients without qop): creates challenges, and checks the
 /// credentials in requests.
 ///
-/// For unknown users the daemon does the same computation as for known users, so that no response reveals whether a
-/// user exists.
+/// The computation for unknown users is the same as for known users, so that no response reveals whether a user exists.
 package struct DigestAuthenticator: Sendable {
     package enum Verdict: Hashable, Sendable {
-        /// The user is authenticated: by a password with the given nonce or, if the nonce is `nil`, by a bearer token.
+        /// The user is authenticated by a password with the given nonce or, if the nonce is `nil`, by a bearer token.
         case authenticated(DigestUser, NonceUse?)
-        /// The daemon must answer the request with 401 or 407 and a challenge, which
+        /// The request must be answered with 401 or 407 and a challenge, which
         /// ``DigestAuthenticator/challenge(realm:stale:as:of:for:users:now:)`` makes.
         case challenge(Reason)
-        /// The user is authenticated but may not send the request, so the daemon must answer with 403.
+        /// The user is authenticated but may not send the request, which must be answered with 403.
         case forbidden(DigestUser)
-        /// The password was not checked, because too many wrong passwords came before; the sender must wait for the
-        /// given duration.
+        /// The password was not checked because of too many wrong passwords; the sender must wait for the given
+        /// duration.
         case limited(Duration)
-        /// The request must wait, because a source of users has not answered yet about the given user name: see
+        /// The request must wait, because a source of users has not answered about the given user name: see
         /// ``UserCache``.
         case asking(ByteString)
-        /// The sources of users do not answer, so the daemon must answer the request with 503. If the password differs
-        /// from the last known password, `wrong` is the user name, and the attempt counts as a wrong password.
+        /// The sources of users do not answer, so the request must be answered with 503. If the password differs from
+        /// the last known password, `wrong` is the user name, and the attempt counts as a wrong password.
         case unavailable(wrong: ByteString?)
-        /// The keys for bearer tokens are being read, or could not be read since the start, so the daemon must answer
-        /// the request with 503.
+        /// The keys for bearer tokens are being read or could never be read, so the request must be answered with 503.
         case awaitingKeys
     }
 
     package enum Reason: Hashable, Sendable {
-        /// The request contains no credentials that answer one of the daemon's challenges.
+        /// The request has no credentials for one of the daemon's challenges.
         case nothingShown
-        /// The nonce is unknown, too old, already used, or made for a different holder. The phone can answer a new
-        /// challenge without asking its user.
+        /// The nonce is unknown, too old, used before, or made for another holder; the phone can answer a new challenge
+        /// without asking its user.
         case stale
-        /// The nonce is valid, but the response is wrong for the given user name, whether or not a user with this name
-        /// exists.
+        /// The nonce is valid, but the response is wrong for the given user name, whether or not such a user exists.
         case wrong(ByteString)
-        /// The response to a nonce that a binding keeps is wrong, perhaps because the password has changed. The binding
-        /// must forget the nonce, and the phone can answer a new challenge without asking its user.
+        /// The response to a binding's kept nonce is wrong, perhaps because the password has changed. The binding must
+        /// forget the kept nonce; the phone can answer a new challenge without asking its user.
         case wrongForBinding(ByteString, nonce: UInt64)
         /// The request has a bearer token that the daemon refuses: see ``BearerAuthenticator``.
         case badToken(BearerFault)
-        /// The request has a bearer token on a connection without TLS, so the daemon did not read the token.
+        /// The request has a bearer token on a connection without TLS, so the token was not read.
         case tokenInClear
 
         /// Whether the phone can answer the challenge without asking its user.
@@ -57,8 +54,7 @@ package struct DigestAuthenticator: Sendable {
         }
     }
 
-    /// The daemon's role towards the sender of a request; the role decides about the status and the header fields of a
-    /// challenge.
+    /// The daemon's role toward the sender of a request, which decides the status and the header fields of a challenge.
     package enum Role: Hashable, Sendable {
         /// The daemon answers as registrar: with 401, WWW-Authenticate and Authorization.
         case registrar
@@ -73,9 +69,9 @@ package struct DigestAuthenticator: Sendable {
     private let functions: DigestFunctions
     private(set) var ledger: NonceLedger
     private var nextSerial: UInt64 = 1
-    /// The HA1 with which the daemon computes responses for unknown users; no password has this HA1.
+    /// The HA1 for responses of unknown users, which no password has.
     private let dummy: [UInt8]
-    /// The algorithms for which the sources outside the store have hashes of all users.
+    /// The algorithms for which the sources outside the store have hashes of all users; `nil` without such sources.
     private let elsewhere: Set<DigestAlgorithm>?
 
     package init(
@@ -100,19 +96,19 @@ package struct DigestAuthenticator: Sendable {
 
     // MARK: Challenge
 
-    /// Makes the header fields of a challenge, one field for each algorithm that is offered (RFC 8760 section 2.3). The
-    /// header fields contain only required parameters, so that a challenge to a forged source address is short (T4.1).
+    /// Makes the header fields of a challenge, one field for each offered algorithm (RFC 8760 section 2.3). A challenge
+    /// contains only required parameters, so that a challenge to a forged source address is short (T4.1).
     ///
     /// - Parameters:
     ///   - realm: the realm to which the password belongs.
-    ///   - stale: whether the phone can answer without asking its user; if true, the phone has used an older nonce, and
-    ///     will probably use the new nonce in later requests too.
-    ///   - role: the daemon's role, which decides about the name of the header fields.
-    ///   - request: the request to challenge, whose User-Agent decides about the algorithms.
-    ///   - holder: the peer that gets the challenge, which no other peer can answer.
-    ///   - users: all users; the challenge offers no algorithm for which a user has no hash.
-    ///   - now: the present time, at which the lifetime of the nonce begins.
-    /// - Returns: the header fields, the one with the preferred algorithm first, all with the same nonce.
+    ///   - stale: whether the phone can answer without asking its user; if true, the phone will probably use the new
+    ///     nonce in later requests too.
+    ///   - role: the daemon's role, which decides the name of the header fields.
+    ///   - request: the challenged request, whose User-Agent decides the algorithms.
+    ///   - holder: the only peer that can answer the challenge.
+    ///   - users: all users; the challenge offers only algorithms for which every user has a hash.
+    ///   - now: the present time, from which the lifetime of the nonce counts.
+    /// - Returns: the header fields, preferred algorithm first, all with the same nonce.
     package mutating func challenge(
         realm: Realm, stale: Bool, as role: Role, of request: SIPRequest, for holder: NonceHolder,
         users: UserDirectory, now: Instant
@@ -138,21 +134,20 @@ package struct DigestAuthenticator: Sendable {
         return Nonce(serial: nextSerial, issued: now, marks).text(for: holder, functions)
     }
 
-    /// Makes a nonce for a push to a user's phone; the phone can use the nonce from any address.
+    /// Makes a nonce for a push to a user's phone, which can use the nonce from any address.
     package mutating func nonce(pushedTo user: AddressOfRecord, now: Instant) -> ByteString {
         nonce(for: .user(user), .isPushed, now: now).text
     }
 
-    /// The algorithms that a challenge offers to a client, the preferred algorithm first. The algorithms depend neither
-    /// on the user nor on whether the user exists (T7).
+    /// The algorithms that a challenge offers to a client, preferred algorithm first. The offered algorithms do not
+    /// depend on the user or on the user's existence (T7).
     private func offer(to userAgent: ByteString?, _ users: UserDirectory) -> [DigestAlgorithm] {
         if settings.algorithms.contains(.md5), isOld(userAgent) { return [.md5] }
         let common = settings.algorithms.filter { users.allHave($0) && elsewhere?.contains($0) ?? true }
         return common.isEmpty ? settings.algorithms : common
     }
 
-    /// Whether the client is one of the old clients in the settings; an old client fails if a challenge offers any
-    /// algorithm except MD5.
+    /// Whether the settings list the client as old; an old client fails at a challenge with any algorithm except MD5.
     package func isOld(_ userAgent: ByteString?) -> Bool {
         settings.oldClients.contains { name in
             guard let userAgent else { return name == DigestSettings.namelessClients }
@@ -162,28 +157,26 @@ package struct DigestAuthenticator: Sendable {
 
     // MARK: Check
 
-    /// Checks the credentials of a request. If the request has several credentials, the first credentials that answer a
-    /// nonce of this daemon are used.
+    /// Checks the credentials of a request. If a request has several credentials, the first credentials with a nonce of
+    /// this daemon are used.
     ///
-    /// A password is checked only if the nonce proves that its holder received the challenge. A sender with a forged
-    /// address cannot make the daemon compute hashes, and a wrong password counts against the peer that really sent the
-    /// password (T8).
+    /// A password is checked only if the nonce proves that its holder received the challenge. The nonce keeps senders
+    /// with forged addresses from causing hash computations, and wrong passwords count against their real senders (T8).
     ///
     /// - Parameters:
     ///   - request: the received request with the credentials.
     ///   - role: the daemon's role, which decides whether the Authorization or Proxy-Authorization fields are checked.
     ///   - realm: the realm of the users; credentials for other realms are ignored.
-    ///   - owner: the user who must have sent the request, for a REGISTER the To user (RFC 3261 section 10.3 step 4);
-    ///     `nil` if any user is accepted.
-    ///   - flow: the flow on which the request came; a retransmission comes on the flow of the original.
+    ///   - owner: the required sender, for a REGISTER the To user (RFC 3261 section 10.3 step 4); `nil` accepts any
+    ///     user.
+    ///   - flow: the flow of the request; a retransmission comes on the same flow as the original.
     ///   - holder: the peer that sent the credentials.
     ///   - users: all users.
     ///   - now: the present time, for the age of the nonce.
-    ///   - wait: returns how long a sender must wait before the daemon checks a user's password; `nil` if the daemon
-    ///     can check the password now.
-    ///   - find: looks in the sources of users for a user who is not in the store.
-    ///   - pushed: returns the user whose pushed nonce the sender may use; `nil` if the sender may use no pushed nonce.
-    ///   - isKept: whether a binding keeps the nonce with the given name, and the nonce count was not used before.
+    ///   - wait: returns how long a sender must wait before a user's password is checked; `nil` for an immediate check.
+    ///   - find: searches the sources of users for a user who is not in the store.
+    ///   - pushed: returns the user whose pushed nonce the sender may use; `nil` for none.
+    ///   - isKept: whether a binding keeps the nonce with the given name, and the nonce count is new.
     /// - Returns: the verdict; a challenge if no credentials can be used.
     package mutating func check(
         _ request: SIPRequest, as role: Role, realm: Realm, owner: ByteString?, on flow: Flow,
@@ -229,9 +222,8 @@ package struct DigestAuthenticator: Sendable {
 
     /// How the sender got the nonce; `nil` if the sender may not use the nonce.
     ///
-    /// During its lifetime a nonce belongs to the peer for whom it was made, and ``NonceLedger`` has its count. After
-    /// its lifetime, a nonce belongs to the binding that keeps the nonce and its count, even if the phone has a new
-    /// address (T39).
+    /// During its lifetime, a nonce belongs to the peer for whom it was made, and ``NonceLedger`` has its count. After
+    /// its lifetime, a nonce belongs to the binding that keeps it, even if the phone has a new address (T39).
     private func origin(
         of text: Nonce.NonceText, count: UInt32, for holder: NonceHolder, pushed: () -> AddressOfRecord?, now: Instant,
         isKept: (_ nonce: UInt64, _ count: UInt32) -> Bool
@@ -252,15 +244,15 @@ package struct DigestAuthenticator: Sendable {
         case unavailable(isWrong: Bool)
     }
 
-    /// Checks whether the password of the named user made the response.
+    /// Checks whether the named user's password made the response.
     private func proof(
         by credentials: DigestCredentials, _ answer: Answer, _ method: Method, realm: Realm,
         _ users: UserDirectory, _ find: (ByteString, UserCache.Wish) -> UserCache.Finding
     ) -> Proof {
         if let user = users.user(named: credentials.username, realm: realm.account) {
             if isRight(credentials, answer, method, of: user) { return .right(user) }
-            // The sources of users are asked even for a user in the store, because a shorter delay would reveal which
-            // users are in the store (T7).
+            // The sources of users are also asked for a user in the store, because a shorter delay would reveal which
+            // users the store has (T7).
             switch find(credentials.username, .any) {
             case .asking: return .asking
             case .away: return .unavailable(isWrong: true)
@@ -279,8 +271,7 @@ package struct DigestAuthenticator: Sendable {
         case .known(_, mayRefuse: true): return .wrong
         case .known(_, mayRefuse: false): break
         }
-        // The password may have changed since the source of users was asked, so the source is asked again before the
-        // password counts as wrong.
+        // The source of users is asked again before a password counts as wrong, because the password may have changed.
         switch find(credentials.username, .newer) {
         case .asking: return .asking
         case .known(_, mayRefuse: true), .unknown: return .wrong
@@ -288,7 +279,7 @@ package struct DigestAuthenticator: Sendable {
         }
     }
 
-    /// Whether the response was computed from the user's password; the check takes as long for unknown users.
+    /// Whether the response was computed from the user's password; the check takes the same time for unknown users.
     private func isRight(
         _ credentials: DigestCredentials, _ answer: Answer, _ method: Method, of user: DigestUser?
     ) -> Bool {
@@ -299,8 +290,8 @@ package struct DigestAuthenticator: Sendable {
         return equalInConstantTime(expected, credentials.response) && ha1 != nil
     }
 
-    /// A hash of a whole request. A repeated nonce count is accepted only in an identical request, so that nobody can
-    /// register a different Contact with overheard credentials (T6).
+    /// A hash of a whole request. A repeated nonce count is accepted only in an identical request, so that overheard
+    /// credentials cannot register another Contact (T6).
     private static func fingerprint(_ request: SIPRequest, on flow: Flow) -> Int {
         var hasher = Hasher()
         hasher.combine(request.frame.bytes)
@@ -309,14 +300,14 @@ package struct DigestAuthenticator: Sendable {
     }
 
     /// Whether a clear-text password is right, for services that get passwords over HTTP. The check of a password takes
-    /// equally long for unknown users.
+    /// the same time for unknown users.
     package func isPassword(
         _ password: ByteString, of name: ByteString, realm: Realm, users: UserDirectory
     ) -> Bool {
         isPassword(password, of: users.user(named: name, realm: realm.account), called: name, realm: realm)
     }
 
-    /// Whether a clear-text password is the password of a user; `known` is `nil` for an unknown user.
+    /// Whether a clear-text password is the user's password; `known` is `nil` for an unknown user.
     package func isPassword(
         _ password: ByteString, of known: DigestUser?, called name: ByteString, realm: Realm
     ) -> Bool {
@@ -336,8 +327,8 @@ package struct DigestAuthenticator: Sendable {
         let count: UInt32?
     }
 
-    /// Reads and checks the parts of credentials that do not depend on the user; `nil` if the credentials answer no
-    /// challenge of this daemon.
+    /// The checked parts of credentials that do not depend on the user; `nil` if the credentials answer no challenge of
+    /// this daemon.
     private func answer(_ credentials: DigestCredentials, to request: SIPRequest) -> Answer? {
         guard let algorithm = algorithm(of: credentials), credentials.response.count == algorithm.digitCount,
             isUsable(credentials.uri, for: request.uri)
@@ -351,8 +342,8 @@ package struct DigestAuthenticator: Sendable {
         return Answer(algorithm: algorithm, count: count)
     }
 
-    /// The algorithm of the credentials; `nil` if the daemon does not offer the algorithm, because an attacker on the
-    /// network path could choose a weak algorithm.
+    /// The algorithm of the credentials; `nil` for an algorithm that is not offered, because an attacker on the path
+    /// could choose a weak algorithm.
     private func algorithm(of credentials: DigestCredentials) -> DigestAlgorithm? {
         let name = credentials.algorithm?.string.uppercased() ?? DigestAlgorithm.md5.rawValue
         return settings.algorithms.first { $0.rawValue == name }
@@ -369,8 +360,8 @@ package struct DigestAuthenticator: Sendable {
         return count
     }
 
-    /// Whether the URI in the credentials fits the URI of the request. The URI in the credentials needs only the same
-    /// scheme, user and host, because proxies and phones write parameters and ports differently.
+    /// Whether the URI in the credentials fits the URI of the request. Only scheme, user and host are compared, because
+    /// proxies and phones write parameters and ports differently.
     private func isUsable(_ text: ByteString, for uri: SIPURI) -> Bool {
         if text == uri.text { return true }
         guard let given = SIPURI(text) else { return false }

@@ -1,12 +1,11 @@
 import Bytes
 package import SIPGrammar
 
-/// The cryptographic functions that digest authentication needs. The shell provides the cryptographic functions,
-/// because this module contains no cryptography.
+/// The cryptographic functions for digest authentication, which come from the shell.
 package struct DigestFunctions: Sendable {
     /// Computes the binary digest of the bytes with the algorithm.
     package let hash: @Sendable (DigestAlgorithm, [UInt8]) -> [UInt8]
-    /// Computes a code of at least 16 bytes: an HMAC with SHA-256 and a random key that only this process knows.
+    /// Computes a code of at least 16 bytes: an HMAC with SHA-256 and a random key of the process.
     package let code: @Sendable ([UInt8]) -> [UInt8]
 
     package init(
@@ -19,7 +18,7 @@ package struct DigestFunctions: Sendable {
     /// The digest of the bytes as lower-case hexadecimal digits, which SIP uses.
     func hexHash(_ algorithm: DigestAlgorithm, _ bytes: [UInt8]) -> [UInt8] { Hex.encode(hash(algorithm, bytes)) }
 
-    /// The correct response to a challenge, for credentials of a user with the given HA1 (RFC 7616 section 3.4.1).
+    /// The correct response for credentials of a user with the given HA1 (RFC 7616 section 3.4.1).
     package func response(
         to credentials: DigestCredentials, _ algorithm: DigestAlgorithm, method: Method, ha1: [UInt8]
     ) -> [UInt8] {
@@ -45,8 +44,7 @@ package struct DigestFunctions: Sendable {
     }
 }
 
-/// Compares two texts in a time that depends only on their lengths, so that the time reveals nothing about their
-/// content.
+/// Compares two texts in a time that depends only on their lengths and reveals nothing about their content.
 func equalInConstantTime(_ left: [UInt8], _ right: ByteString) -> Bool {
     guard left.count == right.count else { return false }
     var difference: UInt8 = 0

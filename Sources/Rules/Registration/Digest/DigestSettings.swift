@@ -10,7 +10,7 @@ package enum DigestAlgorithm: String, Hashable, Sendable, CaseIterable {
     package var digitCount: Int { self == .md5 ? 32 : 64 }
 }
 
-/// The settings for challenges to phones, and for checking their credentials.
+/// The settings of challenges to phones and of credential checks.
 package struct DigestSettings: SettingsGroup, Hashable {
     package var realm: String?
     package var algorithms: [DigestAlgorithm] = [.sha256, .md5]
@@ -20,7 +20,7 @@ package struct DigestSettings: SettingsGroup, Hashable {
     package var reusesNonces = true
     package var oldClients = [Self.namelessClients, "baresip v0.", "baresip v1.", "SIPp"]
 
-    /// The entry for clients without a User-Agent in the list of old clients.
+    /// The entry in the list of old clients that stands for clients without a User-Agent.
     static let namelessClients = "-"
 
     package init() {}

@@ -1,17 +1,17 @@
 import Bytes
 
-/// The nonce that a binding keeps for as long as its phone uses it, and how far the nonce is used up (T39).
+/// The nonce that a binding keeps while its phone uses the nonce, with the used nonce count (T39).
 ///
-/// A woken phone uses its kept nonce in its first REGISTER, so the daemon need not challenge the phone. A binding keeps
-/// only 64 unpredictable bits of the nonce. No secret key is needed to recognise a kept nonce, so the nonce is valid
-/// after a restart too.
+/// A woken phone uses the kept nonce in its first REGISTER, which then needs no challenge. A binding keeps only 64
+/// unpredictable bits of the nonce. A kept nonce is recognised without a secret key, so the nonce is valid after a
+/// restart too.
 package struct KeptNonce: Hashable, Sendable {
     /// The name of the nonce: 64 bits of its code; 0 if the binding keeps no nonce.
     package let name: UInt64
     /// The highest nonce count that a REGISTER has used.
     package let count: UInt32
-    /// The nonce count in the store, which is at least ``count``. After a restart, the daemon accepts a kept nonce only
-    /// with a nonce count above the stored count.
+    /// The nonce count in the store, which is at least ``count``. After a restart, a kept nonce is accepted only with a
+    /// nonce count above the stored count.
     package let stored: UInt32
 
     package init(name: UInt64, count: UInt32, stored: UInt32) {
@@ -22,31 +22,31 @@ package struct KeptNonce: Hashable, Sendable {
 
     package static let none = KeptNonce(name: 0, count: 0, stored: 0)
 
-    /// By how much the nonce count in the store is ahead of the used count. With a lead of 32, only every 32nd refresh
-    /// on an open connection waits for the disk.
+    /// How far the stored nonce count is ahead of the used count. With 32, only every 32nd refresh on an open
+    /// connection waits for the disk.
     static let countsAhead: UInt32 = 32
 
-    /// The change that a REGISTER makes to the nonce that a binding keeps.
+    /// The change of a binding's kept nonce by a REGISTER.
     enum Change: Hashable, Sendable {
-        /// The REGISTER is refused with a challenge, because the binding does not keep the REGISTER's nonce, or the
-        /// nonce count was used before.
+        /// The REGISTER gets a challenge, because the binding does not keep the nonce, or the nonce count was used
+        /// before.
         case refused
         case unchanged
-        /// The binding keeps the given nonce and count now, and nothing needs to be written to the store.
+        /// The binding keeps the given nonce and count now, and the store need not write them.
         case counted(KeptNonce)
-        /// The binding keeps the given nonce and nonce count as soon as the store has written both.
+        /// The binding keeps the given nonce and count as soon as the store has written both.
         case stored(KeptNonce)
     }
 
-    /// Decides what a REGISTER that refreshes only one binding does to the binding's nonce.
+    /// Decides what a REGISTER that refreshes only one binding does to the binding's kept nonce.
     ///
-    /// The binding and its row in the store always have the same nonce, and the store never has a lower count. No
-    /// credentials are valid twice, not even after `kill -9`.
+    /// The binding and its stored row always have the same nonce, and the stored count is never lower. No credentials
+    /// are valid twice, not even after the daemon was killed by `kill -9`.
     ///
     /// - Parameters:
-    ///   - use: the nonce of the REGISTER, and the nonce count.
+    ///   - use: the nonce and the nonce count of the REGISTER.
     ///   - isWritten: whether the store writes the binding's row before the 200 anyway.
-    /// - Returns: the nonce that the binding keeps, and whether the store must have the nonce before the 200.
+    /// - Returns: the kept nonce, and whether the store must write the nonce before the 200.
     func change(by use: NonceUse, isWritten: Bool) -> Change {
         if name == use.name, name != 0 {
             guard use.count > count else { return use.origin == .binding ? .refused : .unchanged }
@@ -57,8 +57,7 @@ package struct KeptNonce: Hashable, Sendable {
             return .stored(KeptNonce(name: name, count: use.count, stored: ahead.overflow ? .max : ahead.partialValue))
         }
         if use.origin == .binding { return .refused }
-        // The nonce of a client that always begins without credentials is not written, because such a client gets a new
-        // nonce each time.
+        // The nonce of a client that never reuses a nonce is not written.
         guard isWritten || use.isReused else { return .unchanged }
         if let next = use.next { return .stored(KeptNonce(name: next.name, count: 0, stored: 0)) }
         return .stored(KeptNonce(name: use.name, count: use.count, stored: use.count))
@@ -68,7 +67,7 @@ package struct KeptNonce: Hashable, Sendable {
 /// The nonce and the nonce count in the credentials of a REGISTER, and how the client got the nonce.
 package struct NonceUse: Hashable, Sendable {
     package enum Origin: Hashable, Sendable {
-        /// The daemon sent the nonce in a challenge, to the address of the REGISTER.
+        /// The daemon sent the nonce in a challenge to the address of the REGISTER.
         case challenge
         /// The daemon sent the nonce in a push.
         case push
@@ -76,7 +75,7 @@ package struct NonceUse: Hashable, Sendable {
         case binding
     }
 
-    /// A nonce that the 200 gives the client for the client's next REGISTER.
+    /// A nonce in the 200 for the client's next REGISTER.
     struct Next: Hashable, Sendable {
         let name: UInt64
         let text: ByteString
@@ -84,12 +83,12 @@ package struct NonceUse: Hashable, Sendable {
 
     package let origin: Origin
     package let name: UInt64
-    /// The nonce count; the highest possible number if the client sent no count, because such a client can use the
-    /// nonce only once.
+    /// The nonce count; the highest possible number for a client without nonce count, which can use the nonce only
+    /// once.
     let count: UInt32
     /// Whether the client uses its nonces in later requests too.
     let isReused: Bool
-    /// The nonce for the next REGISTER, if the client sent no qop and so can use each nonce only once.
+    /// The nonce for the next REGISTER of a client without qop, which can use each nonce only once.
     let next: Next?
 
     package init(origin: Origin, name: UInt64, count: UInt32, isReused: Bool) {

@@ -2,34 +2,33 @@ package import Addressing
 import PushDelivery
 package import Timekeeping
 
-/// Limits the number of wrong passwords from one source and for one user. If a source or a user has too many wrong
-/// passwords, the daemon checks no further password of the source or user for some time (T8). Wrong passwords in SIP
-/// and in HTTP are counted together.
+/// Limits the number of wrong passwords from one source and for one user. After too many wrong passwords, further
+/// passwords from the source or for the user are not checked for some time (T8). Wrong passwords in SIP and in HTTP are
+/// counted together.
 ///
-/// The memory of the login limits has a maximum: the keys of the tables are seeded hashes, and each table has a maximum
-/// size. Wrong passwords for unknown users count too. A right password does not reset a count, so that somebody with
-/// one password gets no more guesses for another user.
+/// Each table has a maximum size, and its keys are seeded hashes. Wrong passwords for unknown users count too. A right
+/// password does not reset a count, so that a user with a password gets no more guesses for another user.
 ///
-/// Strangers cannot lock out a user: from a source where the user has already authenticated, only wrong passwords from
-/// the same source count.
+/// Strangers cannot lock out a user: where the user has authenticated before, only wrong passwords from the same source
+/// count.
 package struct LoginLimit: Sendable {
     private var sources: RateLimit<Int>
     private var users: RateLimit<Int>
-    /// The counts of wrong passwords from sources where the user has already authenticated, by user and source.
+    /// The counts of wrong passwords from sources where the user has authenticated before, by user and source.
     private var known: RateLimit<Int>
-    /// Hashes of the pairs of a user and a source from which the right password came. The hashes of proofs are in two
-    /// sets, so that the older half can be dropped.
+    /// Hashes of the pairs of user and source from which a right password came. The hashes are in two sets, so that the
+    /// older half can be dropped.
     private var recentProofs = Set<Int>()
     private var olderProofs = Set<Int>()
 
-    /// The maximum number of keys in each table of login limits.
+    /// The maximum number of keys in each table.
     package static let capacity = 65_536
 
     /// An attempt to authenticate with a password.
     package struct Attempt: Sendable {
-        /// The source address of the attempt; `nil` for a trusted peer, because a trusted peer sends for many phones.
+        /// The source address of the attempt; `nil` for a trusted peer, which sends for many phones.
         package let source: IPAddress?
-        /// The user whose password is checked; `nil` if the attempt has an API key or token, which belongs to no user.
+        /// The user whose password is checked; `nil` for an API key or token, which belongs to no user.
         package let user: AddressOfRecord?
         /// Whether the user has a contact with the source address of the attempt.
         package let isAtHome: Bool
@@ -59,7 +58,7 @@ package struct LoginLimit: Sendable {
         known = RateLimit(perMinute: perUser, capacity: Self.capacity)
     }
 
-    /// How long to wait before the password of an attempt can be checked; `nil` if the password can be checked now.
+    /// How long the attempt's password must wait for its check; `nil` for an immediate check.
     package func wait(for attempt: Attempt, now: Instant) -> Duration? {
         if isKnown(attempt) { return known.wait(for: attempt.pair, now: now) }
         let waits = [
@@ -79,7 +78,7 @@ package struct LoginLimit: Sendable {
         if let user = attempt.user { _ = users.admit(user.hashValue, now: now) }
     }
 
-    /// Notes an attempt to log in with the right password. An attempt through a trusted peer is not noted, because the
+    /// Notes an attempt to log in with the right password. A success through a trusted peer is not noted, because the
     /// peer's address is not the user's source.
     package mutating func succeeded(_ attempt: Attempt) {
         guard attempt.source != nil, attempt.user != nil, recentProofs.insert(attempt.pair).inserted,

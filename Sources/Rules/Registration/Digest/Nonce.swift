@@ -5,22 +5,22 @@ import Timekeeping
 /// The peer for which a nonce is made. A peer that sends its nonce back has received the nonce, so its source address
 /// is not forged (T8).
 ///
-/// For nonces, all trusted peers together count as one peer, because the requests of one phone can come through several
+/// All trusted peers together count as one holder of nonces, because one phone's requests can come through several
 /// trusted peers.
 package enum NonceHolder: Hashable, Sendable {
     case trusted
-    /// The peer has the given IPv4 address or an address in the given IPv6 /64, with any port.
+    /// The peer has the given IPv4 address, or an address in the given IPv6 /64, with any port.
     case source(IPAddress)
-    /// The user got the nonce in a push, and can use the nonce from any address.
+    /// The user got the nonce in a push, and may use the nonce from any address.
     case user(AddressOfRecord)
 }
 
-/// The nonce of a challenge or of a push: its creation time, its serial number, and a code for one ``NonceHolder`` that
-/// only this process can compute.
+/// The nonce of a challenge or push: creation time, serial number, and a code for one ``NonceHolder`` that only this
+/// process can compute.
 ///
-/// The daemon does not store a nonce until a phone answers the nonce. After a restart, only the nonces that bindings
-/// keep are valid (``KeptNonce``). A nonce is short, so that a challenge to a forged source address is not much longer
-/// than the request (T4.1).
+/// The daemon stores nothing about a nonce until a phone uses it. After a restart, only nonces that bindings keep are
+/// valid (``KeptNonce``). A nonce is short, so that a challenge to a forged source address is not much longer than the
+/// request (T4.1).
 struct Nonce {
     let serial: UInt64
     let issued: Instant
@@ -37,8 +37,7 @@ struct Nonce {
     private static let bodyLength = 10
     private static let codeLength = 11
     private static let part: UInt64 = 1 << 40
-    /// The number of different serial numbers: serial numbers have 38 bits, and the two bits above the serial number
-    /// are flags.
+    /// The number of different serial numbers, which have 38 bits; the next two bits are flags.
     private static let serials: UInt64 = 1 << 38
 
     init(serial: UInt64, issued: Instant, _ marks: Marks = []) {
@@ -105,7 +104,7 @@ struct Nonce {
             self.code = code
         }
 
-        /// Reads the text of a nonce; `nil` if the text does not have the form of this daemon's nonces.
+        /// Reads the text of a nonce; `nil` for text in another form than this daemon's nonces.
         init?(_ text: ByteString) {
             guard text.count == 28, let bytes = text.withSpan({ Base64.url.decode($0) }),
                 bytes.count == Nonce.bodyLength + Nonce.codeLength
@@ -115,7 +114,7 @@ struct Nonce {
             nonce = Nonce(body[...])
         }
 
-        /// Whether this process made the nonce for the given holder, and nobody forged the nonce.
+        /// Whether this process made the nonce for the given holder.
         func isMade(for holder: NonceHolder, _ functions: DigestFunctions) -> Bool {
             equalInConstantTime(Nonce.code(body, holder, functions), ByteString(code))
         }
@@ -127,15 +126,14 @@ struct Nonce {
     }
 }
 
-/// Remembers the highest nonce count of each answered nonce, so that no answer is accepted twice.
+/// Remembers the highest nonce count of each used nonce, so that no count is accepted twice.
 ///
-/// The nonce ledger keeps its entries in two generations, an older and a newer generation, so that its memory is
-/// limited. When the newer generation has half of all allowed entries, or is one nonce lifetime old, the older
-/// generation is dropped. A nonce whose entry may have been dropped is refused as stale.
+/// The entries are in two generations, so that their memory is limited. The older generation is dropped when the newer
+/// generation is half full or one nonce lifetime old. A nonce whose entry may have been dropped is refused as stale.
 struct NonceLedger {
     private struct Use {
         var count: UInt32
-        /// A hash of the request that was accepted with the nonce count in `count`.
+        /// A hash of the request with the highest nonce count, ``count``.
         var fingerprint: Int
     }
 
@@ -148,10 +146,10 @@ struct NonceLedger {
     private let lifetime: Duration
     private var current = Generation()
     private var previous = Generation()
-    /// The time at which the ledger began the current generation of nonces.
+    /// The time at which the newer generation of entries began.
     private var began: Instant?
-    /// The highest serial number of a nonce whose entry was dropped. A nonce with the forgotten number or a lower
-    /// number may have been used, even if it has no entry.
+    /// The highest serial number of a nonce whose entry was dropped. A nonce up to the forgotten serial number may have
+    /// been used, even without an entry.
     private var forgotten: UInt64 = 0
 
     init(limit: Int, lifetime: Duration) {
@@ -161,9 +159,9 @@ struct NonceLedger {
 
     var count: Int { current.uses.count + previous.uses.count }
 
-    /// Whether a request with the given nonce count is accepted; if the result is true, the nonce count is used up.
+    /// Whether a request with the given nonce count is accepted; an accepted nonce count is used up.
     ///
-    /// A request with the last nonce count and an unchanged `fingerprint` is accepted again, because the request is a
+    /// A request with the last nonce count and an unchanged `fingerprint` is accepted again, because it is a
     /// retransmission.
     mutating func admit(_ serial: UInt64, count: UInt32, fingerprint: Int, now: Instant) -> Bool {
         rotate(now: now)

@@ -2,10 +2,10 @@ package import Bytes
 
 /// The realm in which a domain's users prove their passwords.
 package struct Realm: Hashable, Sendable {
-    /// The realm's text in challenges, with which each HA1 of the domain's users was made (RFC 7616 section 3.4.2).
+    /// The realm's text in challenges and in each HA1 of the domain's users (RFC 7616 section 3.4.2).
     package let text: ByteString
-    /// The name under which ``UserDirectory`` and the store have the domain's users: the domain of a tenant, and the
-    /// text of the realm for all other domains.
+    /// The key of the domain's users in ``UserDirectory`` and the store: the domain of a tenant, or the realm's text
+    /// for other domains.
     package let account: ByteString
 
     /// Creates a realm whose users are stored under its text.
@@ -14,8 +14,8 @@ package struct Realm: Hashable, Sendable {
         account = text
     }
 
-    /// Creates the realm of a tenant. Users of two tenants never share a password, even if the realms of both tenants
-    /// have the same text.
+    /// Creates the realm of a tenant. Users of two tenants never share a password, even if both realms have the same
+    /// text.
     package init(_ text: ByteString, ofTenant domain: ByteString) {
         self.text = text
         account = domain
@@ -29,11 +29,11 @@ package struct Realms: Hashable, Sendable {
     /// The realms of the tenants, by domain in lower case.
     private let tenants: [ByteString: Realm]
 
-    /// Creates the realms.
+    /// Creates the realms of all domains.
     ///
     /// - Parameters:
     ///   - common: the setting `digest.realm`.
-    ///   - tenants: the domain of each tenant in lower case, with its own realm; `nil` for a tenant that has the common
+    ///   - tenants: the domain of each tenant in lower case, with its own realm; `nil` for a tenant with the common
     ///     realm.
     package init(common: String?, tenants: [ByteString: String?] = [:]) {
         self.common = common.map { Realm(ByteString($0)) }
@@ -43,7 +43,7 @@ package struct Realms: Hashable, Sendable {
             })
     }
 
-    /// The realm of a domain's users. If the settings name no realm for a domain, the domain is its own realm.
+    /// The realm of a domain's users; a domain without a realm in the settings is its own realm.
     package func realm(for domain: ByteString) -> Realm {
         if !tenants.isEmpty, let own = tenants[domain.lowercased()] { return own }
         return common ?? Realm(domain.lowercased())

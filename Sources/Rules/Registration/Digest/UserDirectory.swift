@@ -2,7 +2,7 @@ package import Bytes
 
 /// A user who can register and call, with the HA1 for each algorithm in lower-case hexadecimal.
 ///
-/// The description of a user does not contain an HA1, because an HA1 is as secret as the password within its realm.
+/// The description of a user contains no HA1, because an HA1 is as secret as the password.
 package struct DigestUser: Hashable, Sendable, CustomStringConvertible {
     package let name: ByteString
     package let realm: ByteString
@@ -43,12 +43,12 @@ package struct UserDirectory: Sendable {
     }
 
     private var users: [Key: DigestUser] = [:]
-    /// For each algorithm, the number of users who have a hash of this algorithm.
+    /// For each algorithm, the number of users with a hash of the algorithm.
     private var hashCounts: [DigestAlgorithm: Int] = [:]
 
     package init() {}
 
-    /// Adds a user, or replaces the stored user who has this name and realm.
+    /// Adds a user, or replaces the user with the same name and realm.
     package mutating func add(_ user: DigestUser) {
         let old = users.updateValue(user, forKey: Key(name: user.name.compacted(), realm: user.realm.compacted()))
         count(old, by: -1)
@@ -57,7 +57,7 @@ package struct UserDirectory: Sendable {
 
     /// Removes the user with the given name and realm.
     ///
-    /// - Returns: the removed user; `nil` if no user has the given name and realm.
+    /// - Returns: the removed user; `nil` if no such user exists.
     @discardableResult
     package mutating func remove(name: ByteString, realm: ByteString) -> DigestUser? {
         let old = users.removeValue(forKey: Key(name: name, realm: realm))

@@ -3,15 +3,15 @@ package import Bytes
 import Collections
 package import Timekeeping
 
-/// Remembers the answers of the sources outside the store about users, and decides when to ask the sources again.
+/// Remembers the answers of user sources outside the store, and decides when to ask the sources again.
 ///
-/// An answer accepts a right password for ``UserRules/knownFor``, but refuses a wrong password or an unknown user only
-/// for ``UserRules/refusedFor``, so that new passwords and new users are accepted soon. A wrong password and an unknown
-/// user get the same delay, so that strangers cannot learn which users exist.
+/// An answer accepts a right password for ``UserRules/knownFor``, but refuses a user only for ``UserRules/refusedFor``,
+/// so that changes soon count. A wrong password and an unknown user get the same delay, so that strangers cannot learn
+/// which users exist.
 ///
-/// While a source does not answer, the last good answer about a user counts, and the cache tries the source with one
-/// query at a time. All tables of the ``UserCache`` have a maximum size. Unknown users are in a separate table, so that
-/// a flood of invented names removes no known user.
+/// While a source does not answer, the last good answer about a user counts, and the source gets one query at a time.
+/// All tables of the ``UserCache`` have a maximum size. Unknown users are in a separate table, so that a flood of
+/// invented names displaces no known user.
 package struct UserCache: Sendable {
     /// The result of a search for a user in the remembered answers.
     package enum Finding: Hashable, Sendable {
@@ -20,21 +20,21 @@ package struct UserCache: Sendable {
         case unknown
         /// A source is being asked, and ``takeSettled()`` will return the user after the answer.
         case asking
-        /// No source can say now whether the user exists, so the daemon must refuse the request with 503.
+        /// No source can say now whether the user exists, so the request must be refused with 503.
         case away
     }
 
-    /// How new an answer of the sources must be for a decision about a user.
+    /// How new an answer must be for a decision about a user.
     package enum Wish: Hashable, Sendable {
         /// Any remembered answer is good enough, unless it is older than the limits in ``UserRules``.
         case any
-        /// The password does not match the remembered answer, so the cache asks the source again.
+        /// The source must be asked again, because the password does not match the remembered answer.
         case newer
-        /// The request has already waited for a query, so the cache sends no second query.
+        /// The cache sends no second query, because the request has already waited for a query.
         case last
     }
 
-    /// The sender that causes a query, and whose share of the open queries is limited.
+    /// The sender that causes a query; each sender has a limit of open queries.
     package enum Asker: Hashable, Sendable {
         case trusted
         case source(IPAddress)
@@ -57,7 +57,7 @@ package struct UserCache: Sendable {
         package var failed = 0
         /// The number of queries without an answer within ``UserRules/patience``.
         package var late = 0
-        /// The number of requests and logins that an old answer decided, because no source gave a newer answer.
+        /// The number of decisions by an old answer, because no source gave a newer answer.
         package var kept = 0
         /// The number of searches that ended without a result, because no source could say whether the user exists.
         package var refused = 0
@@ -78,20 +78,18 @@ package struct UserCache: Sendable {
         let place: AgeList<AddressOfRecord>.Place
     }
 
-    /// An open query for one user, which goes to the sources in `chain` one after the other.
+    /// An open query for one user, which the sources in `chain` get one after the other.
     private struct Question {
         let asker: Asker
         let realm: ByteString
         let chain: [Int]
         var step = 0
-        /// The number of a query, which separates it from earlier queries about the same user, whose deadlines must
-        /// have no effect.
+        /// The number of the query, so that the deadlines of earlier queries about the same user have no effect.
         let number: UInt64
-        /// The ticket under which the source has the query; `nil` while the query waits in the source's queue.
+        /// The ticket of the query at the source; `nil` while the query waits in the source's queue.
         var ticket: UserTicket?
         var patience = DeadlineID.none
-        /// Whether requests have waited ``UserRules/patience`` for the query, so that later requests do not wait at
-        /// all.
+        /// Whether requests have waited ``UserRules/patience`` for the query, so that later requests do not wait.
         var isLate = false
 
         var source: Int { chain[step] }
@@ -99,12 +97,12 @@ package struct UserCache: Sendable {
 
     private struct Source {
         let rules: UserRules.Source
-        /// Questions that wait in the queue until the source has fewer than `rules.parallel` queries.
+        /// The queries that wait until the source has fewer than `rules.parallel` queries.
         var queue = Queue<(user: AddressOfRecord, number: UInt64)>()
         /// The number of queries that the source has not answered yet.
         var asked = 0
         var lastAnswer = Instant.distantPast
-        /// When the cache asks the source again while the source is away, and after which pause; `nil` while the source
+        /// The time of the next query to a source that is away, and the pause before it; `nil` while the source
         /// answers.
         var rest: (until: Instant, pause: Duration)?
 
@@ -134,7 +132,7 @@ package struct UserCache: Sendable {
     private var unknown: [AddressOfRecord: Unknown] = [:]
     private var unknownAges = AgeList<AddressOfRecord>()
     private var questions: [AddressOfRecord: Question] = [:]
-    /// The unanswered queries of all sources, including queries for which no request waits any more.
+    /// The unanswered queries of all sources, including queries that no request waits for.
     private var tickets: [UserTicket: Asked] = [:]
     private var shares: [Asker: Int] = [:]
     private var untrusted = 0
@@ -153,7 +151,7 @@ package struct UserCache: Sendable {
     private static let unknownLimit = 20_000
     /// The maximum length in bytes of a user name in a query.
     private static let longestName = 255
-    /// How long the cache accepts the answer to a query, although requests wait only ``UserRules/patience``.
+    /// How long the answer to a query is accepted; requests wait only ``UserRules/patience``.
     private static let longestQuestion: Duration = .seconds(10)
     private static let firstPause: Duration = .seconds(1)
     private static let longestPause: Duration = .seconds(8)
@@ -173,7 +171,7 @@ package struct UserCache: Sendable {
     package var openQuestions: Int { questions.count }
     package var awayCount: Int { sources.count { $0.rest != nil } }
 
-    /// Whether a source may have the user, according to the remembered answers and without asking a source.
+    /// Whether a source may have the user, according to the remembered answers.
     package func mayExist(_ user: AddressOfRecord) -> Bool {
         guard isUsed, Self.isName(user.user), sources.contains(where: { $0.rules.serves(user.host) }) else {
             return false
@@ -181,14 +179,14 @@ package struct UserCache: Sendable {
         return unknown[user]?.isCertain != true
     }
 
-    /// The last good answer about the user, even if it is old, without a query to a source.
+    /// The last good answer about the user, of any age, without a query.
     package func remembered(_ user: AddressOfRecord, realm: ByteString, now: Instant) -> DigestUser? {
         kept(user, realm, now: now)
     }
 
     // MARK: Finding
 
-    /// Looks for a user in the remembered answers, and starts a query to the sources if no answer is new enough.
+    /// Finds a user in the remembered answers, and starts a query if no answer is new enough.
     package mutating func find(
         _ user: AddressOfRecord, realm: ByteString, for asker: Asker, _ wish: Wish = .any, now: Instant
     ) -> Finding {
@@ -215,8 +213,8 @@ package struct UserCache: Sendable {
             }
             begin(user.compacted(), realm: realm.compacted(), chain, for: asker, now: now)
         }
-        // While the source is away, an older answer about the user counts immediately, and the request does not wait
-        // for the new query.
+        // While the source is away, an older answer counts immediately, and the request does not wait for the new
+        // query.
         if sources[first].rest != nil, wish == .any, let known = kept(user, realm, now: now) {
             figures.kept += 1
             return .known(known, mayRefuse: false)
@@ -224,7 +222,7 @@ package struct UserCache: Sendable {
         return isResting ? refused() : .asking
     }
 
-    /// The last good answer about the user, even if it is old; ``Finding/away`` if no good answer is remembered.
+    /// The last good answer about the user, of any age; ``Finding/away`` without a good answer.
     private mutating func lastGood(_ user: AddressOfRecord, _ realm: ByteString, now: Instant) -> Finding {
         guard let known = kept(user, realm, now: now) else { return refused() }
         figures.kept += 1
@@ -252,8 +250,8 @@ package struct UserCache: Sendable {
 
     // MARK: Questions
 
-    /// Whether the agent may send a further query now. The agent leaves half of the places of a source to phones,
-    /// because a phone's request is refused if its query gets no answer in time.
+    /// Whether the agent that registers users at PBXs may send a further query now. The agent leaves half of a source's
+    /// parallel queries to phones, because phones' requests fail without a timely answer.
     package var hasRoomForAgent: Bool {
         shares[.agent, default: 0] < max(1, (sources.map(\.rules.parallel).min() ?? 1) / 2)
     }
@@ -283,7 +281,7 @@ package struct UserCache: Sendable {
         askNext(question.source, now: now)
     }
 
-    /// Passes queued queries to a source up to the source's limit, or only one query if the source was away.
+    /// Passes queued queries to a source up to the source's limit, or one query if the source was away.
     private mutating func askNext(_ index: Int, now: Instant) {
         while sources[index].asked < (sources[index].rest == nil ? sources[index].rules.parallel : 1),
             let (user, number) = sources[index].queue.popFirst()
@@ -315,7 +313,7 @@ package struct UserCache: Sendable {
 
     // MARK: Events
 
-    /// Handles the answer of a source or its failure, and ignores answers to queries that were given up.
+    /// Handles a source's answer or failure, and ignores answers to abandoned queries.
     package mutating func answered(_ ticket: UserTicket, _ answer: UserAnswer, now: Instant) {
         guard let asked = tickets.removeValue(forKey: ticket) else { return }
         let (user, source) = (asked.user, asked.source)
@@ -350,12 +348,13 @@ package struct UserCache: Sendable {
             }
         case .unknown: next(after: question, user, now: now)
         case .unusable(let fault): unusable(fault, user, question, now: now)
-        // After a source's failure, the next source is not asked, because it may have another user with the same name.
+        // After a source's failure the next source is not asked, because the next source may have another user with the
+        // same name.
         case .away: end(user)
         }
     }
 
-    /// If a source does not have the user, asks the next source; after the last source, remembers that the user is
+    /// Asks the next source if a source does not have the user; after the last source, remembers that the user is
     /// unknown.
     private mutating func next(after question: Question, _ user: AddressOfRecord, now: Instant) {
         var question = question
@@ -385,7 +384,7 @@ package struct UserCache: Sendable {
     /// Marks a source as away, ends the queries in its queue, and sets the time of the next try.
     private mutating func isAway(_ index: Int, _ fault: UserFault, now: Instant) {
         if let rest = sources[index].rest {
-            // Parallel queries often fail together, so only a failure after the pause doubles the pause.
+            // Only a failure after the pause doubles the pause, because parallel queries often fail together.
             if now >= rest.until {
                 let pause = min(rest.pause * 2, Self.longestPause)
                 sources[index].rest = (now + pause, pause)
@@ -399,7 +398,7 @@ package struct UserCache: Sendable {
         }
     }
 
-    /// Marks the source of a late query as away, unless the source has answered a later query meanwhile.
+    /// Marks the source of a late query as away, unless the source has answered a later query.
     private mutating func isSilent(_ asked: Asked, now: Instant) {
         if sources[asked.source].lastAnswer < asked.since { isAway(asked.source, .silent, now: now) }
     }
@@ -411,7 +410,7 @@ package struct UserCache: Sendable {
             switch deadline {
             case .patience(let user, let number):
                 guard let question = questions[user], question.number == number else { continue }
-                // A query without a ticket is still in the queue, because the source is busy with earlier queries.
+                // A query without a ticket waits in the queue of a busy source.
                 guard let asked = question.ticket.flatMap({ tickets[$0] }) else {
                     end(user)
                     continue
@@ -432,14 +431,13 @@ package struct UserCache: Sendable {
 
     // MARK: Results
 
-    /// Removes and returns the queries that must be passed to the sources.
+    /// Removes and returns the queries for the sources.
     package mutating func takeOrders() -> [UserQuestion] {
         defer { orders = [] }
         return orders
     }
 
-    /// Removes and returns the users about whom the sources have answered, so that the requests that wait for these
-    /// users can continue.
+    /// Removes and returns the users about whom the sources have answered, so that waiting requests can continue.
     package mutating func takeSettled() -> [AddressOfRecord] {
         defer { settled = [] }
         return settled

@@ -6,7 +6,7 @@ package struct UserRules: Hashable, Sendable {
     package struct Source: Hashable, Sendable {
         /// The name of the source of users in the settings.
         package var name: String
-        /// The domains whose users the source has; empty if the source has users of all domains.
+        /// The domains whose users the source has; empty for users of all domains.
         package var domains: Set<ByteString>
         /// The digest algorithms for which the source has a hash of every user.
         package var algorithms: Set<DigestAlgorithm>
@@ -25,9 +25,9 @@ package struct UserRules: Hashable, Sendable {
 
     /// The sources in the order in which the daemon asks them, after its own store.
     package var sources: [Source] = []
-    /// How long a user's right password is accepted by a remembered answer, without asking the source again.
+    /// How long a remembered answer accepts a user's right password without a new query.
     package var knownFor: Duration = .seconds(300)
-    /// The maximum age of an answer by which a password or a user is refused without asking the source again.
+    /// The maximum age of an answer that refuses a password or a user without a new query.
     package var refusedFor: Duration = .seconds(10)
     /// How long the last good answer about a user counts while the source does not answer.
     package var keptFor: Duration = .seconds(86_400)
@@ -45,7 +45,7 @@ package struct UserRules: Hashable, Sendable {
     }
 }
 
-/// Identifies one query to a source, so that the answer can be matched to the query.
+/// The number of one query to a source of users, which matches the answer to the query.
 package struct UserTicket: Hashable, Sendable {
     package let number: UInt64
     package init(_ number: UInt64) { self.number = number }

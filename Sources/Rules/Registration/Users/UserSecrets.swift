@@ -1,26 +1,26 @@
 package import Bytes
 
-/// The secrets of one user, unchecked, as a source outside the store returned them.
+/// The unchecked secrets of one user from a source outside the store.
 package struct UserSecrets: Hashable, Sendable {
     /// The digest hashes HA1 in hexadecimal (RFC 7616 section 3.4.2).
     package var ha1: [DigestAlgorithm: ByteString] = [:]
     package var password: ByteString?
-    /// The realm for which the hashes were made; `nil` if the source does not return a realm.
+    /// The realm of the hashes; `nil` if the source returns no realm.
     package var realm: ByteString?
-    /// The user's name as the source spells it; `nil` if the source does not return a name.
+    /// The user's name as the source spells it; `nil` if the source returns no name.
     package var name: ByteString?
 
     package init() {}
 
-    /// Checks the secrets of a user, and makes the user from the secrets.
+    /// Checks the secrets, and makes the user from them.
     ///
     /// - Parameters:
     ///   - name: the name in the query to the source.
     ///   - realm: the realm of the daemon's challenge.
     ///   - algorithms: the digest algorithms for which the password is hashed.
     ///   - functions: the hash functions.
-    /// - Returns: the user, or the fault of the secrets; `nil` if the user has no secret, or if the database found
-    ///   another user because it ignores case or accents.
+    /// - Returns: the user, or the fault of the secrets; `nil` for a user without secret, or for another user whom a
+    ///   case-insensitive database found.
     func user(
         named name: ByteString, realm: ByteString, algorithms: [DigestAlgorithm], functions: DigestFunctions
     ) -> Result<DigestUser?, UserFault> {
@@ -51,7 +51,7 @@ package struct UserSecrets: Hashable, Sendable {
     private static let longestPassword = 1024
 }
 
-/// Descriptions of the secrets hide the secrets, so that no secret gets into a log.
+/// Descriptions hide the secrets, so that no secret gets into a log.
 extension UserSecrets: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
     package var description: String { "(secret)" }
     package var debugDescription: String { "(secret)" }
@@ -62,13 +62,13 @@ extension UserSecrets: CustomStringConvertible, CustomDebugStringConvertible, Cu
 package enum UserAnswer: Hashable, Sendable {
     case found(UserSecrets)
     case unknown
-    /// The source answered, but its answer about the user is wrong, such as a hash for another realm.
+    /// The source gave a wrong answer about the user, such as a hash for another realm.
     case unusable(UserFault)
     /// The source did not answer, so the user may exist or not.
     case away(UserFault)
 }
 
-/// A problem with a source of users or with one of its answers: a sentence for operators, and the cure.
+/// A problem with a source of users or its answer: a sentence for operators, and the cure.
 package struct UserFault: Error, Hashable, Sendable {
     package let sentence: String
     package let cure: String

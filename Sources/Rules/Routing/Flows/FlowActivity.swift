@@ -3,8 +3,8 @@ package import Timekeeping
 
 /// The time at which each flow last showed life.
 ///
-/// The times of the last signs of life are kept in two tables that take turns: the older table is dropped as a whole,
-/// so that no search for old entries is needed.
+/// The times of signs of life are in two tables; the older table is dropped as a whole, without a search for old
+/// entries.
 package struct FlowActivity: Sendable {
     let span: Duration
     private var recent: [Flow: Instant] = [:]

@@ -1,13 +1,13 @@
 package import Addressing
 package import Timekeeping
 
-/// The UDP flows whose phones must send keep-alives (Flow-Timer, RFC 5626 section 4.4), with the time of the last
-/// message on each flow.
+/// The UDP flows whose phones must send keep-alives (Flow-Timer, RFC 5626 section 4.4), with the time of each flow's
+/// last message.
 ///
-/// The system reports a closed TCP connection; if a phone on UDP is gone, only the missing keep-alives show it.
+/// Only missing keep-alives show that a phone on UDP is gone; the system reports closed TCP connections.
 package struct FlowTimers: Sendable {
     private struct Entry {
-        /// The bindings of the flow: several if the phone has registered several users on the flow.
+        /// The bindings of the flow; a phone that has registered several users has several bindings.
         var bindings: [DeviceID]
         var heard: Instant
         var isSilent = false
@@ -34,7 +34,7 @@ package struct FlowTimers: Sendable {
         entries[flow] = entry
     }
 
-    /// Notes a message on a flow, and returns the flow's bindings if the flow counted as silent until now.
+    /// Notes a message on a flow, and returns the flow's bindings if the flow counted as silent before.
     package mutating func heard(_ flow: Flow, span: Duration, now: Instant) -> [DeviceID] {
         guard let index = entries.index(forKey: flow) else { return [] }
         entries.values[index].heard = now
@@ -44,10 +44,10 @@ package struct FlowTimers: Sendable {
         return entries.values[index].bindings
     }
 
-    /// Returns a flow on which no message came for `span`, with its bindings; `nil` if no flow was silent for so long.
+    /// Returns a flow without a message for `span`, and its bindings; `nil` if no flow was silent for so long.
     ///
-    /// The engine calls ``fallenSilent`` repeatedly until the result is `nil`. The closure `isTheirs` says whether a
-    /// binding still exists and is registered on the flow.
+    /// The engine calls ``fallenSilent`` until the result is `nil`. The closure `isTheirs` says whether a binding still
+    /// exists and is registered on the flow.
     package mutating func fallenSilent(
         span: Duration, now: Instant, isTheirs: (DeviceID, Flow) -> Bool
     ) -> (flow: Flow, bindings: [DeviceID])? {

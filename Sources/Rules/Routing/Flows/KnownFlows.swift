@@ -3,16 +3,15 @@ package import ProxyPolicy
 package import Registration
 package import Timekeeping
 
-/// The engine's knowledge about flows: when each flow last showed life, and which host names its peer's certificate
-/// proves.
+/// The engine's knowledge about flows: each flow's last sign of life, and the host names in its peer's certificate.
 package struct KnownFlows: ~Copyable {
     /// The time at which each flow last showed life; `nil` if `call.ring-live-flow-within` is zero.
     private var activity: FlowActivity?
     /// The UDP flows on which phones must send keep-alives, with their deadlines.
     private var timers = FlowTimers()
-    /// Whether the engine has set a timer for the next flow whose keep-alive may be late.
+    /// Whether the engine's timer for missing keep-alives is set.
     private var isTimerArmed = false
-    /// The host names that the peers of open connections have proved by certificate, by connection number.
+    /// The host names in the certificates of the peers of open connections, by connection number.
     private var provedNames: [UInt64: [String]] = [:]
 
     package init(_ settings: ProxySettings) { watchActivity(settings) }
@@ -22,7 +21,7 @@ package struct KnownFlows: ~Copyable {
         activity = span > .zero ? FlowActivity(span: span) : nil
     }
 
-    /// Notes a sign of life on the flow: any message or keep-alive.
+    /// Notes a message or keep-alive on the flow as a sign of life.
     package mutating func showedLife(_ flow: Flow, now: Instant) { activity?.noted(on: flow, now: now) }
 
     /// Whether signs of life are recorded, because `call.ring-live-flow-within` is not zero.
@@ -45,32 +44,31 @@ package struct KnownFlows: ~Copyable {
 
     // MARK: Certificates
 
-    /// Notes the host names, in lower case, that the connection's peer has proved by its certificate.
+    /// Notes the host names, in lower case, that the certificate of the connection's peer proves.
     package mutating func proved(_ names: [String], on flow: Flow) {
         provedNames[flow.connection] = names.isEmpty ? nil : names
     }
 
-    /// The host names that the connection's peer has proved by its certificate; `nil` if the peer has proved none.
+    /// The host names that the peer's certificate has proved; `nil` if the peer has proved none.
     package func names(on flow: Flow) -> [String]? {
         provedNames.isEmpty || !flow.isConnection ? nil : provedNames[flow.connection]
     }
 
     // MARK: Flow-Timers
 
-    /// Begins to wait for keep-alives on a UDP flow, because the flow's phone was told to send a keep-alive at least
-    /// once in each `span`.
+    /// Expects keep-alives on a UDP flow whose phone must send a keep-alive at least once in each `span`.
     package mutating func toldTimer(_ device: DeviceID, on flow: Flow, span: Duration, now: Instant) {
         timers.registered(device, on: flow, span: span, now: now)
     }
 
-    /// Notes a sign of life on a flow whose keep-alives the daemon expects, and returns the flow's bindings if the flow
-    /// counted as silent until now.
+    /// Notes a sign of life on a flow with expected keep-alives, and returns the flow's bindings if the flow counted as
+    /// silent before.
     package mutating func heard(_ flow: Flow, span: Duration, now: Instant) -> [DeviceID] {
         timers.isEmpty ? [] : timers.heard(flow, span: span, now: now)
     }
 
-    /// The time for which the engine must set a timer for missing keep-alives; `nil` if no flow must send keep-alives,
-    /// or if the engine has already set a timer.
+    /// The time for which the engine must set a timer for missing keep-alives; `nil` if no timer is needed or a timer
+    /// is already set.
     package mutating func armsTimer() -> Instant? {
         guard !isTimerArmed, let next = timers.nextDeadline else { return nil }
         isTimerArmed = true
@@ -79,11 +77,11 @@ package struct KnownFlows: ~Copyable {
 
     package mutating func timerDue() { isTimerArmed = false }
 
-    /// Stops watching all flows, because phones are no longer told to send keep-alives.
+    /// Expects no keep-alives any more, because phones get no Flow-Timer.
     package mutating func timersEnded() { timers = FlowTimers() }
 
-    /// Returns the next flow on which keep-alives have been missing for too long, with the bindings that are still
-    /// registered on the flow; `nil` if no flow was silent for so long.
+    /// Returns the next flow without keep-alives for too long, and the bindings on the flow; `nil` if no flow was
+    /// silent for so long.
     package mutating func fallenSilent(
         span: Duration, now: Instant, isOn: (DeviceID, Flow) -> Bool
     ) -> (flow: Flow, bindings: [DeviceID])? {

@@ -1,8 +1,7 @@
 package import Addressing
 package import Timekeeping
 
-/// The addresses that have refused a TCP connection within the last five minutes, so that large requests to these
-/// addresses use UDP immediately.
+/// The addresses that refused a TCP connection within the last five minutes, so that large requests to them use UDP.
 package struct PlacesWithoutTCP {
     private var ends: [Endpoint: Instant] = [:]
 

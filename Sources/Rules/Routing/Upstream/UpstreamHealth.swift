@@ -6,22 +6,21 @@ package import Timekeeping
 
 /// Watches whether the upstream's servers answer the requests of phones (T33.4).
 ///
-/// Each server of the upstream gets an OPTIONS at an interval, and also when a call has had no response for two
-/// seconds. Any response to a request shows that the upstream's server is up. If neither OPTIONS nor calls get a
-/// response for the time `patience`, the server counts as down. While a server of the upstream is down, the daemon ends
-/// calls to it that have no first response, and the daemon continues to send OPTIONS.
+/// Each upstream server gets an OPTIONS at an interval, and also after a call without a response for two seconds. Any
+/// response shows that the upstream server is up. A server without any response for the time `patience` counts as down.
+/// While an upstream server is down, its calls without a response are ended, and OPTIONS are still sent.
 ///
 /// A server that answers INVITEs but never OPTIONS can count as down, but still gets calls. A call to a server that is
-/// down is ended after four seconds without a response.
+/// down ends after four seconds without a response.
 package struct UpstreamHealth: Sendable {
     package enum State: String, Hashable, Sendable {
-        /// The server has got no OPTIONS yet, or still has time to answer its first OPTIONS.
+        /// The server has got no OPTIONS yet, or has not answered its first OPTIONS yet.
         case unknown
         case up
         case down
     }
 
-    /// One of the servers to which the upstream's host name leads.
+    /// One server of the upstream's host name.
     package struct Server: Sendable {
         package let hop: ResolvedHop
         package fileprivate(set) var state = State.unknown
@@ -29,8 +28,8 @@ package struct UpstreamHealth: Sendable {
         package fileprivate(set) var since: Instant
         /// The time of the server's last response.
         fileprivate var lastHeard: Instant?
-        /// Whether the server has answered any OPTIONS since the daemon started; a server that has answered none still
-        /// gets calls while it counts as down.
+        /// Whether the server has answered any OPTIONS since the start; a server without an answer still gets calls
+        /// while it counts as down.
         package fileprivate(set) var answersProbes = false
         /// Whether an OPTIONS to the server has no response yet.
         fileprivate var isAsked = false
@@ -46,11 +45,11 @@ package struct UpstreamHealth: Sendable {
         /// Send OPTIONS to the given hop, and report the result to ``heard(at:isProbe:now:)`` or
         /// ``probeEnded(at:wasSent:now:)``.
         case probe(ResolvedHop)
-        /// End the given call, because the call got no response and its upstream server is down.
+        /// End the given call, which has no response and whose upstream server is down.
         case giveUp(ClientTransactionID)
-        /// Log that the server's state has changed after the previous state lasted for `after`.
+        /// Log the change of the server's state after the previous state lasted for `after`.
         case tell(Endpoint, State, after: Duration)
-        /// Log that the look-up of the upstream's name has begun to fail, or succeeds again.
+        /// Log that the look-up of the upstream's name fails, or succeeds again.
         case tellName(isKnown: Bool)
     }
 
@@ -67,22 +66,21 @@ package struct UpstreamHealth: Sendable {
     private var nextRound: Instant?
     /// The calls to the upstream in the last two seconds, oldest first.
     private var calls = Queue<WaitingCall>()
-    /// The calls to the upstream that have had no response for more than two seconds.
+    /// The calls to the upstream without a response for more than two seconds.
     private var silent: [WaitingCall] = []
-    /// The time at which ``due(now:isSilent:)`` next has something to do.
+    /// The time of the next work for ``due(now:isSilent:)``.
     package private(set) var nextDeadline: Instant?
 
     /// How long a call waits for a response before its server gets an OPTIONS (`suspicion`), and before the call ends
-    /// if that server is down (`trial`).
+    /// if the server is down (`trial`).
     private static let suspicion: Duration = .seconds(2)
     private static let trial: Duration = .seconds(4)
-    /// The pauses before the next OPTIONS to a server that cannot be reached, and before the next look-up of the host
-    /// name.
+    /// The pauses before the next OPTIONS to an unreachable server, and before the next look-up of the host name.
     private static let retryPause: Duration = .seconds(2)
     private static let nameRetryPause: Duration = .seconds(5)
     private static let serverLimit = 16
 
-    /// Creates the checks of the upstream; if `isUsed` is false, the settings name no upstream, and nothing is checked.
+    /// Creates the checks; if `isUsed` is false, the settings name no upstream, and nothing is checked.
     package init(_ settings: UpstreamCheckSettings, isUsed: Bool, now: Instant) {
         self.settings = settings
         guard isUsed, settings.interval > .zero else { return }
@@ -92,16 +90,15 @@ package struct UpstreamHealth: Sendable {
 
     package var isOn: Bool { nextRound != nil }
 
-    /// Whether all servers of the upstream are down, so that no server would answer a request now.
+    /// Whether all upstream servers are down, or the host name has no address.
     package var isAway: Bool { isNameless || !servers.isEmpty && servers.allSatisfy { $0.state == .down } }
 
-    /// Whether the daemon refuses requests to the upstream without sending them: all servers are down, and all have
-    /// answered OPTIONS before.
+    /// Whether the daemon refuses requests to the upstream: all servers are down, and all have answered OPTIONS before.
     package var refuses: Bool {
         !isNameless && !servers.isEmpty && servers.allSatisfy { $0.state == .down && $0.answersProbes }
     }
 
-    /// The hops in the order in which they should be tried: servers that are known to be down come last.
+    /// The hops in the order of tries: servers that are down come last.
     package func preferred(_ hops: [ResolvedHop]) -> [ResolvedHop] {
         guard hops.count > 1, servers.contains(where: { $0.state == .down }) else { return hops }
         let isDown = { (hop: ResolvedHop) in servers.contains { $0.hop.endpoint == hop.endpoint && $0.state == .down } }
@@ -112,7 +109,7 @@ package struct UpstreamHealth: Sendable {
 
     // MARK: What happened
 
-    /// Handles the result of a look-up of the upstream's name; `hops` is empty if the look-up has failed.
+    /// Handles the look-up of the upstream's name; `hops` is empty after a failed look-up.
     package mutating func found(_ hops: [ResolvedHop], now: Instant) -> [Order] {
         guard isOn else { return [] }
         defer { arm() }
@@ -135,7 +132,7 @@ package struct UpstreamHealth: Sendable {
         return isNameless == wasNameless ? [] : [.tellName(isKnown: !isNameless)]
     }
 
-    /// Notes that a call was sent to one of the upstream's servers.
+    /// Notes that a call was sent to an upstream server.
     package mutating func called(_ client: ClientTransactionID, at place: Endpoint, now: Instant) {
         guard contains(place) else { return }
         calls.append(WaitingCall(client: client, place: place, since: now))
@@ -143,7 +140,7 @@ package struct UpstreamHealth: Sendable {
         if nextDeadline.map({ due < $0 }) ?? true { nextDeadline = due }
     }
 
-    /// Notes that a response came from one of the upstream's servers.
+    /// Notes a response from an upstream server.
     package mutating func heard(at place: Endpoint, isProbe: Bool = false, now: Instant) -> [Order] {
         guard let index = servers.firstIndex(where: { $0.hop.endpoint == place }) else { return [] }
         servers[index].lastHeard = now
@@ -175,14 +172,14 @@ package struct UpstreamHealth: Sendable {
         let after = servers[index].state == .unknown ? .zero : now - servers[index].since
         servers[index].state = state
         servers[index].since = now
-        // The next deadline is now, because calls may have to end after a server's state has changed.
+        // After a change of a server's state, calls may have to end immediately.
         nextDeadline = now
         return .tell(servers[index].hop.endpoint, state, after: after)
     }
 
     // MARK: Time
 
-    /// Returns the orders that are due now; the closure `isSilent` says whether a call is pending without any response.
+    /// Returns the orders that are due; the closure `isSilent` says whether a call is pending without any response.
     package mutating func due(now: Instant, isSilent: (ClientTransactionID) -> Bool) -> [Order] {
         guard isOn else { return [] }
         var orders: [Order] = []
@@ -215,9 +212,9 @@ package struct UpstreamHealth: Sendable {
         return orders
     }
 
-    /// Ends the calls that have no response and whose upstream servers are down.
+    /// Ends the calls without a response whose upstream servers are down.
     ///
-    /// A call without a response is not ended if its server still answers other requests.
+    /// A call without a response does not end if its server answers other requests.
     private mutating func endSilentCalls(
         into orders: inout [Order], now: Instant, isSilent: (ClientTransactionID) -> Bool
     ) {

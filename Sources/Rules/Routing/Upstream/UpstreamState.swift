@@ -7,11 +7,11 @@ package import Timekeeping
 package struct UpstreamState: ~Copyable {
     package var health = UpstreamHealth(.off, isUsed: false, now: .distantPast)
     package var ownName = AdvertisedName(isUsed: false, now: .distantPast)
-    /// The addresses of the upstream's host name, as look-ups have found them.
+    /// The addresses of the upstream's host name from DNS look-ups.
     package private(set) var places: [Endpoint] = []
-    /// The number of the upstream's host name; a flow with this number needs a certificate with that name.
+    /// The number of the upstream's host name, which a certificate must prove on flows with this number.
     package private(set) var server = ServerNumber.none
-    /// Whether the daemon has already logged that a next hop is the daemon itself.
+    /// Whether the log has reported that a next hop is the daemon itself.
     private var hasToldOfOwnHop = false
 
     package var nextDeadline: Instant? {
@@ -23,7 +23,7 @@ package struct UpstreamState: ~Copyable {
 
     package init() {}
 
-    /// Notes addresses of the upstream, so that requests from these addresses count as requests from the upstream.
+    /// Notes the upstream's addresses, whose requests count as requests from the upstream.
     package mutating func resolved(to hops: [ResolvedHop]) {
         if let server = hops.first(where: { $0.server != .none })?.server { self.server = server }
         for hop in hops where !places.contains(hop.endpoint) { places.append(hop.endpoint) }
@@ -31,8 +31,7 @@ package struct UpstreamState: ~Copyable {
         if excess > 0 { places.removeFirst(excess) }
     }
 
-    /// Whether a source address belongs to the upstream: to its address in the settings or, if the settings have a
-    /// name, to its host name.
+    /// Whether a source address belongs to the upstream: to its numeric address in the settings, or to its host name.
     ///
     /// - Parameters:
     ///   - source: the address from which a message came.
@@ -46,7 +45,7 @@ package struct UpstreamState: ~Copyable {
 
     private static let limit = 64
 
-    /// Whether the daemon must log that a next hop is the daemon itself; true only for the first such request.
+    /// Whether the log must report that a next hop is the daemon itself; true only once.
     package mutating func tellsOfOwnHop() -> Bool {
         defer { hasToldOfOwnHop = true }
         return !hasToldOfOwnHop
@@ -54,8 +53,8 @@ package struct UpstreamState: ~Copyable {
 }
 
 extension Endpoint {
-    /// Whether a message from `source` can come from the server at the endpoint: the ports must be equal only if the
-    /// settings trust a single port of the address.
+    /// Whether a message from `source` can come from the server at the endpoint; the ports must be equal only if a
+    /// single port is trusted.
     package func speaks(as source: Endpoint, _ trusted: [TrustedPeer]) -> Bool {
         speaks(as: source, hasOnePort: trusted.haveOnePort(of: source.address))
     }

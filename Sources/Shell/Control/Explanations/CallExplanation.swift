@@ -1,16 +1,15 @@
 import PushDelivery
 
-/// Explains one call in words: the steps of all its devices in the order of their times, and then advice for each
-/// failure.
+/// Explains one call in words: the steps of all its devices in order of time, and advice for each failure.
 struct CallExplanation {
-    /// A record, with its place among the records of the report.
+    /// A timeline record, and its index among the records of the report.
     typealias Entry = (place: Int, record: TimelineReport)
 
     private let entries: [Entry]
     private let report: ExplainReport
 
-    /// Prepares the explanation of the call that these records describe. The list of the call's timeline records must
-    /// not be empty.
+    /// Prepares the explanation of the call that the timeline records describe. The list of the call's timeline records
+    /// must not be empty.
     init(_ entries: [Entry], of report: ExplainReport) {
         self.entries = entries
         self.report = report
@@ -23,7 +22,8 @@ struct CallExplanation {
         return [heading] + trace + lines + advice.map { "  => " + $0 }
     }
 
-    /// The heading, and then each step with the place of its record. The last step of a record has the record's advice.
+    /// The heading, and each step with the index of its record. The last step of a timeline record has the record's
+    /// advice.
     var words: [ExplainReport.Words.Line] {
         var lines = [ExplainReport.Words.Line(text: heading ?? "")]
         lines += steps.map { ExplainReport.Words.Line(record: $0.place, text: "\($0.time) ms: \($0.text)") }
@@ -65,7 +65,7 @@ struct CallExplanation {
                 (place, record.requestedAt.milliseconds - start + step.time, (index == 0 ? "" : label) + step.text)
             }
         }
-        // If two steps have the same time, they keep their order.
+        // Steps with the same time keep their order.
         return steps.enumerated().sorted { ($0.element.time, $0.offset) < ($1.element.time, $1.offset) }
             .map(\.element)
     }

@@ -1,6 +1,6 @@
 import PushDelivery
 
-/// The advice to the operator about what happened to one device in a call.
+/// The advice to the operator about one device's part in a call.
 extension DeviceExplanation {
     /// The advice to the operator; `nil` if no step failed.
     package var advice: String? {
@@ -66,8 +66,7 @@ extension DeviceExplanation {
 
     private var isAccepted: Bool { answer == .accepted || answer == .acceptedWithNewToken }
 
-    /// The number of milliseconds from the end of the call to the phone's REGISTER; `nil` if the number means more than
-    /// a minute.
+    /// The milliseconds from the end of the call to the phone's REGISTER; `nil` above a minute.
     private var late: Int64? {
         guard let lastRegistered, let ended = record.endedAfter?.milliseconds else { return nil }
         let late = lastRegistered - record.requestedAt.milliseconds - ended

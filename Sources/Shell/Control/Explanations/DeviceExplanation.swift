@@ -1,6 +1,6 @@
 import PushDelivery
 
-/// Explains in words what happened to one device in a call, and advises the operator.
+/// Explains one device's part in a call in words, and advises the operator.
 package struct DeviceExplanation {
     let record: TimelineReport
     let omission: TimelineRecord.Omission?
@@ -11,7 +11,7 @@ package struct DeviceExplanation {
     let lastRegistered: Int64?
 
     /// Prepares the text by which `explain` describes a device's timeline record. The parameter `lastRegistered` is the
-    /// time of the device's last registration, or `nil` if the device is no longer a contact.
+    /// time of the device's last REGISTER; `nil` if the device is no longer a contact.
     package init(_ record: TimelineReport, lastRegistered: Int64?) {
         self.record = record
         self.lastRegistered = lastRegistered
@@ -24,7 +24,7 @@ package struct DeviceExplanation {
 
     // MARK: Steps
 
-    /// All steps of the device in their order, each with its time in milliseconds since the start of the record.
+    /// All steps of the device in order, each with its time in milliseconds since the start of the record.
     package var steps: [(time: Int64, text: String)] {
         var steps: [(time: Int64, text: String)] = [(0, beginning)]
         if let sent = record.sentAfter?.milliseconds { steps.append((sent, "sent to the provider")) }

@@ -19,7 +19,7 @@ package struct Explanation {
         return lines
     }
 
-    /// The explanation in a form for programs: each step with its record, and the newest call in one sentence.
+    /// The explanation for programs: each step with its record, and the newest call in one sentence.
     package var words: ExplainReport.Words {
         guard !report.isEmpty else {
             return ExplainReport.Words(Self.paired(storeTrouble + [nobody]), Self.sentence(nobody), "")

@@ -6,8 +6,8 @@ package enum Words {
     /// Writes a time, such as `2026-11-21 10:12:03.120 UTC`.
     package static func date(_ milliseconds: Int64) -> String {
         let style = Date.ISO8601FormatStyle(dateTimeSeparator: .space)
-        // `Date` formats only whole seconds, so the milliseconds are appended. The time is not converted to a `Double`,
-        // which could be wrong by a millisecond.
+        // `Date` formats only whole seconds, so the milliseconds are appended. Milliseconds are not converted to a
+        // `Double`, which could be wrong by a millisecond.
         let time = UnixTime(milliseconds: milliseconds)
         let text = Date(timeIntervalSince1970: Double(time.seconds)).formatted(style)
         let fraction = "\(1000 + (milliseconds - time.seconds * 1000))".dropFirst()

@@ -4,7 +4,7 @@ package import Persistence
 package import ProxyRuntime
 package import Timekeeping
 
-/// A key of the HTTP API as the daemon stores it, with the hash of the key's text instead of the text.
+/// A key of the HTTP API as the store has it, with a hash instead of the key's text.
 package struct APIKey: Hashable, Sendable {
     /// The name that operators gave to the key, as the audit log shows it.
     package let name: String
@@ -58,8 +58,7 @@ package struct APIKeySecret {
     private static let prefix = "spd_"
     private static let length = 47
 
-    /// Creates a new random API key. `sippushd apikey add` shows the text of the key once, and the store has only a
-    /// hash of the text.
+    /// Creates a new random API key. `sippushd apikey add` shows the key's text once, and the store has only a hash.
     package static func make() throws(StartError) -> APIKeySecret {
         do throws(CryptoError) {
             let random = try RandomBytes.make(32)
@@ -71,8 +70,8 @@ package struct APIKeySecret {
 
     private init(text: String) { self.text = text }
 
-    /// - Returns: the key's text; `nil` if the text does not have the form of a key. A text whose length is not the
-    ///   length of a key is refused without hashing.
+    /// - Returns: the key's text; `nil` if the text does not have the form of a key. A text with another length than a
+    ///   key is refused without hashing.
     init?(_ text: some StringProtocol) {
         guard text.utf8.count == Self.length, text.hasPrefix(Self.prefix) else { return nil }
         self.text = String(text)

@@ -5,14 +5,13 @@ import Crypto
 /// - The class is `@unchecked Sendable`, because only the shard's loop uses it.
 package final class APIKeyRing: @unchecked Sendable {
     private var keys: [String: APIKey] = [:]
-    /// The API keys whose storing has not finished yet. A new key cannot have the name of a key that is being stored.
+    /// The API keys that are being stored, whose names a new key cannot have.
     private var coming: [String: APIKey] = [:]
 
     package static let limit = 1000
-    /// The maximum number of keys for one domain that an administrator of domains may add, so that one domain cannot
-    /// use up the places of all domains.
+    /// The maximum number of keys for one domain that administrators of domains may add.
     package static let limitOfDomain = 100
-    /// The number of places for keys that administrators of domains leave to the administrators of the whole daemon.
+    /// The number of places for keys that administrators of domains must leave to administrators of the whole daemon.
     static let reserve = 100
 
     package init(_ keys: [APIKey] = []) {
@@ -23,7 +22,7 @@ package final class APIKeyRing: @unchecked Sendable {
 
     package subscript(name: String) -> APIKey? { keys[name] }
 
-    /// The reason why an administrator with the given domains cannot add the key; `nil` if the key can be added.
+    /// Why an administrator of the given domains cannot add the key; `nil` if the key can be added.
     package func conflict(with key: APIKey, addedBy domains: DomainScope) -> String? {
         if keys[key.name] != nil || coming[key.name] != nil { return "a key named \(key.name) exists already" }
         let limit = Self.limit - (domains == .wholeDaemon ? 0 : Self.reserve)
@@ -48,8 +47,8 @@ package final class APIKeyRing: @unchecked Sendable {
     package func add(_ key: APIKey) { keys[key.name] = key }
     package func remove(_ name: String) { keys[name] = nil }
 
-    /// Returns the stored key whose text equals the given secret. The duration of the search reveals nothing, because
-    /// the search takes the same time for all secrets.
+    /// The stored key with the given secret. The search for a key takes the same time for all secrets, so that its
+    /// duration reveals nothing.
     func key(matching secret: APIKeySecret) -> APIKey? {
         let hash = secret.hash
         var found: APIKey?

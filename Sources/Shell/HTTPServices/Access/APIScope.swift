@@ -8,10 +8,11 @@ package enum APIScope: String, Hashable, Sendable, CaseIterable {
     case registrations
     /// The scope allows a key to send pushes and to read their outcomes.
     case pushes
-    /// The scope allows a key to report what happened to pushes on the device, and to read push statistics.
+    /// The scope allows a key to report events of pushes on the device (received, followed, read), and to read push
+    /// statistics.
     case lifecycle
-    /// The scope allows a key to report what happened to pushes on the device, but not to read anything. Keys inside
-    /// apps have the scope `lifecycle.report`, because anybody can find such a key.
+    /// The scope allows a key to report events of pushes on the device, but not to read anything. The scope is for keys
+    /// inside apps, which anybody can find.
     case lifecycleReport = "lifecycle.report"
     /// The scope allows a key to read the daemon's metrics.
     case metrics

@@ -1,26 +1,25 @@
 package import Bytes
 
-/// The domains that a caller may reach: all domains, or the domains that the caller's key names.
+/// The domains that a caller may reach: all domains, or the domains in the caller's key.
 ///
-/// For a caller whose key names domains, the HTTP API answers as if the objects of other domains did not exist. Answers
-/// to a caller whose key names domains do not show which users other domains have.
+/// For a key with domains, the HTTP API answers as if the objects of other domains did not exist. Answers to a key with
+/// domains do not show which users other domains have.
 package enum DomainScope: Hashable, Sendable {
     /// The caller may reach everything, including objects without a domain.
     case wholeDaemon
-    /// The caller may reach the given domains, in lower case. The set of domains is not empty.
+    /// The caller may reach the given domains, in lower case; the set is not empty.
     case only(Set<ByteString>)
 
     /// The maximum number of domains in one key.
     static let limit = 100
 
-    /// Reads the names of domains in upper or lower case; `nil` if a name is empty or cannot be a domain, or if the
-    /// list has no domains or too many.
+    /// Reads domain names in upper or lower case; `nil` for an invalid name, or for no or too many names.
     package init?(domains: [String]) {
         guard (1...Self.limit).contains(domains.count), domains.allSatisfy(Self.isName) else { return nil }
         self = .only(Set(domains.map { ByteString($0).lowercased() }))
     }
 
-    /// Reads the text form of the domains; `nil` if the text is malformed, so that a damaged list never means the whole
+    /// Reads the text form of the domains; `nil` for malformed text, so that a damaged list never means the whole
     /// daemon.
     init?(_ text: String) {
         guard !text.isEmpty else {
@@ -48,8 +47,8 @@ package enum DomainScope: Hashable, Sendable {
     /// The domains, separated by commas; empty for the whole daemon.
     var text: String { names?.joined(separator: ",") ?? "" }
 
-    /// The only domain of the caller; `nil` if the caller may reach several domains. A user who is named without a
-    /// domain belongs to the caller's only domain.
+    /// The only domain of the caller; `nil` if the caller may reach several domains. A user without a domain in the
+    /// request belongs to the caller's only domain.
     package var single: ByteString? {
         guard case .only(let domains) = self, domains.count == 1 else { return nil }
         return domains.first
@@ -71,7 +70,7 @@ package enum DomainScope: Hashable, Sendable {
         }
     }
 
-    /// The part of a query about one domain that the caller may send; an empty list selects nothing.
+    /// The part of a query about one domain that the caller may ask; an empty list selects nothing.
     package func hosts(named domain: String?) -> [ByteString]? {
         guard let domain else { return hosts }
         let host = ByteString(domain).lowercased()
@@ -79,14 +78,12 @@ package enum DomainScope: Hashable, Sendable {
     }
 }
 
-/// How an HTTP route treats callers whose key names domains. Each HTTP route declares how it treats callers whose key
-/// names domains.
+/// How an HTTP route treats keys with domains.
 package enum DomainRule: String, Hashable, Sendable {
-    /// The HTTP route is for the whole daemon, and refuses keys that name domains with 403.
+    /// The route is for the whole daemon, and refuses keys with domains with 403.
     case wholeDaemon = "whole-daemon"
-    /// The handler asks ``ServiceCall/domains`` about each object, and shows no object of a domain that is not the
-    /// caller's. If the handler does not ask for the caller's domains, a key that names domains gets no answer from the
-    /// handler.
+    /// The handler asks ``ServiceCall/domains`` about each object, and shows only objects of the caller's domains. If
+    /// the handler does not ask, a key with domains gets no answer.
     case byDomain = "by-domain"
     /// The HTTP route needs no key.
     case open

@@ -10,8 +10,8 @@ import Timekeeping
 ///
 /// - The class is `@unchecked Sendable`, because only the event loop of the shard uses it.
 package final class PageGate: @unchecked Sendable {
-    /// The host names under which browsers may reach the listener, in lower case. IP addresses and `localhost` are always
-    /// allowed, because no other site can have them as its name.
+    /// The host names under which browsers may reach the listener, in lower case. IP addresses and `localhost` are
+    /// always allowed, because no other web site can have them as its name.
     private var names: Set<String>
     package let usesTLS: Bool
     package let sessions: PageSessions
@@ -33,7 +33,7 @@ package final class PageGate: @unchecked Sendable {
     /// The prefix `__Host-` forbids cookies of other hosts and of connections without TLS (RFC 6265bis section 4.1.3.2).
     package var cookieName: String { usesTLS ? "__Host-sippushd" : "sippushd" }
 
-    /// The secret in the request's cookie; `nil` if there is none or more than one.
+    /// The secret in the request's cookie; `nil` for no cookie or several cookies.
     package func secret(in request: HTTPRequest) -> String? {
         var found: [Substring] = []
         for field in request.fields where field.name.lowercased() == "cookie" {
@@ -46,7 +46,7 @@ package final class PageGate: @unchecked Sendable {
         return String(secret)
     }
 
-    /// The field that gives a browser the secret for the time of a session, or that removes the secret.
+    /// The header field that gives a browser the session's secret, or that removes the secret.
     package func cookie(_ secret: String?) -> HTTPField {
         let age = secret == nil ? 0 : PageSessions.lifetime.components.seconds
         return HTTPField(
@@ -57,7 +57,7 @@ package final class PageGate: @unchecked Sendable {
 
     // MARK: Checks
 
-    /// The answer to a request under a host name that the settings do not list; `nil` if the name is allowed.
+    /// The refusal of a request under a host name that the settings do not list; `nil` for an allowed name.
     package func refusalOfHost(_ request: HTTPRequest) -> ServiceProblem? {
         guard let host = request.field("host"), let name = Self.hostName(host) else {
             return refuse(request, "the Host field is malformed", advice: nil)
@@ -67,7 +67,7 @@ package final class PageGate: @unchecked Sendable {
             request, "the host name \(name) is not in admin.names", advice: "add \(name) to admin.names, then SIGHUP")
     }
 
-    /// The answer to a browser's request that a foreign web site may have caused; `nil` if the request is allowed.
+    /// The refusal of a browser's request that another web site may have caused; `nil` for an allowed request.
     package func refusal(of request: HTTPRequest) -> ServiceProblem? {
         if let problem = refusalOfHost(request) { return problem }
         let origins = request.fields.filter { $0.name.lowercased() == "origin" }.map { $0.value.lowercased() }
@@ -82,7 +82,7 @@ package final class PageGate: @unchecked Sendable {
         return nil
     }
 
-    /// The answer to a change without the session's token; `nil` if the token is right.
+    /// The refusal of a change without the session's token; `nil` if the token is right.
     package func refusalOfToken(_ request: HTTPRequest, _ secret: String) -> ServiceProblem? {
         let tokens = request.fields.filter { $0.name.lowercased() == Self.tokenField }.map(\.value)
         let wanted = Array(PageSessions.token(of: secret).utf8)
@@ -121,7 +121,7 @@ package final class PageGate: @unchecked Sendable {
             ])
     }
 
-    /// The host of a `Host` field in lower case, without port and brackets; `nil` if it cannot be a host.
+    /// The host of a `Host` field in lower case, without port and brackets; `nil` for an invalid host.
     static func hostName(_ field: String) -> String? {
         let text = field.lowercased()
         var host = Substring(text)
@@ -153,7 +153,8 @@ package final class PageGate: @unchecked Sendable {
 
     // MARK: Answers
 
-    /// The fields of each answer to a browser that is not a file of the page. No other site can read or frame the answer.
+    /// The header fields of answers to a browser, except files of the page. Because of the fields, no other web site
+    /// can read or frame the answer.
     package static let fields = [
         HTTPField("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'"),
         HTTPField("X-Content-Type-Options", "nosniff"), HTTPField("X-Frame-Options", "DENY"),

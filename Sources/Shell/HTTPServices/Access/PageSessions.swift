@@ -2,12 +2,12 @@ import Bytes
 import Crypto
 package import Timekeeping
 
-/// The sessions of operators who use the web page, in memory. A session ends when its operator logs out, when its key is
-/// removed, and when its time is over.
+/// The sessions of operators who use the web page, in memory. A session ends when its operator logs out, when its key
+/// is removed, or when its time is over.
 ///
 /// - The class is `@unchecked Sendable`, because only the event loop of the shard uses it.
 package final class PageSessions: @unchecked Sendable {
-    /// The SHA-256 hash of a session's secret. The memory has no secret of a session.
+    /// The SHA-256 hash of a session's secret; the secret itself is not kept in memory.
     package typealias Name = [UInt8]
 
     private struct Session {
@@ -20,13 +20,13 @@ package final class PageSessions: @unchecked Sendable {
     /// The state of a session at a request.
     package enum State: Sendable {
         case open(APIKey)
-        /// There is no such session, or its time is over.
+        /// The session is unknown, or its time is over.
         case ended
         case keyRemoved
     }
 
     package static let limit = 1000
-    /// The maximum number of sessions of one key, so that one key cannot end the sessions of all.
+    /// The maximum number of sessions of one key, so that one key cannot displace the sessions of all keys.
     package static let limitOfKey = 20
     /// How long an operator's session lasts without a request.
     package static let idleTime: Duration = .seconds(30 * 60)
@@ -40,7 +40,7 @@ package final class PageSessions: @unchecked Sendable {
 
     package var count: Int { sessions.count }
 
-    /// Begins a session for a key.
+    /// Begins an operator's session with a key.
     ///
     /// - Returns: the secret of the session, 43 characters; `nil` if the system has no random bytes.
     package func begin(for key: APIKey, now: Instant) -> String? {
@@ -52,7 +52,7 @@ package final class PageSessions: @unchecked Sendable {
         return secret
     }
 
-    /// Removes sessions whose time is over, and then the session that was unused longest if there are too many.
+    /// Removes sessions whose time is over, and the longest unused session if too many remain.
     private func makeRoom(for key: APIKey, now: Instant) {
         sessions = sessions.filter { !Self.isOver($0.value, now: now) }
         func removeOldest(_ isMeant: (Session) -> Bool) {
@@ -72,7 +72,7 @@ package final class PageSessions: @unchecked Sendable {
             sessions[name] = nil
             return .ended
         }
-        // A new API key with the name of a removed key has a different hash.
+        // A new API key with the name of a removed key has another hash.
         guard let key = keys[session.key], equalInConstantTime(key.hash, session.keyHash) else {
             sessions[name] = nil
             return .keyRemoved
@@ -87,11 +87,11 @@ package final class PageSessions: @unchecked Sendable {
         now >= session.endsAt || now - session.lastUse >= idleTime
     }
 
-    /// The name of the operator's session that has the given secret.
+    /// The name of the session with the given secret.
     package static func name(of secret: String) -> Name { HashAlgorithm.sha256.digest(of: Array(secret.utf8)) }
 
-    /// The token against forged requests (CSRF) that the page sends with each change. Another site can neither read the
-    /// token nor compute it, because only the page's origin can read the answer that contains the token.
+    /// The token against forged requests (CSRF), which the page sends with each change. Another web site can neither
+    /// compute the token nor read the answer with the token.
     package static func token(of secret: String) -> String {
         let digest = HashAlgorithm.sha256.digest(of: Array("sippushd page token \(secret)".utf8))
         return String(decoding: Base64.url.encode(digest), as: UTF8.self)

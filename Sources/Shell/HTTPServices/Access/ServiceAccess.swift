@@ -30,8 +30,7 @@ extension HTTPListener.Limits {
     static let ofServices = {
         var limits = HTTPListener.Limits()
         limits.connectionsPerSource = 64
-        // The loop handles SIP messages between two HTTP requests of a connection, so a SIP message waits for at most
-        // one HTTP request.
+        // The loop handles SIP messages between two HTTP requests of a connection.
         limits.requestsPerTurn = 1
         limits.turn = .connections
         return limits
@@ -81,8 +80,7 @@ package struct AdminSettings: SettingsGroup, Equatable {
 }
 
 extension SettingComplaint {
-    /// Returns a complaint if the settings name a certificate file without a key file, or a key file without a
-    /// certificate file.
+    /// A complaint if only one of certificate file and key file is set.
     package static func ofPair(_ certFile: String?, _ keyFile: String?) -> [SettingComplaint] {
         switch (certFile, keyFile) {
         case (_?, nil): [SettingComplaint("expected key-file as well", key: "cert-file")]

@@ -17,7 +17,7 @@ struct SessionRoutes {
         let key: String
     }
 
-    /// The session, as the page sees it.
+    /// The session as the web page sees it.
     private struct Report: Encodable {
         let name: String
         let isReadOnly: Bool
@@ -30,14 +30,14 @@ struct SessionRoutes {
             var container = encoder.container(keyedBy: CodingKeys.self)
             try container.encode(name, forKey: .name)
             try container.encode(isReadOnly, forKey: .isReadOnly)
-            // A missing list is written as null, because the page tells a whole daemon by it.
+            // A missing list is written as null, by which the web page recognises a key for the whole daemon.
             try container.encode(domains, forKey: .domains)
             try container.encode(token, forKey: .token)
         }
     }
 
     func register(in router: inout ServiceRouter) {
-        // The audit log has the changes of a session, and lines of their own for logins.
+        // Logins are no changes for the audit log, because logins have their own log lines.
         router.add(
             "POST", "/session", scope: nil, domains: .open, isChange: false, described: .leftOut
         ) { call throws(ServiceProblem) in
@@ -63,7 +63,7 @@ struct SessionRoutes {
 
     private func begin(_ call: ServiceCall) async throws(ServiceProblem) {
         if let problem = gate.refusal(of: call.request) { throw problem }
-        // A form of another site cannot send this type without a question to this server.
+        // A form of another web site cannot send `application/json` without a CORS request to this server.
         guard call.request.mediaType == "application/json" else {
             throw ServiceProblem(415, "expected application/json")
         }

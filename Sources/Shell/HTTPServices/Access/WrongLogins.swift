@@ -11,7 +11,7 @@ import Registration
 /// - The class is `@unchecked Sendable`, because only the shard's loop uses it.
 package final class WrongLogins: @unchecked Sendable {
     private let loop: EventLoop
-    /// Counts wrong logins until ``count(with:)`` is called; afterwards, the engine counts wrong logins.
+    /// Counts wrong logins until ``count(with:)`` is called, after which the engine counts them.
     private var limit: LoginLimit
     private var door: ShardDoor?
 
@@ -27,10 +27,9 @@ package final class WrongLogins: @unchecked Sendable {
         /// The password is right, and belongs to the given user.
         case right(AddressOfRecord)
         case wrong
-        /// The password was not checked, because too many wrong passwords came from the source or for the user. The
-        /// source must wait for the given time before its next attempt.
+        /// The password was not checked because of too many wrong passwords; the source must wait for the given time.
         case refused(Duration)
-        /// The source of users is away, so the password cannot be checked now.
+        /// The password cannot be checked, because the source of users does not answer.
         case unavailable
     }
 
@@ -45,11 +44,10 @@ package final class WrongLogins: @unchecked Sendable {
         }
     }
 
-    /// Counts the wrong guesses of a source, up to the limit of wrong guesses. If `guesses` is empty, the function only
-    /// reports whether the source may log in.
+    /// Counts the wrong guesses of a source, up to the limit of wrong guesses. With empty `guesses`, the method only
+    /// returns whether the source may log in.
     ///
-    /// - Returns: the number of checked guesses, and the time that the source must wait if some guesses were not
-    ///   checked.
+    /// - Returns: the number of checked guesses, and how long the source must wait if some guesses were not checked.
     func judge(_ guesses: [Bool] = [], from source: IPAddress) async -> (heard: Int, wait: Duration?) {
         guard let door else {
             let attempt = LoginLimit.Attempt(from: source, for: nil)

@@ -1,5 +1,4 @@
-/// A type whose values are bodies of requests or answers. A ``DescribedBody`` type can add descriptions and limits to
-/// the schema of its members.
+/// A type of request or answer bodies, whose schema can have descriptions and limits.
 package protocol DescribedBody: Decodable {
     /// The name of the type's shared schema in the OpenAPI document; `nil` if the document repeats the schema at each
     /// use.
@@ -13,22 +12,22 @@ extension DescribedBody {
     package static var notes: [String: JSONSchema] { [:] }
 }
 
-/// The decoded type's JSON is a single value instead of an object.
+/// A type whose JSON is a single value instead of an object.
 package protocol DescribedValue: Decodable {
     static var schema: JSONSchema { get }
-    /// Creates an empty value, which the recorder returns when a member of the type is decoded.
+    /// Creates an empty value, which the recorder returns for a decoded member of the type.
     init()
 }
 
 extension JSONSchema {
-    /// Creates the schema of a type: decodes a value of the type, and records the name and type of each decoded member.
+    /// Creates the schema of a type by decoding a value and recording each decoded member.
     init(of body: any Decodable.Type) {
         do { self = try BodyRecorder.read(body).schema } catch { preconditionFailure("\(body): \(error)") }
     }
 }
 
-/// A ``Decoder`` that reads no input. For each member that a type decodes, the decoder returns an empty value and
-/// records the member.
+/// A ``Decoder`` that reads no input. For each decoded member, the decoder returns an empty value and records the
+/// member.
 private final class BodyRecorder: Decoder {
     let codingPath: [any CodingKey] = []
     let userInfo: [CodingUserInfoKey: Any] = [:]

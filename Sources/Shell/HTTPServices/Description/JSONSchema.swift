@@ -19,7 +19,7 @@ package struct JSONSchema: Hashable, Sendable {
     // MARK: Simple values
 
     package static let anything = JSONSchema([])
-    /// Returns a schema that has only a description, for a note on a member.
+    /// A schema that has only a description, for a note on a member.
     package static func words(_ text: String) -> JSONSchema { .anything.described(text) }
     package static let text = typed("string")
     package static let flag = typed("boolean")
@@ -74,8 +74,8 @@ package struct JSONSchema: Hashable, Sendable {
         return JSONSchema(members, using: [element])
     }
 
-    /// Returns the schema of an object with required and optional members. Members with unknown names are allowed and
-    /// ignored.
+    /// Returns the schema of an object with required and optional members. An object may have members with unknown
+    /// names, which are ignored.
     package static func object(
         _ required: KeyValuePairs<String, JSONSchema>, optional: KeyValuePairs<String, JSONSchema> = [:]
     ) -> JSONSchema {
@@ -106,8 +106,8 @@ package struct JSONSchema: Hashable, Sendable {
         noted(JSONSchema([("description", .string(text))]))
     }
 
-    /// Returns a copy of the schema with the keywords of a note, which replace keywords of the schema that have equal
-    /// names. A note must not change the schema's type.
+    /// The schema with the keywords of a note, which replace the schema's own keywords. A note must not change the
+    /// schema's type.
     func noted(_ note: JSONSchema?) -> JSONSchema {
         guard let note, case .object(let own) = value, case .object(let more) = note.value else { return self }
         precondition(note.value["type"].map { $0 == value["type"] } ?? true, "a note of another type: \(more)")

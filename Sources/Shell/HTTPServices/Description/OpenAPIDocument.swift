@@ -111,8 +111,7 @@ struct OpenAPIDocument {
         var members: [(String, JSONValue)] = [("description", .string(text))]
         if challenge { members.append(("headers", ["WWW-Authenticate": ["schema": JSONSchema.text.value]])) }
         var content: [(String, JSONValue)] = [("application/problem+json", ["schema": JSONSchema.problem.value])]
-        // The HTTP server itself refuses some requests before it knows their HTTP route, and describes the error in
-        // plain text.
+        // The HTTP server itself refuses some requests before their route is known, with an error in plain text.
         if plain { content.append(("text/plain", ["schema": JSONSchema.text.value])) }
         members.append(("content", .members(content)))
         return .members(members)
@@ -147,7 +146,7 @@ struct OpenAPIDocument {
 
     private func security(of route: ServiceRouter.Route) -> JSONValue {
         guard let scope = route.scope else { return [] }
-        // OpenAPI 3.1 allows names of roles for a security scheme other than OAuth; the scope of a key is such a role.
+        // OpenAPI 3.1 permits names of roles for a security scheme other than OAuth; a key's scope is such a role.
         let key: JSONValue = ["key": [.string(scope.rawValue)]]
         return !route.takesPassword ? [key] : [key, ["userPassword": []]]
     }
@@ -167,8 +166,8 @@ struct OpenAPIDocument {
 }
 
 extension ServiceRouter.Route {
-    /// The HTTP route's pattern as an OpenAPI path template. An OpenAPI parameter cannot contain slashes, so the
-    /// template describes `{*}` as one segment.
+    /// The HTTP route's pattern as an OpenAPI path template. An OpenAPI parameter cannot contain slashes, so `{*}` is
+    /// described as one segment.
     var template: String {
         var names = (description?.parameters ?? []).filter { $0.place == .path }.map(\.name)[...]
         return pattern.split(separator: "/", omittingEmptySubsequences: false).map { part in
@@ -178,8 +177,7 @@ extension ServiceRouter.Route {
 }
 
 extension ServiceRouter {
-    /// Adds the HTTP route `/openapi.json`, whose document describes this HTTP route and all HTTP routes that were
-    /// added earlier.
+    /// Adds the HTTP route `/openapi.json`, whose document describes itself and all routes that were added earlier.
     mutating func addDocument(title: String) {
         let description = RouteDescription("getDescription", "This document")
             .answer(200, "An OpenAPI 3.1 document", .object(["openapi": .text, "paths": .map(of: .anything)]))

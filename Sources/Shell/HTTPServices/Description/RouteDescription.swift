@@ -1,7 +1,6 @@
 /// The description of an HTTP route for authors of clients; `/openapi.json` shows the description as an operation.
 ///
-/// A description does not repeat the answers that many HTTP routes share: 400 for malformed requests, and 401 and 403
-/// for HTTP routes with a scope.
+/// Answers that many routes share are omitted: 400 for malformed requests, and 401 and 403 for routes with a scope.
 package struct RouteDescription: Sendable {
     package struct Parameter: Sendable {
         enum Place: String, Sendable {
@@ -37,8 +36,8 @@ package struct RouteDescription: Sendable {
     private(set) var isBodyRequired = true
     private(set) var answers: [Answer] = []
 
-    /// The description of HTTP routes that `/openapi.json` leaves out: HTTP routes that only refuse requests to a path,
-    /// and HTTP routes of the operators' web page.
+    /// The description of routes that `/openapi.json` omits: routes that only refuse requests, and routes of the
+    /// operators' web page.
     package static let leftOut = RouteDescription("", "")
 
     var isLeftOut: Bool { operation.isEmpty }
@@ -111,8 +110,7 @@ package struct RouteDescription: Sendable {
     /// Adds the answer that reports success: 200 with an empty object.
     package func done(_ text: String) -> RouteDescription { answer(200, text, .object([:])) }
 
-    /// Adds an answer with problem details, for a status that only one HTTP route uses or that has a special meaning in
-    /// this HTTP route.
+    /// Adds an answer with problem details, for a status that is special for the route.
     package func problem(_ status: Int, _ text: String) -> RouteDescription {
         answer(status, text, .problem, type: "application/problem+json")
     }

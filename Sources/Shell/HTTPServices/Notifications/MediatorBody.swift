@@ -5,10 +5,10 @@ import JSON
 import PushDelivery
 import Timekeeping
 
-/// The answer to the sender of a push, in the format of Acrobits' mediator. If the push was accepted, the code of the
-/// answer is 200. An answer with another code than 200 is thrown as an error.
+/// The answer to the sender of a push, in the format of Acrobits' mediator. The answer to an accepted push has the code
+/// 200; an answer with another code is thrown as an error.
 struct MediatorAnswer: Error {
-    /// Whether the code is also the status of the HTTP response; if false, the HTTP status is always 200.
+    /// Whether the HTTP status is the answer's code; if false, the HTTP status is always 200.
     var isHTTP = false
     let code: Int
     let response: String
@@ -56,7 +56,7 @@ struct MediatorBody {
     ]
 
     /// Reads a request for one push in the form of Acrobits' mediator. If `isForm` is true, the body is a form as in
-    /// the mediator's older interface; if it is false, the body is JSON.
+    /// the mediator's older interface; if false, JSON.
     init(_ request: HTTPRequest, isForm: Bool) throws(MediatorAnswer) {
         guard request.body.count <= Self.bodyLimit else { throw .http("the body is too long") }
         let wanted = isForm ? "application/x-www-form-urlencoded" : "application/json"
@@ -74,7 +74,7 @@ struct MediatorBody {
         self.verb = verb
         self.texts = texts
         appID = bytes(.appID)
-        // Base64 contains no space, so a space in the token must be a plus that the sender did not encode.
+        // A space in the base64 token must be a plus that the sender did not encode.
         deviceToken = ByteString((texts[.deviceToken] ?? "").replacing(" ", with: "+"))
         selector = bytes(.selector).isEmpty ? nil : bytes(.selector)
         if verb == .text, selector == nil { throw .refused("Selector is missing") }
@@ -129,8 +129,7 @@ struct MediatorBody {
         message.id = bytes(.id)
         message.threadID = bytes(.threadID)
         notification.mediated = message
-        // Devices that get pushes directly from this daemon need the title and the further fields; Acrobits' mediator
-        // does not need these fields.
+        // Only devices that get pushes directly from this daemon need the title and the fields below.
         notification.title = message.userDisplayName.isEmpty ? message.userName : message.userDisplayName
         notification.text = bytes(.message)
         notification.sound = bytes(.sound)

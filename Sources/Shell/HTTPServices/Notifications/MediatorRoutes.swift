@@ -8,7 +8,7 @@ import Timekeeping
 
 /// The HTTP routes of Acrobits' mediator, for servers that name a device by the token that the device reported.
 ///
-/// Only known devices get pushes, so that nobody can use the daemon or its credentials to push to unknown devices.
+/// Only known devices get pushes, so that nobody can push to other devices with the daemon's credentials.
 struct MediatorRoutes {
     let service: NotificationService
 

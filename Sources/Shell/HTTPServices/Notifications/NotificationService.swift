@@ -10,8 +10,7 @@ import Reactor
 import Registration
 import Timekeeping
 
-/// Sends messages and silent pushes of application servers to devices, through the dispatcher that also sends the
-/// pushes for calls.
+/// Sends application servers' messages and silent pushes, through the dispatcher that also sends the pushes for calls.
 ///
 /// Only the event loop of the shard uses the notification service.
 struct NotificationService {
@@ -73,7 +72,7 @@ struct NotificationService {
         let body = try NotificationBody(try RequestObject(bodyOf: call.request), now: loop.moment.date)
         let domains = call.domains
         let devices = await permitted(body.devices.map { (name: $0, device: codes.device(of: $0)) }, in: domains)
-        // The log does not contain the code of a device, because apps use the code as a credential.
+        // The log does not contain a device's code, because apps use the code as a credential.
         let meant = body.users + devices.map { $0.device.map { "device \($0.name)" } ?? "an unknown device" }
         call.changes(meant)
         let named = await users(body.users, in: domains)
@@ -112,7 +111,7 @@ struct NotificationService {
         var unknown: [String] = []
     }
 
-    /// Forgets the devices whose users are not in the given domains, so that these devices count as unknown.
+    /// Removes devices of users outside the given domains, so that these devices count as unknown.
     private func permitted(
         _ devices: [(name: Substring, device: DeviceID?)], in domains: DomainScope
     ) async -> [(name: Substring, device: DeviceID?)] {
@@ -172,8 +171,7 @@ struct NotificationService {
         }
     }
 
-    /// The maximum number of records that are read for one order, because the recipients of an order never have more
-    /// devices.
+    /// The maximum number of records that are read for one order, because no order has more devices.
     private static let deviceLimit = 2000
 
     private func tellMetrics(_ call: ServiceCall) async throws(ServiceProblem) {
@@ -185,9 +183,9 @@ struct NotificationService {
         call.askStore { [store] in
             let records =
                 try await store.timeline(of: [.push(code)], limit: Self.deviceLimit, in: domains.hosts) + live
-            // The loop computes the codes of devices, because only the loop may use ``DeviceCodes``.
+            // The loop computes the device codes, because only the loop may use ``DeviceCodes``.
             loop.post {
-                // A record that was written between the two queries is in both results, and must count once.
+                // A record from between the two queries is in both results, and must count once.
                 var seen = Set<DeviceID>()
                 let found = records.filter { $0.kind == .notification && seen.insert($0.device).inserted }
                 let order = recent[code].flatMap { domains.includes($0.domains) ? $0 : nil }
@@ -201,8 +199,8 @@ struct NotificationService {
 
     /// Makes the engine send a notification to all devices of the recipients that can receive it.
     ///
-    /// - Throws: a problem, before any push is sent, if the notification does not fit into a push to one of the
-    ///   devices, or if too many notifications are in progress.
+    /// - Throws: a problem before any push is sent, if the notification is too long for one device, or too many
+    ///   notifications are in progress.
     func order(
         _ notification: PushNotification, for recipients: [NotificationRecipient]
     ) async throws(NotificationRefusal) -> NotificationReceipt {

@@ -1,8 +1,7 @@
 import PushDelivery
 import Timekeeping
 
-/// Remembers the push orders of the last minutes, because the store gets the records of a push only some time after its
-/// end.
+/// Remembers the push orders of the last minutes, because the store gets a push's records only some time after its end.
 ///
 /// - The class is `@unchecked Sendable`, because only the shard's loop uses it.
 final class RecentOrders: @unchecked Sendable {

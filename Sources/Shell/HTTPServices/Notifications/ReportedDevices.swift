@@ -6,7 +6,7 @@ import PushDelivery
 import Registration
 
 /// Finds devices by the tokens that the devices reported. The first request with a push token searches all devices, and
-/// ``ReportedDevices`` remembers the result.
+/// the result is remembered.
 ///
 /// - The class is `@unchecked Sendable`, because only the shard's loop uses it.
 final class ReportedDevices: @unchecked Sendable {
@@ -15,8 +15,8 @@ final class ReportedDevices: @unchecked Sendable {
         let name: ByteString
         /// The account on the device; `nil` if the request names no account.
         let selector: ByteString?
-        /// The domains of the request's sender. Users of several domains may have the same token, in several accounts of
-        /// one app.
+        /// The domains of the request's sender. Users of several domains may have the same token, in several accounts
+        /// of one app.
         let domains: DomainScope
 
         func matches(_ device: DeviceSearch.FoundDevice) -> Bool {

@@ -1,11 +1,10 @@
 import HTTPServer
 import JSON
 
-/// The body of a request, which must be one JSON object. Each function of ``RequestObject`` reads a member as one type,
-/// and refuses a member of another type.
+/// The body of a request, which must be one JSON object without repeated members. Each function reads a member as one
+/// type, and refuses a member of another type.
 ///
-/// Unknown members of the body are ignored, as the 10darts platform does. A body in which a member occurs twice is
-/// refused.
+/// Unknown members of the object are ignored, as on the 10darts platform.
 struct RequestObject {
     private var members: [String: JSONValue] = [:]
 

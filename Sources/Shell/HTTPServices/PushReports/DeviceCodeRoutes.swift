@@ -7,8 +7,8 @@ import ProxyRuntime
 import PushDelivery
 import Registration
 
-/// The HTTP routes by which apps learn the codes of their devices, as on the 10darts platform. The HTTP routes for
-/// device codes create no devices, because devices register by SIP or are reported over HTTP.
+/// The HTTP routes by which apps get the codes of their devices, as on the 10darts platform. The routes create no
+/// devices, because devices register by SIP or are reported over HTTP.
 ///
 /// Only the event loop of the shard uses the HTTP routes for device codes.
 struct DeviceCodeRoutes {
@@ -75,8 +75,8 @@ struct DeviceCodeRoutes {
         }
     }
 
-    /// Answers an app's report that the user opened the app. The daemon does not count the reports that an app was
-    /// opened, but the app expects a successful answer.
+    /// Answers an app's report that the user opened the app. The daemon ignores the report, but the app expects a
+    /// successful answer.
     private func accessed(_ call: ServiceCall) async throws(ServiceProblem) {
         guard let device = codes.device(of: call.parameter()) else { throw .noSuchDevice }
         guard

@@ -7,9 +7,9 @@ import ProxyRuntime
 /// Creates the codes by which apps name their devices. Nobody can create a code without the daemon's key, and a code
 /// reveals nothing about the device (T7).
 ///
-/// A device code consists of a tag and a masked number. The tag of a device code has 128 bits, and is computed from the
-/// device's number, as a synthetic initialisation vector. A keystream that is derived from the code's tag masks the
-/// device's number. A device always has the same code, so that no code needs to be stored.
+/// A device code consists of a tag and a masked device number. The tag of a device code has 128 bits, and is computed
+/// from the device's number, as a synthetic initialisation vector. A keystream that is derived from the tag masks the
+/// device's number. A device always has the same code, so no code needs to be stored.
 ///
 /// - The class is `@unchecked Sendable`, because only the shard's loop uses it.
 final class DeviceCodes: @unchecked Sendable {
@@ -53,8 +53,8 @@ final class DeviceCodes: @unchecked Sendable {
 }
 
 extension DeviceCodes {
-    /// Loads the key of the device codes from the store. The first start creates the key, and writes it into the store
-    /// before any code is created.
+    /// Loads the key of the device codes from the store. The first start creates the key and stores it before any code
+    /// is created.
     static func load(_ store: any ProxyStore) async throws(StartError) -> DeviceCodes {
         let note = try await StartError.wrapping { () async throws(StoreError) in try await store.note(noteKey) }
         var key = note.flatMap { Hex.decode(Array($0.utf8)) } ?? []

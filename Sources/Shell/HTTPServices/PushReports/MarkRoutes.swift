@@ -10,8 +10,7 @@ import Reactor
 import Registration
 import Timekeeping
 
-/// The HTTP routes by which apps report what happened to their pushes (received, followed, read), as on the 10darts
-/// platform.
+/// The HTTP routes by which apps report events of their pushes (received, followed, read), as on the 10darts platform.
 ///
 /// Only the event loop of the shard uses the HTTP routes for apps' reports.
 struct MarkRoutes {
@@ -23,12 +22,12 @@ struct MarkRoutes {
     private static let marks: [(word: String, mark: PushMark)] = [
         ("received", .received), ("follow", .followed), ("read", .read),
     ]
-    /// The HTTP methods of an app's report, because the 10darts documents and the apps differ in the method.
+    /// The HTTP methods of an app's report, which differ between the 10darts documents and the apps.
     private static let methods = ["PATCH", "PUT", "POST"]
 
     func register(in router: inout ServiceRouter) {
         for end in ["/", ""] {
-            // In the path for all pushes, `all_read` replaces the code of a push; no push code equals `all_read`.
+            // In the path, `all_read` stands for all pushes; no push code equals `all_read`.
             let all = Self.pushes + "/all_read" + end
             for method in Self.methods {
                 router.add(
@@ -106,7 +105,7 @@ struct MarkRoutes {
 }
 
 extension ServiceProblem {
-    /// The answer to a report if the push does not exist or was sent to another device. For both reasons the answer is
-    /// the same, so that it does not reveal which pushes exist.
+    /// The answer to a report if the push does not exist or was sent to another device. An unknown push and another
+    /// device's push get the same answer, so that the answer does not reveal which pushes exist.
     static var noSuchPush: ServiceProblem { ServiceProblem(404, "no such push or device") }
 }

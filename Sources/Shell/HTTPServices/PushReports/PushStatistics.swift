@@ -13,7 +13,7 @@ struct PushStatistics: Sendable {
     /// The domain in the query; `nil` for all domains of the caller.
     var domain: String?
     var isCSV = false
-    /// The path of further pages.
+    /// The path of the HTTP route, for links to further pages.
     var path = "/v1/push-statistics"
 }
 
@@ -42,8 +42,8 @@ extension PushStatistics {
         }
     }
 
-    /// Reads a time in the query: Unix seconds, or a day such as 2026-11-21. A day stands for the start of the day or,
-    /// if `isEnd` is true, for the end of the day.
+    /// Reads a time in the query: Unix seconds, or a day such as 2026-11-21. A day means the start of the day or, if
+    /// `isEnd` is true, the end of the day.
     private static func date(_ name: String, _ call: ServiceCall, isEnd: Bool) throws(ServiceProblem) -> UnixTime? {
         guard let text = call.request.query(name) else { return nil }
         let latest: Int64 = 253_402_300_800  // the year 10000
@@ -141,7 +141,7 @@ extension PushStatistics {
     }
 
     /// Returns a field of the CSV statistics, in quotes if necessary. A field that a spreadsheet would read as a
-    /// formula gets an apostrophe, which makes the field a text.
+    /// formula gets an apostrophe, which makes it a text.
     static func csvField(_ text: String) -> String {
         var field = text
         if let first = text.unicodeScalars.first, "=+-@\t\r\n".unicodeScalars.contains(first) { field = "'" + field }

@@ -18,7 +18,7 @@ final class StatisticsRoutes: Sendable {
     private let store: any ProxyStore
     private let codes: DeviceCodes
 
-    /// The maximum number of records that are read for one push, because no push is sent to more than 1,000 devices.
+    /// The maximum number of records that are read for one push, because no push has more than 1,000 devices.
     private static let deviceLimit = 1000
 
     init(door: ShardDoor, loop: EventLoop, store: any ProxyStore, codes: DeviceCodes) {
@@ -49,8 +49,8 @@ final class StatisticsRoutes: Sendable {
             [self] call throws(ServiceProblem) in
             try await report(call)
         }
-        // The paths under `/api/v1/pushes` create no pushes, so the daemon refuses requests to create one. A client
-        // that uses another method than GET gets an answer with the allowed methods.
+        // The paths under `/api/v1/pushes` refuse requests to create a push. A request with another method than GET
+        // gets an answer with the allowed methods.
         for end in ["/", ""] {
             let pushes = "/api/v1/pushes" + end
             router.add(
@@ -97,9 +97,9 @@ final class StatisticsRoutes: Sendable {
         call.askStore { [self] in
             let records =
                 try await store.timeline(of: [.push(code)], limit: Self.deviceLimit, in: domains.hosts) + live
-            // The event loop computes the codes of devices, because only the loop's thread may use ``DeviceCodes``.
+            // The loop computes the device codes, because only the loop's thread may use ``DeviceCodes``.
             loop.post { [self] in
-                // A record that was written between the two queries is in both results, and must count once.
+                // A record from between the two queries is in both results, and must count once.
                 var seen = Set<DeviceID>()
                 let report = PushReport(records.filter { seen.insert($0.device).inserted }) { codes.code(of: $0) }
                 if let report { call.answer(report) } else { call.answer(.noSuchPush) }

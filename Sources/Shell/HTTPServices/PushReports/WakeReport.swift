@@ -1,7 +1,8 @@
 import Persistence
 import PushDelivery
 
-/// The report of wakes: how many phones came after a push about a call, and after which time. Times are in milliseconds.
+/// The report of wakes: how many phones came after a push about a call, and after which time. Times in the report of
+/// wakes are in milliseconds.
 package struct WakeReport: Codable, Sendable, DescribedBody {
     package static let notes: [String: JSONSchema] = [
         "by": .choice(groupings),

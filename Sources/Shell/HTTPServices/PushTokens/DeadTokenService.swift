@@ -11,8 +11,8 @@ import Timekeeping
 
 /// Reports dead tokens to application servers, and deletes old dead tokens from the store.
 ///
-/// Reading the list of dead tokens deletes nothing, unlike with Apple's feedback service, so each client remembers how
-/// far it has read.
+/// Reading the list deletes nothing, unlike with Apple's feedback service, so each client remembers how far it has
+/// read.
 final class DeadTokenService {
     private let store: any ProxyStore
     private let loop: EventLoop

@@ -4,12 +4,10 @@ import HTTPServer
 import JSON
 import PushDelivery
 
-/// The report of an app's Push Token Reporter or Account Removal Reporter, whose values are read from path, query and
-/// body together.
+/// The report of an app's Push Token Reporter or Account Removal Reporter, read from path, query and body together.
 ///
-/// In the app's settings, operators choose the names and the media type of the values, and whether a value is in path,
-/// query or body. The reader of reports accepts every choice of the operator. If a report has a value twice, both
-/// values must be equal.
+/// In the app's settings, operators choose the names and the media type of the values, and where each value is. The
+/// reader of reports accepts every choice of the operator. If a report has a value twice, both values must be equal.
 struct TokenReport {
     fileprivate enum Field: String, CaseIterable {
         case username, password, selector
@@ -60,7 +58,7 @@ struct TokenReport {
     private var itemCount = 0
 
     /// Reads a GET request, or a POST request with its body. The array `parameters` has the path parameters: the user
-    /// name, the selector, and the token. Further fields may follow the token, separated by `&`.
+    /// name, the selector, and the token. Further fields may follow the token in the path, separated by `&`.
     init(_ request: HTTPRequest, _ parameters: [String]) throws(ServiceProblem) {
         for (field, value) in zip([Field.username, .selector], parameters) { try take(field, value) }
         if parameters.count > 2 { try take(rest: parameters[2]) }
@@ -125,9 +123,8 @@ struct TokenReport {
 
     private mutating func take(_ field: Field, _ text: String) throws(ServiceProblem) {
         var value = text
-        // Base64 has plus signs but no spaces, so a space in a token is a plus that the app did not encode.
-        // International telephone numbers begin with a plus, so a space at the start of a user name is an unencoded
-        // plus too.
+        // A space in a base64 token is a plus that the app did not encode. A space at the start of a user name is an
+        // unencoded plus of an international telephone number.
         if field.isToken, value.utf8.contains(UInt8(ascii: " ")) { value = value.replacing(" ", with: "+") }
         if field == .username, value.first == " " { value = "+" + value.dropFirst() }
         guard !value.isEmpty, !field.mayBeNull || !["null", "(null)"].contains(value.lowercased()) else { return }
@@ -219,8 +216,7 @@ extension TokenReport.Field {
         case .username, .password:
             value.unicodeScalars.allSatisfy { $0.value >= 0x20 && $0.value != 0x7f && $0 != "\u{fffd}" }
         case .selector: value.utf8.allSatisfy { (0x21...0x7e).contains($0) }
-        // The characters `&` and `:` are refused in an app's identifier, because they join names and tokens in the
-        // parameters of a contact.
+        // The characters `&` and `:` are refused, because they join names and tokens in the parameters of a contact.
         case .callsApp, .otherApp:
             value.utf8.allSatisfy {
                 (0x21...0x7e).contains($0) && $0 != UInt8(ascii: "&") && $0 != UInt8(ascii: ":")

@@ -4,15 +4,16 @@ import PushDelivery
 import PushPlanning
 import Timekeeping
 
-/// The calls that have ended since the last snapshot, while somebody looks.
+/// The calls that have ended since the last snapshot, while an operator watches the live view.
 struct EndedCalls {
     private var calls: [LiveSnapshot.EndedCall] = []
-    /// The places of calls in ``calls``, because each phone of a call has a record of its own.
+    /// The indices in ``calls`` of calls by reference, because each phone of a call has its own record.
     private var places: [CallRef: Int] = [:]
 
     static let limit = 100
 
-    /// Notes the end of a call. An answer says more about a call than the ends of the call's other phones.
+    /// Notes the end of a call. If one phone answered the call, the answer counts, and the ends at the other phones do
+    /// not.
     mutating func note(_ record: TimelineRecord) {
         guard record.kind == .call || record.kind == .outgoing, let end = record.end else { return }
         if let ref = record.callRef, let place = places[ref] {

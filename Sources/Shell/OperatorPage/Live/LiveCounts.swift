@@ -20,7 +20,7 @@ struct LiveCounts: Sendable {
         at = now
     }
 
-    /// The rates since an earlier look; zero without an earlier look.
+    /// The rates since earlier counters; zero without earlier counters.
     func rates(since earlier: LiveCounts?) -> LiveSnapshot.Rates {
         guard let earlier else { return LiveSnapshot.Rates(registers: 0, invites: 0, pushes: 0, woken: 0) }
         let milliseconds = max(1, (at - earlier.at).nanoseconds / 1_000_000)

@@ -13,7 +13,7 @@ struct LiveSnapshot: Encodable {
 
     struct HeldCalls: Encodable {
         let total: Int
-        /// The oldest calls.
+        /// The oldest calls that wait or ring.
         let calls: [Call]
     }
 
@@ -45,7 +45,7 @@ struct LiveSnapshot: Encodable {
         let registers: Int
         let invites: Int
         let pushes: Int
-        /// The calls that were delivered to a phone after they had waited for the phone.
+        /// The number of calls that were delivered to a phone after a wait for the phone.
         let woken: Int
     }
 
@@ -80,7 +80,7 @@ struct LiveSnapshot: Encodable {
 }
 
 extension LiveSnapshot.ProviderState {
-    /// Describes the provider in words: first what an operator has set, then the worst state of its apps.
+    /// Describes a push provider in words: first the operator's setting, then the worst state of its apps.
     init(_ report: ProviderReport) {
         let name = report.name
         (self.name, isEnabled, isPaused, apps) = (name, report.isEnabled, report.isPaused, report.apps)

@@ -16,9 +16,10 @@ import Registration
 package import Telemetry
 import Timekeeping
 
-/// Shows operators each second what the daemon does. All viewers get the same snapshot, which is made and written once.
+/// Shows operators each second the state of the daemon. All viewers get the same snapshot, which is made and written
+/// once.
 ///
-/// Nothing is observed while nobody looks.
+/// Nothing is observed while no operator watches.
 ///
 /// - The class is `@unchecked Sendable`, because only the event loop of the shard uses it.
 package final class LiveView: @unchecked Sendable {
@@ -32,7 +33,7 @@ package final class LiveView: @unchecked Sendable {
     private var viewers: [UInt64: Viewer] = [:]
     private var lastViewer: UInt64 = 0
     private var timer: LoopTimer?
-    /// The last snapshot as an event; empty before the first one.
+    /// The last snapshot as an event; empty before the first snapshot.
     private var newest: [UInt8] = []
     private var counts: LiveCounts?
     private var ended = EndedCalls()
@@ -42,14 +43,14 @@ package final class LiveView: @unchecked Sendable {
     package static let limit = 20
     private static let pause: Duration = .seconds(1)
 
-    /// One open stream.
+    /// The open stream of one viewer.
     ///
     /// - The class is `@unchecked Sendable`, because only the event loop of the shard uses it.
     private final class Viewer: @unchecked Sendable {
         let body: HTTPBody
-        /// See ``ServiceCall/ending``.
+        /// Returns why the viewer may no longer read the stream: see ``ServiceCall/ending``.
         let ending: @Sendable () -> CallerEnd?
-        /// Whether the last piece still waits for its reader. Meanwhile the viewer misses snapshots.
+        /// Whether the last piece still waits for its reader, so that the viewer misses snapshots.
         var isBehind = false
 
         init(_ body: HTTPBody, _ ending: @escaping @Sendable () -> CallerEnd?) {
@@ -111,7 +112,7 @@ package final class LiveView: @unchecked Sendable {
         }
     }
 
-    /// Ends the observation, because nobody looks any more.
+    /// Ends the observation, because no operator watches any more.
     private func rest() {
         (timer, newest, counts, ended) = (nil, [], nil, EndedCalls())
     }
@@ -139,7 +140,7 @@ package final class LiveView: @unchecked Sendable {
         }
     }
 
-    /// Ends a stream, and tells the viewer why. A viewer that does not read is cut off instead.
+    /// Ends a stream, and sends the viewer the reason; a viewer that does not read is cut off.
     private func dismiss(_ number: UInt64, _ reason: String) {
         guard let viewer = viewers.removeValue(forKey: number), !viewer.isBehind,
             let event = LiveEvent.bytes("bye", LiveEvent.Bye(reason: reason))
@@ -151,7 +152,7 @@ package final class LiveView: @unchecked Sendable {
 
     /// Ends all streams, because the daemon stops.
     ///
-    /// - Returns: whether there were viewers, who need a moment to read the reason.
+    /// - Returns: whether viewers were connected, who need a moment to read the reason.
     package func stops() -> Bool {
         defer { rest() }
         let numbers = Array(viewers.keys)
@@ -161,7 +162,7 @@ package final class LiveView: @unchecked Sendable {
 
     // MARK: Snapshots
 
-    /// Notes calls that have ended, for the live view. This function is called for each change of the timeline.
+    /// Notes calls that have ended, for the live view. The method is called for each change of the timeline.
     package func traced(_ changes: [TimelineChange]) {
         guard !viewers.isEmpty else { return }
         for case .record(let record) in changes { ended.note(record) }
@@ -180,7 +181,7 @@ package final class LiveView: @unchecked Sendable {
             store: LiveSnapshot.StoreState(obstacle: store.obstacle))
     }
 
-    /// The engine's part of a snapshot.
+    /// The values of a snapshot that come from the engine.
     private struct Facts: Sendable {
         let time: Int64
         let held: LiveSnapshot.HeldCalls

@@ -11,8 +11,8 @@ import Timekeeping
 
 /// Keeps the times of calls in memory: each second of the last hour, and each minute of the last day.
 ///
-/// The times come from complete records of the timeline, and from the histogram of commits. Each complete record costs
-/// a few additions.
+/// The times of calls come from complete timeline records and from the histogram of commits. Recording a complete
+/// timeline record costs a few additions.
 ///
 /// - The class is `@unchecked Sendable`, because only the event loop of the shard uses it.
 package final class PlotRecorder: @unchecked Sendable {
@@ -25,7 +25,7 @@ package final class PlotRecorder: @unchecked Sendable {
     private var woken = WakeShares()
     private var second = PlotTimes()
     private var minute = PlotTimes()
-    /// The highest number of calls that waited or rang at once in this minute.
+    /// The highest number of calls that waited or rang together in the present minute.
     private var heldInMinute = 0
     private var lastMinute: Int64?
     /// The histogram of commits at the last second.
@@ -45,7 +45,7 @@ package final class PlotRecorder: @unchecked Sendable {
         timer?.arm(at: loop.now + .seconds(1))
     }
 
-    /// Notes the times in complete timeline records. The function is called for each change of the push timeline.
+    /// Notes the times in complete timeline records. The method is called for each change of the timeline.
     package func traced(_ changes: [TimelineChange]) {
         let now = loop.moment.date.seconds
         for case .record(let record) in changes {
@@ -87,7 +87,7 @@ package final class PlotRecorder: @unchecked Sendable {
             default: throw ServiceProblem(400, "span is hour or day")
             }
             let (ring, shares) = (isDay ? day : hour, woken.totals(of: isDay ? WakeShares.minutes : 60))
-            // Thousands of numbers are written on another thread, so that no call waits meanwhile.
+            // Thousands of numbers are written on another thread, so that no call waits.
             Task {
                 call.answer(
                     HTTPResponse(

@@ -9,7 +9,7 @@ struct PlotRing: Sendable {
     private var held: [Int32]
     /// For each series and each quantile, its values in tenths of a millisecond; -1 for an interval without a value.
     private var tenths: [[Int32]]
-    /// The number of the last interval since 1970; `nil` before the first one.
+    /// The number of the last interval since 1970; `nil` before the first interval.
     private var last: Int64?
     private(set) var count = 0
 
@@ -21,8 +21,8 @@ struct PlotRing: Sendable {
         tenths = [[Int32]](repeating: [Int32](repeating: -1, count: capacity), count: Self.columns)
     }
 
-    /// Adds the values of the interval that contains this time. The ring fills intervals that have no values. A time
-    /// before the last interval is ignored, because somebody has set the clock back.
+    /// Adds the values of the interval that contains the time `seconds`. Skipped intervals are filled with missing
+    /// values. A time before the last interval is ignored, because the clock was set back.
     mutating func add(held: Int, _ times: PlotTimes, at seconds: Int64) {
         let interval = max(0, seconds) / step
         if let last {
@@ -57,7 +57,7 @@ struct PlotRing: Sendable {
     var until: Int64 { (last ?? 0) * step }
     var from: Int64 { ((last ?? 0) - Int64(max(0, count - 1))) * step }
 
-    /// Calls the closure with the place of each interval, oldest first.
+    /// Calls the closure with the index of each interval, oldest first.
     private func forEachPlace(_ body: (Int) -> Void) {
         guard let last else { return }
         for interval in (last - Int64(count) + 1)..<(last + 1) { body(place(of: interval)) }

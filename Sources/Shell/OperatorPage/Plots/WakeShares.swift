@@ -39,7 +39,7 @@ struct WakeShares: Sendable {
         rings[provider, default: [Counts](repeating: Counts(), count: Self.minutes)][place] += counts
     }
 
-    /// Clears the counts of the minutes that have passed since the last call of the function.
+    /// Clears the counts of the minutes that have passed since the last call of the method.
     mutating func advance(to seconds: Int64) {
         let now = max(0, seconds / 60)
         guard let last = minute else {

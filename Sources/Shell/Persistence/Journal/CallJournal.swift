@@ -6,49 +6,50 @@ import Storage
 import Telemetry
 import Timekeeping
 
-/// The journal of calls: it keeps calls that wait or ring, and changes to missed calls, for the daemon's next run.
+/// The journal of waiting and ringing calls and of changes to missed calls, from which the daemon continues after a
+/// restart.
 ///
-/// The journal of calls appends changes to files in a folder, on the loop's own thread. The engine sends a message only
-/// after the kernel has the journal entries on which the message depends, and no message waits for a sync. Journal
-/// entries survive the end of the process, but a power failure can lose the entries of the last seconds.
+/// The journal appends changes to files in a folder, on the loop's own thread. The engine sends a message only after
+/// the kernel has the journal entries of the message; no message waits for a sync. Journal entries survive the end of
+/// the process, but a power failure can lose the last seconds.
 ///
-/// When a journal file is full, the journal begins the next file. When the store has the missed calls of the oldest
-/// file, the journal copies the file's active calls to the last file and removes the oldest file. All journal files
-/// together are never much larger than twice the entries in use.
+/// A full journal file is followed by the next file. When the store has the oldest file's missed calls, the file's
+/// active calls are copied to the last file, and the oldest file is removed. All journal files together are never much
+/// larger than twice the entries in use.
 ///
-/// If a write to the journal fails, the calls continue, and the journal retries the write. If too many entries wait for
-/// a write, the journal keeps only the ends of calls, so that no later run resumes an ended call.
+/// If a write to the journal fails, calls continue, and the write is retried. If too many entries wait for a write,
+/// only the ends of calls are kept, so that no ended call is resumed.
 final class CallJournal {
     private let folder: String
     private let key: JournalKey
     private let log: Log
     private let settings: CallJournalSettings
-    /// Encoded journal entries that are not yet written.
+    /// Encoded journal entries that wait for a write.
     private var pending: [UInt8] = []
     private var current: AppendedFile?
-    /// The journal's files, oldest first. The journal appends new entries to the last file.
+    /// The journal's files, oldest first; new entries are appended to the last file.
     private var files: [File] = []
     /// The number of bytes of each active call, in files and in waiting entries, and the sum of all these numbers.
     private var live: [UInt64: Int]
     private var liveSize: Int
     private var lastSerial: UInt64
-    /// The last serial number whose missed calls the journal has given to the store. The journal raises the serial
-    /// number `toldSerial` with each ``flush(now:)``.
+    /// The last serial number whose missed calls the journal has given to the store. Each ``flush(now:)`` of the
+    /// journal raises `toldSerial`.
     private var toldSerial: UInt64
     /// The last serial number whose missed calls the store has persisted.
     private var storedSerial: UInt64 = 0
-    /// Whether the log has the warning that missed calls exist only in the journal. When the store has succeeded again,
-    /// the journal resets the flag `hasWarned`.
+    /// Whether the log has the warning that missed calls exist only in the journal; reset when the store succeeds
+    /// again.
     private var hasWarned = false
     /// The time at which the journal retries failed writes; `nil` if no entry waits.
     private(set) var retryAt: Instant?
     private var failingSince: Instant?
-    /// Asks the store to call ``stored(_:)`` when it has persisted all changes up to the given serial number.
+    /// Asks the store to call ``stored(_:)`` after it has persisted all changes up to the given serial number.
     var askStore: (UInt64) -> Void = { _ in }
     /// The number of failed writes of the journal.
     private(set) var failures: UInt64 = 0
 
-    /// The entries of earlier runs, which the journal reads once, at the start.
+    /// The entries from before the restart, read once at the start.
     private var found: JournalContents
 
     private struct File {
@@ -58,15 +59,14 @@ final class CallJournal {
         var last: UInt64
     }
 
-    /// Reads the files of earlier runs.
+    /// Reads the journal files from before the restart.
     ///
     /// - Parameters:
     ///   - folder: the folder of the journal files, which is created if necessary.
-    ///   - key: the key that authenticates the journal's entries; the journal ignores entries with the authentication
-    ///     code of a different key.
-    ///   - isFirstSealed: whether no earlier run had a key; if it is true, the journal reads the files of earlier runs,
-    ///     which have no authentication codes, and adds the codes. If an earlier run had a key, the journal ignores
-    ///     unsealed files, because anybody can have written them.
+    ///   - key: the key that authenticates the journal's entries; entries of another key are ignored.
+    ///   - isFirstSealed: whether this run is the first with a key; if true, files without authentication codes are
+    ///     read, and get the codes. If an earlier run had a key, files without codes are ignored, because anybody can
+    ///     have written them.
     ///   - settings: the sizes at which the journal begins and removes files.
     ///   - log: receives messages about failures of the journal.
     init(
@@ -82,8 +82,8 @@ final class CallJournal {
         for (number, path) in Self.files(in: folder) {
             let bytes = Self.contents(of: path, log)
             let length = found.read(bytes, key)
-            // A power failure during a write leaves zeros at the end of a file. If unreadable bytes other than zeros
-            // are at the end of the file, the log reports them.
+            // A power failure during a write leaves zeros at the end of a file. Unreadable bytes other than zeros at
+            // the end of a journal file are reported in the log.
             if bytes[length...].contains(where: { $0 != 0 }) {
                 log.error(
                     "the end of the call journal cannot be read, because the file was cut off, was changed, or belongs to another store",
@@ -106,7 +106,7 @@ final class CallJournal {
         }
     }
 
-    /// Adds authentication codes to the files of program versions that wrote journal entries without codes.
+    /// Adds authentication codes to journal files of earlier program versions.
     private static func seal(in folder: String, _ key: JournalKey, _ log: Log) {
         for (number, path) in files(in: folder) {
             let bytes = contents(of: path, log)
@@ -146,20 +146,20 @@ final class CallJournal {
 
     // MARK: The start
 
-    /// Returns the missed calls of earlier runs; the daemon calls ``missedCalls(after:)`` once, at the start.
+    /// The missed calls from before the restart; called once, at the start.
     ///
     /// - Parameter serial: the serial number up to which the store has all missed calls.
-    /// - Returns: the changes that the store does not have yet, in the order in which they were made.
+    /// - Returns: the changes that the store does not have yet, oldest first.
     func missedCalls(after serial: UInt64) -> [StoredBucketChange] {
         storedSerial = serial
-        // If somebody removed the journal's files, serial numbers continue after the last number in the store.
+        // Serial numbers continue after the last number in the store, even if somebody removed the journal's files.
         lastSerial = max(lastSerial, serial)
         toldSerial = lastSerial
         defer { found.missed = [] }
         return found.missed.filter { $0.serial > serial }.map(\.change)
     }
 
-    /// Returns the next calls of earlier runs, sorted by number; the result is empty when all calls were returned.
+    /// The next calls from before the restart, sorted by number; empty after the last call.
     func calls(after id: UInt64, limit: Int) -> [StoredCall] { found.calls(after: id, limit: limit) }
 
     // MARK: New entries
@@ -182,8 +182,8 @@ final class CallJournal {
         }
     }
 
-    /// Writes waiting journal entries to the last file of the journal. The engine calls ``flush(now:)`` before it sends
-    /// a message that depends on the waiting entries.
+    /// Writes waiting entries to the last journal file. The engine calls ``flush(now:)`` before it sends a message that
+    /// depends on waiting entries.
     func flush(now: Instant) {
         defer { toldSerial = lastSerial }
         guard !pending.isEmpty else {
@@ -238,8 +238,8 @@ final class CallJournal {
         askStore(toldSerial)
     }
 
-    /// Drops waiting entries except the ends of calls, because too many entries wait. A call whose entries are
-    /// incomplete cannot be resumed, so its remaining entries are useless.
+    /// Drops waiting entries except the ends of calls, because too many entries wait. A call with incomplete entries
+    /// cannot be resumed, so its remaining entries are useless.
     private func keepEndsOnly() {
         let all = pending
         pending = []
@@ -248,12 +248,10 @@ final class CallJournal {
             if entry.kind == .over { pending += all[entry.range] }
             place = entry.range.upperBound
         }
-        // If the ends of calls take more than half of the limit, these ends are dropped too, because the buffer would
-        // soon be full again.
+        // Ends of calls above half of the limit are dropped too, because the buffer would soon be full again.
         if pending.count > settings.pendingLimit / 2 { pending = [] }
-        // The missed calls among the dropped entries are not lost, because the store gets them too. The store also
-        // keeps the serial number of the last entry, so that the next run does not overwrite newer rows with older
-        // entries of the journal.
+        // The missed calls among the dropped entries are not lost, because the store gets them too. The store also gets
+        // the last entry's serial number, so that a restart does not overwrite newer rows with older entries.
         askStore(toldSerial)
         log.error(
             "entries of the call journal are dropped, because the journal's buffer in memory is full",
@@ -277,9 +275,9 @@ final class CallJournal {
             [.path: .text(folder)])
     }
 
-    /// Removes the oldest files while more than half of all bytes are useless, and copies the entries of active calls
-    /// to the last file. A journal file with missed calls that the store does not have is kept up to a limit, because
-    /// no other copy of these calls exists.
+    /// Removes the oldest files while more than half of all bytes are useless, and copies active calls' entries to the
+    /// last file. A file with missed calls that the store does not have is kept up to a limit, because no other copy
+    /// exists.
     private func clean() {
         for _ in 0..<settings.filesAtOnce {
             guard let oldest = files.first, files.count > 1 else { return }
@@ -323,18 +321,18 @@ final class CallJournal {
     }
 }
 
-/// The sizes and limits of the call journal. Operators cannot change the sizes of the journal, because the defaults
-/// suit a laptop and a server.
+/// The sizes and limits of the call journal. The sizes are no settings for operators, because the defaults fit a laptop
+/// and a server.
 struct CallJournalSettings: Hashable, Sendable {
     /// The size in bytes at which the journal begins the next file.
     var fileSize = 1 << 20
-    /// The number of bytes of useless entries that the files may have in addition to the bytes of useful entries.
+    /// The number of useless bytes that the files may have in addition to the useful bytes.
     var slack = 4 << 20
-    /// The number of useless bytes that the files may have while the store does not have all missed calls.
+    /// The number of useless bytes that the files may have while the store lacks missed calls.
     var unstoredLimit = 256 << 20
     /// The maximum number of files that one cleaning removes or copies.
     var filesAtOnce = 2
-    /// If more than 16 files exist, small files are copied together, even if all of their entries are useful.
+    /// The number of files above which small files are copied together, even if all entries are useful.
     var manyFiles = 16
     /// The maximum number of bytes that wait while writes to the journal fail.
     var pendingLimit = 8 << 20

@@ -7,8 +7,8 @@ import Registration
 struct JournalContents {
     private(set) var lastSerial: UInt64 = 0
     var missed: [(serial: UInt64, change: StoredBucketChange)] = []
-    /// The changes of each active call in the journal, in no order. The same change of a call can occur twice, because
-    /// the journal copies entries to later files.
+    /// The changes of each active call in the journal, in no order. A change of a call can occur twice, because the
+    /// journal copies entries to later files.
     private var changes: [UInt64: [(serial: UInt64, change: CallChange)]] = [:]
     /// The number of bytes of each call in the journal's files.
     private(set) var sizes: [UInt64: Int] = [:]
@@ -53,8 +53,7 @@ struct JournalContents {
         for (serial, change) in changes.sorted(by: { $0.serial < $1.serial }) where serial > last {
             last = serial
             if case .begun(let call) = change {
-                // If an earlier run used the same call number for another call, the later call replaces the earlier
-                // call.
+                // A later call with the same number replaces the call of an earlier run.
                 found = call
             } else {
                 found?.apply(change)

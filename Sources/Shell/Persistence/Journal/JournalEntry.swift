@@ -7,20 +7,19 @@ import Registration
 import SIPGrammar
 import Timekeeping
 
-/// One change in the call journal, encoded as bytes. A journal entry has the following fields, whose numbers are
-/// big-endian:
+/// One change in the call journal, encoded as bytes. The fields of a journal entry, with big-endian numbers:
 ///
 /// - 4 bytes: the length of all following fields; the first bit is set.
 /// - 28 bytes: the authentication code of all following fields (see ``JournalKey``).
 /// - 8 bytes: the serial number, in the order in which changes were made.
 /// - 8 bytes: the number of the call; 0 for a change to missed calls.
-/// - 1 byte of the journal entry: the kind of the change.
-/// - All further bytes of the entry: the values of the change.
+/// - 1 byte: the kind of the change.
+/// - All further bytes: the values of the change.
 ///
-/// The journal stops reading a file at the first entry that is incomplete, damaged, or not authenticated with the key.
+/// The first incomplete, damaged or unauthenticated entry ends the reading of a file.
 ///
-/// Journal entries of old versions have no authentication code: the first bit of the length is not set, and a checksum
-/// of 4 bytes replaces the code.
+/// Entries of old versions have no authentication code: the first bit of the length is not set, and a 4-byte checksum
+/// replaces the code.
 struct JournalEntry {
     let serial: UInt64
     let call: UInt64

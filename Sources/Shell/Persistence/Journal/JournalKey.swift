@@ -1,7 +1,7 @@
 import Crypto
 
-/// The key that authenticates the entries of the call journal (GMAC). The store keeps the journal key, so that nobody
-/// without access to the store can forge a call that the next run would resume.
+/// The key that authenticates the entries of the call journal (GMAC). The journal key is in the store, so that nobody
+/// without access to the store can forge a call that a restart would resume.
 ///
 /// ``JournalKey`` is a class, because writers and readers of the journal share the key on one loop.
 final class JournalKey {

@@ -8,11 +8,9 @@ import Registration
 import SIPGrammar
 import Timekeeping
 
-// Reads and writes the values of journal entries. The reader and the writer of each type of value are next to each
-// other.
+// Reads and writes the values of journal entries. The reader and the writer of each type are next to each other.
 
-/// Decodes the values of a journal entry. If a value in the entry is missing, the reader returns an empty value and
-/// sets ``isBroken``.
+/// Decodes the values of a journal entry. A missing value reads as an empty value and sets ``isBroken``.
 struct JournalReader {
     private let source: [UInt8]
     private var place: Int
@@ -120,8 +118,8 @@ extension JournalReader {
             request: request, final: final, branches: list { $0.branch() })
     }
 
-    /// Reads the part of a call that belongs to one user. The Call-ID and the From tag of the call are later parsed
-    /// from the stored request.
+    /// Reads the part of a call that belongs to one user. The Call-ID and the From tag are parsed later from the stored
+    /// request.
     private mutating func userCall(mayPush: Bool) -> StoredUserCall {
         let (callRef, aor, holdUntil) = (CallRef(rawValue: number()), addressOfRecord(), date())
         return StoredUserCall(
@@ -270,7 +268,7 @@ extension JournalReader {
         let (caller, date) = (bytes(), date())
         let devices = list { DeviceID(rawValue: $0.number()) }
         let told = list { DeviceID(rawValue: $0.number()) }
-        // Entries of earlier versions do not contain the caller, so each of these entries gets a caller of its own.
+        // Entries of earlier versions lack the caller, so each entry gets its own caller.
         let broughtBy = flags[2] ? Caller(rawValue: number()) : Caller(hash: callRef.rawValue, isTrusted: true)
         let entry = BucketEntry(
             callRef: callRef, caller: caller, date: date, broughtBy: broughtBy, devices: devices, told: told,

@@ -1,8 +1,8 @@
 import Timekeeping
 
-/// Decides when the store's next commit can begin. Under load, a minimum time between commits lets each commit have
-/// more changes; without load, a change is written immediately. A group of changes as large as the last commits is also
-/// written immediately (``StoreIntake/Notice/atOnce``).
+/// Decides when the store's next commit can begin. Under load, a minimum time between commits makes each commit larger;
+/// without load, a change is written immediately. A group of changes as large as the last commits is also written
+/// immediately (``StoreIntake/Notice/atOnce``).
 struct CommitTurns {
     private let interval: Duration
     private let groupSize: Int
@@ -14,7 +14,7 @@ struct CommitTurns {
         groupSize = settings.groupSizeLimit
     }
 
-    /// Notes that a commit begins. The parameter `tickets` is the number of the commit's entries whose results
-    /// requesters wait for.
+    /// Notes that a commit begins. The parameter `tickets` is the number of entries in the commit whose results are
+    /// awaited.
     mutating func began(for tickets: Int, now: Instant) { next = tickets < groupSize ? .distantPast : now + interval }
 }

@@ -2,9 +2,8 @@ import ProxyCore
 import PushDelivery
 import Registration
 
-/// Finds the changes of a transaction that need not be written, because a later change in the transaction removes or
-/// replaces the same row. For example, a short call causes several changes of its missed-call row, but only the last
-/// one is written.
+/// Finds changes of a transaction that a later change of the same row makes needless. For example, only the last change
+/// of a short call's missed-call row is written.
 struct LastChanges {
     /// The indices of the changes that need not be written, in descending order.
     private var needless: [Int] = []
@@ -46,7 +45,7 @@ struct LastChanges {
     }
 
     /// Whether the transaction must write the next change. ``nextCounts()`` must be called once for each change of the
-    /// transaction, in the order of the changes.
+    /// transaction, in order.
     mutating func nextCounts() -> Bool {
         defer { place += 1 }
         guard needless.last == place else { return true }

@@ -3,14 +3,14 @@ package import PushPlanning
 package import Registration
 package import Timekeeping
 
-/// One change for the writer's thread. The byte strings of a change must be copies, because a slice would keep a whole
+/// One change of the store for the writer's thread. The byte strings must be copies, because a slice would keep a whole
 /// message in memory.
 package enum RowChange: Sendable {
     case engine(EngineChange)
     case timeline(TimelineChange)
     case service(ServiceChange)
-    /// Deletes timeline records that are older than `before`, and the oldest records if there are more than `keeping`.
-    /// Only the `limit` oldest timeline records are examined.
+    /// Deletes timeline records that are older than `before`, and the oldest records above the number `keeping`. Only
+    /// the `limit` oldest timeline records are examined.
     case pruneTimeline(before: UnixTime, keeping: Int, limit: Int)
     /// Counts the pushes about calls in the next `limit` timeline records, for the report of wakes.
     case countWakes(limit: Int)
@@ -18,11 +18,10 @@ package enum RowChange: Sendable {
     case pruneWakes(beforeDay: Int64)
 }
 
-/// Identifies changes that were submitted together, and the requester (the engine or a service) that waits for their
-/// result.
+/// The number of changes that were submitted together, for the engine or the service that waits for their result.
 package enum StoreTicket: Hashable, Sendable {
     case engine(CommitTicket)
-    /// The ticket of a service that waits, with a number that ``SQLiteStore`` assigns.
+    /// The ticket of a waiting service, with a number that ``SQLiteStore`` assigns.
     case service(UInt64)
 }
 

@@ -1,6 +1,6 @@
 package import Storage
 
-/// The reason why SQLite cannot use the store's file.
+/// Why SQLite cannot use the store's file.
 package enum SQLiteFailure: Error, Hashable, Sendable, CustomStringConvertible {
     case sql(SQLError)
     case migration(MigrationError)

@@ -52,7 +52,7 @@ package final class SQLiteFile {
         try asked { try $0.keep(changes) }
     }
 
-    /// Copies the store's file as a running daemon does, regardless of the version of the store's schema.
+    /// Copies the store's file as a running daemon does, with any version of the schema.
     ///
     /// - Returns: the size of the database's copy in bytes.
     package static func backUp(_ path: String, to file: String) throws(StoreError) -> Int {

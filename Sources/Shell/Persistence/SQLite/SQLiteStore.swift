@@ -33,12 +33,12 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
     private let journal: CallJournal
     /// Retries failed writes of the journal.
     private var journalTimer: LoopTimer?
-    /// The lock of a calls folder outside the store's folder, because the settings of two stores could name the same
-    /// calls folder.
+    /// The lock of a calls folder outside the store's folder, because two stores' settings could name the same calls
+    /// folder.
     private let callsLock: FileLock?
     private var lastServiceTicket: UInt64 = 0
 
-    /// Receives the results of the writer's thread on the loop, and gives them to the engine and the services.
+    /// Receives the writer's results on the loop, and passes them to the engine and the services.
     ///
     /// - The class is `@unchecked Sendable`, because only the loop uses it.
     private final class Outcomes: @unchecked Sendable {
@@ -91,7 +91,7 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
         do throws(SQLiteFailure) {
             uncounted = try Connection.uncountedRecords(in: path)
             writer = try StoreWriter(path: path, log: log) { results in
-                // If no requester waits for the result, the loop is not notified of a successful change.
+                // The loop gets no report of a successful change that no requester waits for.
                 let told = results.filter { $0.ticket != nil || !$0.isStored }
                 if !told.isEmpty { loop.post { outcomes.arrived(told) } }
             }
@@ -190,14 +190,13 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
     package func flushJournal() {
         journal.flush(now: loop.now)
         guard let retry = journal.retryAt else { return }
-        // A timer retries failed writes of the journal: while a call waits, no other event may come that would retry
-        // the write.
+        // A timer retries failed writes of the journal, because no other event may come while a call waits.
         if journalTimer == nil { journalTimer = try? LoopTimer(on: loop) { [weak self] in self?.flushJournal() } }
         if journalTimer?.deadline == nil { journalTimer?.arm(at: retry) }
     }
 
-    /// Writes the journal's serial number into the store. When the store has the serial number, all earlier missed
-    /// calls are persisted too, and the journal need not keep them.
+    /// Writes the journal's serial number into the store. After the serial number, all earlier missed calls are
+    /// persisted too, and the journal need not keep them.
     private func mark(_ serial: UInt64) {
         commit([.note(key: Self.journalMark, value: "\(serial)")]) { [journal] in
             if $0.isStored { journal.stored(serial) }
@@ -223,8 +222,8 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
 
     // MARK: Questions
 
-    // Before most reads, the writer writes all waiting changes, because an operator may ask for the record of a call
-    // that has just ended.
+    // The writer first writes all waiting changes, because an operator may ask for the record of a call that has just
+    // ended.
 
     package func users(
         after name: ByteString, in realm: ByteString, limit: Int
@@ -257,8 +256,8 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
     }
 
     package func wakes(_ question: WakeQuestion) async throws(StoreError) -> [WakeRow] {
-        // After an upgrade, many records wait to be counted. Each turn counts some of them in a commit of its own, so
-        // that no commit is slow.
+        // After an upgrade, many records wait to be counted. Each step counts some records in its own commit, so that
+        // no commit is slow.
         var left = Int64.max
         while true {
             _ = writer.record([.countWakes(limit: Self.wakesInTurn)])

@@ -20,7 +20,7 @@ final class StoreBackups: Sendable {
         reader.stop()
     }
 
-    /// Copies the store into the file, or throws ``BackupFailure/busy`` if an earlier backup is still in progress.
+    /// Copies the store into the file, or throws ``BackupFailure/busy`` while an earlier backup runs.
     ///
     /// - Returns: the size in bytes of the backup's file.
     func write(to file: String) async throws(BackupFailure) -> Int {

@@ -3,9 +3,8 @@ import Storage
 
 /// Copies the write-ahead log into the database on its own thread, so that no commit waits for the copy.
 ///
-/// The checkpointer's connection stays open while the daemon runs, even when the writer opens its own connection again
-/// after a failure. The open connection makes SQLite keep its index of the log, so that SQLite never uses pages of a
-/// failed commit.
+/// The checkpointer's connection stays open while the daemon runs, even if the writer must reopen its own connection.
+/// The open connection makes SQLite keep its index of the log, so that pages of a failed commit are never used.
 actor StoreCheckpointer {
     private let loop: EventLoop  // The loop is stored, because the executor reference does not keep it alive
     nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }
@@ -18,8 +17,8 @@ actor StoreCheckpointer {
         self.path = path
     }
 
-    /// Copies the current contents of the log, then calls `finished` on the actor's thread. Any thread can start a copy
-    /// of the log, but only after the previous copy has called `finished`.
+    /// Copies the present contents of the log, and calls `finished` on the actor's thread. Any thread can start a copy,
+    /// but only after the previous copy has called `finished`.
     nonisolated func start(_ finished: @escaping @Sendable () -> Void) {
         loop.post {
             self.assumeIsolated { $0.copy() }
@@ -29,7 +28,7 @@ actor StoreCheckpointer {
 
     nonisolated func open() { loop.post { self.assumeIsolated { $0.openConnection() } } }
 
-    /// Opens the database again after somebody removed the write-ahead log that the checkpointer's connection uses.
+    /// Opens the database again after the write-ahead log was removed.
     nonisolated func reopen() {
         loop.post {
             self.assumeIsolated {
@@ -51,8 +50,8 @@ actor StoreCheckpointer {
         _ = try? connection?.integer("PRAGMA user_version")
     }
 
-    /// Copies the write-ahead log into the database. A failed copy of the log is retried at the next checkpoint; the
-    /// writer reports a full disk.
+    /// Copies the write-ahead log into the database. A failed copy of the write-ahead log is retried at the next
+    /// checkpoint; the writer reports a full disk.
     private func copy() {
         openConnection()
         do {

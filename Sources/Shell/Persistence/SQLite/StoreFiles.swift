@@ -1,7 +1,7 @@
 import Storage
 
-/// The identities of the files to which the store's path leads now, read without opening the files. If the identity of
-/// a store file changes, somebody has removed or replaced the file.
+/// The identities of the files at the store's path, read without opening the files. A changed identity shows that
+/// somebody has removed or replaced the file.
 struct StoreFiles: Equatable {
     let database: FileIdentity?
     let log: FileIdentity?

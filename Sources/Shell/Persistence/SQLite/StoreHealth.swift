@@ -1,14 +1,13 @@
 import Collections
 
-/// Tells all threads whether the store can write changes. A lock protects the store's health value, because the
-/// writer's thread sets it and other threads read it.
+/// Tells all threads whether the store can write changes. A lock protects the value, because the writer's thread sets
+/// it and other threads read it.
 struct StoreHealth: Sendable {
     /// The reason why changes cannot be written; `nil` if changes can be written.
     var failure: String?
 }
 
-/// Changes that could not be written, and for whose result no requester waits. The store keeps the deferred changes in
-/// their order until the disk has room.
+/// Changes that could not be written and whose result nobody awaits, kept in order until the disk has room.
 struct DeferredChanges {
     private(set) var entries = Queue<StoreIntake.Entry>()
     private(set) var count = 0
@@ -26,7 +25,7 @@ struct DeferredChanges {
         }
     }
 
-    /// Removes all deferred changes, because they were written.
+    /// Removes all deferred changes after they were written.
     mutating func clear() {
         entries = Queue()
         count = 0

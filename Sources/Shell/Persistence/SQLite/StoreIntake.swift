@@ -6,15 +6,15 @@ import Registration
 /// The queue of changes that wait to be written to the database, oldest first. A lock protects the queue of changes,
 /// because every shard adds entries.
 ///
-/// Lazy rows are refreshed bindings that wait outside the queue. If the daemon crashes, lazy rows can be lost.
+/// Lazy rows are refreshed bindings that wait outside the queue, and that a crash can lose.
 struct StoreIntake {
     struct Entry: Sendable {
-        /// The ticket of the requester that waits for the result of the changes; `nil` if no requester waits.
+        /// The ticket of the requester that awaits the result; `nil` if nobody awaits it.
         let ticket: StoreTicket?
         let changes: [RowChange]
     }
 
-    /// The contents of one transaction: the entries in their order, then the lazy rows.
+    /// The contents of one transaction: the queue's entries in order, then the lazy rows.
     struct Batch: Sendable {
         var entries: [Entry] = []
         var lazyRows: [StoredBinding] = []
@@ -26,38 +26,38 @@ struct StoreIntake {
     }
 
     private var entries = Queue<Entry>()
-    /// The number of entries in the queue for whose results requesters wait, and an estimate of this number in the last
-    /// commits.
+    /// The number of queued entries with an awaited result, and the estimate of this number from the last commits.
     private var awaited = 0
     private var groupSize = 0
-    /// The smallest number of waiting requesters that counts as a group (``StoreWriterSettings/groupSizeLimit``).
+    /// The minimum number of awaited entries that counts as a group (``StoreWriterSettings/groupSizeLimit``).
     private let groupSizeLimit: Int
     /// The number of changes in the queue, without lazy rows.
     private(set) var count = 0
     private var lazyRows: [DeviceID: StoredBinding] = [:]
     private(set) var isClosed = false
-    /// The last notice that the writer's thread got about waiting entries.
+    /// The last notice to the writer's thread about waiting entries.
     private var announced = Notice.none
-    /// Whether the writer's thread waits for its gathering time to end, and then takes new entries without a notice.
+    /// Whether the writer's thread waits for its gathering time to end, and takes new entries without a notice
+    /// afterwards.
     private var isGathering = false
 
     /// The notices that the intake sends to the writer's thread.
     enum Notice: Comparable {
         case none
-        /// Entries wait, but no requester waits for their result, so the writer can wait for more entries.
+        /// Entries without awaited results wait, so the writer can wait for more entries.
         case soon
-        /// A requester waits for the result of an entry, so the writer must commit now. Under load, the commit begins
-        /// at the time that ``CommitTurns`` sets.
+        /// The result of an entry is awaited, so the writer must commit now. Under load, the commit begins at the time
+        /// that ``CommitTurns`` sets.
         case now
-        /// The writer must commit immediately, because as many requesters wait as in the last commits. Probably all
-        /// phones that are active now wait already, so a later commit would have no more entries.
+        /// The writer must commit immediately, because as many results are awaited as in the last commits. A later
+        /// commit would probably have no more entries, because all active phones wait already.
         case atOnce
     }
 
     init(groupSizeLimit: Int) { self.groupSizeLimit = groupSizeLimit }
 
     var lazyCount: Int { lazyRows.count }
-    /// Whether as many requesters wait for queued changes as waited in the last commits.
+    /// Whether as many results are awaited as in the last commits.
     var isGroupComplete: Bool { groupSize >= groupSizeLimit && awaited >= groupSize }
 
     /// Adds an entry to the queue.
@@ -65,12 +65,11 @@ struct StoreIntake {
     /// - Parameters:
     ///   - entry: the changes to write to the store.
     ///   - limit: the maximum number of changes that may wait.
-    ///   - gatherLimit: the number of waiting changes from which the writer gets a notice even if no requester waits.
+    ///   - gatherLimit: the number of waiting changes that causes a notice even if no result is awaited.
     /// - Returns: the notice for the writer's thread; `nil` if the queue is full.
     mutating func add(_ entry: Entry, limit: Int, gatherLimit: Int = .max) -> Notice? {
         guard !isClosed, count + entry.changes.count <= limit else { return nil }
-        // An older lazy row of the same binding is removed, because the older row must not be written after the newer
-        // change.
+        // An older lazy row of the same binding must not be written after the newer change.
         for case .engine(.binding(let change)) in entry.changes { lazyRows.removeValue(forKey: change.id) }
         entries.append(entry)
         count += entry.changes.count
@@ -85,7 +84,7 @@ struct StoreIntake {
         return wanted
     }
 
-    /// Notes the end of the gathering time, after which new entries cause notices to the writer's thread again.
+    /// Notes the end of the gathering time, so that new entries cause notices to the writer's thread again.
     ///
     /// - Returns: whether entries wait now.
     mutating func gatheringEnded() -> Bool {
@@ -93,7 +92,7 @@ struct StoreIntake {
         return !entries.isEmpty
     }
 
-    /// Adds lazy rows, each of which replaces an older lazy row of its binding.
+    /// Adds lazy rows, each of which replaces the older lazy row of its binding.
     ///
     /// - Returns: whether no lazy row waited before; `nil` if the queue has no room for all rows.
     mutating func addLazily(_ rows: [StoredBinding], limit: Int) -> Bool? {
@@ -113,8 +112,8 @@ struct StoreIntake {
         for row in rows where lazyRows[row.id] == nil && !newer.contains(row.id) { lazyRows[row.id] = row }
     }
 
-    /// Takes the changes of the next transaction. The store takes lazy rows (rows for whose result nobody waits) only
-    /// when the queue is empty, because lazy rows must not overtake other changes.
+    /// Takes the changes of the next transaction. Lazy rows are taken only when the queue is empty, because they must
+    /// not overtake other changes.
     mutating func take(limit: Int, withLazyRows: Bool) -> Batch {
         var batch = Batch()
         var taken = 0
@@ -126,7 +125,7 @@ struct StoreIntake {
         count -= taken
         let tickets = batch.entries.count { $0.ticket != nil }
         awaited -= tickets
-        // The estimated group size rises immediately and falls slowly, because a few small commits must not lower the
+        // The estimated group size rises immediately and falls slowly, so that a few small commits do not lower the
         // estimate too far.
         groupSize = max(tickets, groupSize - (groupSize + 7) / 8)
         if entries.isEmpty { announced = .none } else { batch.leavesEntries = true }

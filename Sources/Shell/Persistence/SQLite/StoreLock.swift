@@ -5,8 +5,8 @@ import Storage
 import Telemetry
 import Timekeeping
 
-/// Keeps other processes out of the store with a lock file in the store's folder. Without the lock, two daemons that
-/// use one store would each rely on their own memory, and overwrite each other's changes.
+/// Keeps other processes out of the store with a lock file in the store's folder. Without the lock, two daemons with
+/// one store would overwrite each other's changes.
 final class StoreLock {
     enum Holder: String {
         /// The daemon, which holds the lock while it runs.
@@ -25,8 +25,7 @@ final class StoreLock {
 
     /// Takes the lock of the store.
     ///
-    /// - Throws: an error that names the lock file and the process that holds the lock, if another process holds the
-    ///   lock.
+    /// - Throws: an error that names the lock file and the process that holds the lock.
     init(store path: String, for holder: Holder) throws(StoreError) {
         guard let store = resolvedPath(path) else {
             throw StoreError("the folder of the store \(path) does not exist; create it, or correct the setting store")
@@ -34,16 +33,15 @@ final class StoreLock {
         self.holder = holder
         file = store + ".lock"
         isNewStore = FileIdentity(path: store) == nil
-        // The lock file stays after the process ends, and a mark in the lock file shows that the store was created. If
-        // the mark exists and the store is missing, the daemon must not start with an empty store, which has no users,
-        // contacts and missed calls.
+        // The lock file survives the process, and its mark shows that the store was created. The daemon must not start
+        // with an empty store in place of a missing store, because users, contacts and missed calls would be lost.
         guard !isNewStore || !FileLock.hasMark(Self.made, path: file) || FileIdentity(path: store) != nil else {
             throw StoreError(
                 "the store \(path) is missing, but \(file) shows that it existed. Is its disk not mounted, or was it moved? Put it back, or restore a backup. To start with an empty store, remove \(file)"
             )
         }
-        // If a command holds the lock, this process waits, because a command releases the lock soon. If a daemon holds
-        // the lock, this process does not wait, because a daemon keeps the lock until it ends.
+        // A process waits for a command's lock, because a command releases the lock soon. A process does not wait for a
+        // daemon's lock, because a daemon keeps the lock until its end.
         for _ in 0..<Self.patience {
             do throws(FileLock.Failure) {
                 lock = try FileLock(path: file, activity: holder.rawValue)
@@ -59,8 +57,8 @@ final class StoreLock {
         throw StoreError("another command keeps the store \(path) in use: it holds \(file)")
     }
 
-    /// Starts regular checks that the lock file still exists. If somebody removes the lock file, the daemon creates it
-    /// again, to keep a second daemon out.
+    /// Starts regular checks that the lock file still exists. A removed lock file is created again, to keep a second
+    /// daemon out.
     func watch(on loop: EventLoop, log: Log) throws(SystemError) {
         timer = try LoopTimer(on: loop) { [weak self] in
             self?.look(log)

@@ -2,7 +2,7 @@ import Storage
 
 extension Connection {
     /// Opens the store and migrates it to this program's schema. The store's file is created only at the start of a
-    /// program. If the store's file disappears while the daemon runs, an empty file must not replace it.
+    /// program, because an empty file must not replace a file that disappears later.
     static func openStore(_ path: String, mayCreate: Bool) throws(SQLiteFailure) -> Connection {
         var options = ConnectionOptions()
         options.access = mayCreate ? .readWriteCreate : .readWrite
@@ -18,7 +18,7 @@ extension Connection {
         return connection
     }
 
-    /// Opens the store without a migration, regardless of the version of its schema.
+    /// Opens the store with any version of its schema, without a migration.
     static func openStoreAsIs(_ path: String) throws(SQLiteFailure) -> Connection {
         var options = ConnectionOptions()
         options.access = .readWrite

@@ -33,7 +33,7 @@ actor StoreReader {
         return try await answer(question)
     }
 
-    /// Writes on the reader's thread. The reader's thread may write only at the start, while the writer is idle.
+    /// Writes on the reader's thread, which is allowed only at the start, while the writer is idle.
     func write<Answer: Sendable>(
         _ change: @Sendable (Connection) throws -> Answer
     ) throws(StoreError) -> Answer {
@@ -62,8 +62,8 @@ actor StoreReader {
     }
 
     private func openConnection() throws(SQLError) -> Connection {
-        // If somebody replaced the files, the connection is opened again, because a connection to a removed file would
-        // read its old contents forever.
+        // The connection to replaced files is opened again, because a connection to a removed file would read its old
+        // contents forever.
         let found = StoreFiles(path)
         if let connection, found == files { return connection }
         files = found

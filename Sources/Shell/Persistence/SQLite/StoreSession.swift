@@ -6,16 +6,15 @@ import Storage
 import Telemetry
 import Timekeeping
 
-/// The work of the writer's thread: takes the waiting changes, commits them in one transaction, and reports the
-/// results.
+/// The work of the writer's thread: takes waiting changes, commits them in one transaction, and reports the results.
 ///
-/// While the disk syncs one commit, further changes gather for the next commit. Under load, a minimum time passes
-/// between the starts of two commits, so that more changes share each sync.
+/// During the sync of one commit, further changes gather for the next commit. Under load, a minimum time passes between
+/// the starts of two commits, so that more changes share each sync.
 ///
-/// After a failed commit, the state of the disk is unknown, so the next batch opens the database again. If a change
-/// fails, the store reports to its requester that the change is not stored. Failed changes for whose result no
-/// requester waits are kept in their order. The store reports its failure until a probe finds room on the disk. The log
-/// has one line at the start of a failure and one line at its end.
+/// After a failed commit, the database is opened again, because the state of the disk is unknown. The requester of a
+/// failed change learns that the change is not stored. Failed changes whose result nobody awaits are kept in order. The
+/// store reports its failure until a test finds room on the disk. The log has one line at the start and one line at the
+/// end of a failure.
 actor StoreSession {
     private let loop: EventLoop  // The loop is stored, because the executor reference does not keep it alive
     nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }
@@ -31,7 +30,7 @@ actor StoreSession {
 
     private var connection: Connection?
     private var gatherTimer: LoopTimer?
-    /// The timer that starts the next commit; changes wait until then.
+    /// The timer of the next commit.
     private var turnTimer: LoopTimer?
     private var turns: CommitTurns
     private var lazyTimer: LoopTimer?
@@ -44,7 +43,7 @@ actor StoreSession {
     /// The identities of the store's files when the connection was opened.
     private var files: StoreFiles?
     private var fileTimer: LoopTimer?
-    /// Whether somebody removed the write-ahead log, so that only the writer's connection still has the log's contents.
+    /// Whether the write-ahead log was removed, so that only the writer's connection still has the log's contents.
     private var holdsRemovedLog = false
 
     init(
@@ -66,7 +65,7 @@ actor StoreSession {
 
     // MARK: Events
 
-    /// Checks at the start whether the disk has room, so that the log reports a full disk before the first phone is
+    /// Tests at the start whether the disk has room, so that the log reports a full disk before the first phone is
     /// refused.
     func started() {
         do throws(SQLiteFailure) {
@@ -77,8 +76,8 @@ actor StoreSession {
         }
     }
 
-    /// Starts the gathering time, when changes wait for whose result no requester waits. The gathered changes are
-    /// written after the gathering time, or earlier together with a change for whose result a requester waits.
+    /// Starts the gathering time for changes whose result nobody awaits. The gathered changes are written after the
+    /// gathering time, or earlier together with an awaited change.
     func changesGather() {
         if gatherTimer == nil {
             gatherTimer = try? LoopTimer(on: loop) { [weak self] in self?.assumeIsolated { $0.gatheringEnded() } }
@@ -91,9 +90,8 @@ actor StoreSession {
         if intake.withLock({ $0.gatheringEnded() }) { changesArrived() }
     }
 
-    /// Writes the waiting changes at the next time that ``CommitTurns`` allows. The store's writer calls
-    /// ``changesArrived()`` when a requester waits for the result of a change, or after the time for collecting
-    /// changes.
+    /// Writes the waiting changes at the next time that ``CommitTurns`` allows. The writer calls ``changesArrived()``
+    /// when a result is awaited, or after the gathering time.
     func changesArrived() {
         guard loop.now < turns.next else { return writeNext() }
         if turnTimer == nil {
@@ -116,12 +114,12 @@ actor StoreSession {
         turns.began(for: batch.entries.count { $0.ticket != nil }, now: loop.now)
         write(batch)
         // Changes that remain in the queue are written immediately after the present batch. Changes that arrive later
-        // send a notice of their own.
+        // send their own notice to the writer.
         if batch.leavesEntries { loop.post { self.assumeIsolated { $0.writeNext() } } }
     }
 
-    /// Writes all waiting changes immediately, without gathering and turns. If the disk fails, the changes wait until
-    /// the disk works again.
+    /// Writes all waiting changes immediately, without a gathering time. If the disk fails, the changes wait until the
+    /// disk works again.
     func writeWaiting() {
         for _ in 0...settings.queueLimit / settings.batchLimit {
             guard intake.withLock({ $0.count > 0 }) else { return }
@@ -129,7 +127,7 @@ actor StoreSession {
         }
     }
 
-    /// Starts the timer that lets lazy rows be written, when the first lazy row waits.
+    /// Starts the timer for lazy rows when the first lazy row waits.
     func lazyRowsArrived() {
         guard !isLazyDue else { return }
         if lazyTimer == nil {
@@ -199,8 +197,8 @@ actor StoreSession {
         }
     }
 
-    /// Reports the results of changes to their requesters. The parameter `missing` has the tickets whose rows did not
-    /// exist; `nil` if no change was stored.
+    /// Reports the results of changes to their requesters. The parameter `missing` has the tickets of missing rows;
+    /// `nil` if no change was stored.
     private func report(_ entries: [StoreIntake.Entry], missing: Set<StoreTicket>?) {
         guard !entries.isEmpty else { return }
         onResults(
@@ -221,13 +219,13 @@ actor StoreSession {
     }
 
     private enum Outcome {
-        /// The store has persisted all changes. The value `missing` has the tickets whose rows did not exist, and
-        /// `delayed` is the number of changes that waited since an earlier failure.
+        /// The store has persisted all changes. The value `missing` has the tickets of missing rows; `delayed` is the
+        /// number of changes that waited since an earlier failure.
         case stored(missing: Set<StoreTicket>, delayed: Int)
         case failed(SQLiteFailure)
     }
 
-    /// Commits the deferred changes of earlier failures, and then the batch, in one transaction.
+    /// Commits the deferred changes of earlier failures and the batch in one transaction.
     private func commit(_ batch: StoreIntake.Batch) -> Outcome {
         do throws(SQLiteFailure) {
             let connection = try openConnection()
@@ -268,13 +266,13 @@ actor StoreSession {
         return opened
     }
 
-    /// Before the results are reported, checks that the committed data are in the files that the next start opens.
+    /// Checks before the report of results that the committed data are in the files that the next start opens.
     private func keepInPlace(_ connection: Connection) throws(SQLiteFailure) {
         let found = StoreFiles(path)
         guard found != files else { return }
         guard found.database == files?.database else { throw .replaced }
-        // Somebody removed the write-ahead log, but the writer's connection still has the log open, so its contents are
-        // copied into the database file. A long read or a full disk can prevent the copy of the log.
+        // The contents of a removed write-ahead log are copied into the database file, because the writer's connection
+        // still has the log open. A long read or a full disk can prevent the copy.
         holdsRemovedLog = true
         try SQLiteFailure.wrapping { () throws(SQLError) in
             let (logged, copied) = try connection.checkpoint(.truncate)
@@ -303,8 +301,7 @@ actor StoreSession {
         fileTimer?.arm(at: loop.now + settings.fileCheckInterval)
     }
 
-    /// Checks the files even while no changes are written, because the next start must find all changes that were
-    /// written earlier.
+    /// Checks the files even while no changes are written, because the next start must find all earlier changes.
     private func checkFiles() {
         fileTimer?.arm(at: loop.now + settings.fileCheckInterval)
         do throws(SQLiteFailure) {
@@ -319,7 +316,7 @@ actor StoreSession {
 
     private func failed(_ batch: StoreIntake.Batch, _ error: SQLiteFailure) {
         let isOver = !error.isOfSystem
-        // If the changes caused the failure, each retry would fail too, so all deferred changes are dropped.
+        // If the changes themselves caused the failure, each retry would fail, so all deferred changes are dropped.
         if isOver {
             deferred.clear()
         } else {
@@ -327,7 +324,7 @@ actor StoreSession {
         }
         report(batch.entries.filter { isOver || $0.ticket != nil }, missing: nil)
         intake.withLock { $0.restore(batch.lazyRows) }
-        // Failed lazy rows wait for the next interval before they are written again.
+        // Failed lazy rows are written again after the next interval.
         isLazyDue = false
         if intake.withLock({ $0.lazyCount > 0 }) { lazyRowsArrived() }
         noteFailure(error)
@@ -372,8 +369,8 @@ actor StoreSession {
     private func findRoom() throws(SQLiteFailure) {
         let connection = try openConnection()
         try SQLiteFailure.wrapping { () throws(SQLError) in
-            // When the whole write-ahead log is copied, SQLite writes the log from its beginning again and needs no
-            // additional room.
+            // After a complete copy of the write-ahead log, SQLite overwrites the log from its beginning and needs no
+            // more room.
             _ = try? connection.checkpoint(.passive)
             try connection.takeRoom(settings.probeSize)
         }
@@ -391,7 +388,7 @@ actor StoreSession {
     }
 
     /// Copies the few pages that were added during the checkpoint, between two transactions. SQLite reuses the log only
-    /// when all pages are copied, and while new changes arrive, the checkpointer's thread never reaches the last page.
+    /// after all pages are copied, which the checkpointer's thread never reaches while changes arrive.
     private func checkpointFinished() {
         isCheckpointing = false
         _ = try? connection?.checkpoint(.passive)

@@ -51,23 +51,23 @@ package final class StoreWriter: Sendable {
         }
     }
 
-    /// Queues changes for whose result a requester waits. The writer writes changes in the order in which they were
+    /// Queues changes whose result a requester awaits. The writer writes changes in the order in which they were
     /// submitted.
     ///
     /// - Parameters:
     ///   - changes: at least one change; one transaction writes all changes.
     ///   - ticket: the number by which the writer reports the result to the requester.
-    /// - Returns: `true` if the changes are in the queue; `false` if too many changes wait or the writer has stopped:
-    ///   then no result follows, and the request gets 503.
+    /// - Returns: `true` if the changes are queued; `false` if too many changes wait or the writer has stopped, so that
+    ///   no result follows.
     package func commit(_ changes: [RowChange], for ticket: StoreTicket) -> Bool {
         add(StoreIntake.Entry(ticket: ticket, changes: changes))
     }
 
-    /// Queues changes for whose result no requester waits, in the same order as other changes. Recorded changes wait
-    /// briefly for other changes, so that they need no sync of their own. If the disk fails, the writer keeps recorded
-    /// changes until the disk works again.
+    /// Queues changes whose result nobody awaits, in order with all other changes. Recorded changes wait briefly for
+    /// other changes, so that they need no sync of their own. If the disk fails, recorded changes wait until the disk
+    /// works again.
     ///
-    /// - Returns: `false` if the writer refuses the changes, because too many changes wait or the writer has stopped.
+    /// - Returns: `false` if too many changes wait or the writer has stopped.
     package func record(_ changes: [RowChange]) -> Bool { add(StoreIntake.Entry(ticket: nil, changes: changes)) }
 
     private func add(_ entry: StoreIntake.Entry) -> Bool {
@@ -84,12 +84,12 @@ package final class StoreWriter: Sendable {
         return true
     }
 
-    /// Waits until all changes in the queue are written or have failed, so that a later read finds them.
+    /// Waits until all queued changes are written or have failed, so that a later read finds them.
     package func writeWaiting() async { await session.writeWaiting() }
 
-    /// Queues rows that a crash may lose, such as a refreshed expiry. Within seconds, only the newest queued row of
-    /// each binding is written. A later ``commit(_:for:)`` or ``record(_:)`` for a binding replaces the binding's
-    /// queued row.
+    /// Queues rows that a crash may lose, such as a refreshed expiry. Only the newest queued row of each binding is
+    /// written, within seconds. A later ``commit(_:for:)`` or ``record(_:)`` of a binding replaces the binding's queued
+    /// row.
     ///
     /// - Parameter rows: bindings that are in the store.
     /// - Returns: `false` if too many rows wait or the writer has stopped, so that no row was queued.
@@ -114,8 +114,7 @@ package final class StoreWriter: Sendable {
     /// The number of changes in the queue, without lazy rows.
     package var queueLength: Int { intake.withLock { $0.count } }
 
-    /// The reason why the store can write no changes at present; `nil` if the store can write changes. A successful
-    /// probe of the disk sets the reason to `nil`.
+    /// Why the store can write no changes; `nil` if the store can write or a test of the disk has succeeded.
     package var failure: String? { health.withLock { $0.failure } }
 
     /// The numbers of commits, changes and failures, and the durations of commits, since the start.

@@ -6,7 +6,7 @@ import Timekeeping
 
 /// Writes the records of the timeline, and deletes only a few old records at a time, so that no commit is slow.
 ///
-/// Only its shard's loop uses the timeline writer.
+/// Only the loop of the shard uses a ``TimelineWriting``.
 final class TimelineWriting {
     private let settings: TimelineSettings
     private let writer: StoreWriter
@@ -17,22 +17,24 @@ final class TimelineWriting {
     /// The number of records that were dropped because too many changes waited.
     private(set) var dropped: UInt64 = 0
 
-    /// When the given number of changes waits, new timeline records are dropped. The remaining places in the writer's
-    /// queue are reserved for changes for which a requester waits.
+    /// The number of waiting changes from which new timeline records are dropped. The rest of the writer's queue is
+    /// reserved for awaited changes.
     private let queueLimit: Int
-    /// After each group of 64 new records, old records are deleted. Each deletion examines twice as many old records,
-    /// so that too many records become fewer again.
+    /// The number of new records after which old records are deleted. Each deletion examines twice as many old records,
+    /// so that a surplus of records shrinks.
     private static let batch = 64
     /// The interval at which old records are deleted while few new records are written.
     private static let interval: Duration = .seconds(10)
     private static let intervalBatch = 250
 
-    /// The number of records that the report of wakes counts in the next intervals, at first the records of earlier runs.
+    /// The number of records that the report of wakes counts in the next intervals; at first, the records of earlier
+    /// runs.
     private var uncounted: Int
     /// The number of records that were written after the last start of counting.
     private var uncountedLater = 0
     private var intervals = 0
-    /// Counting starts every ten minutes, and not with each call, so that the counts of many calls are written together.
+    /// The number of intervals between two counts of wakes (ten minutes), so that the counts of many calls are written
+    /// together.
     private static let intervalsOfCount = 60
     /// The maximum number of records that are counted in one interval, so that no commit is slow.
     private static let wakesInTurn = 4096
@@ -78,7 +80,7 @@ final class TimelineWriting {
         timer?.arm(at: loop.now + Self.interval)
     }
 
-    /// The changes that count records for the report of wakes, if it is time to count.
+    /// The changes that count records for the report of wakes, if counting is due.
     private func countsOfWakes() -> [RowChange] {
         defer { intervals += 1 }
         var changes: [RowChange] = []

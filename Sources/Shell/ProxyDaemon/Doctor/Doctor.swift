@@ -18,7 +18,7 @@ import Telemetry
 import Timekeeping
 import UserSources
 
-/// Examines everything that the daemon needs. The doctor changes nothing, and works whether or not a daemon runs.
+/// Examines everything that the daemon needs. The doctor changes nothing, and works with and without a running daemon.
 package struct Doctor {
     private let settings: DaemonSettings
     private let path: String
@@ -62,8 +62,7 @@ package struct Doctor {
         return found
     }
 
-    /// Returns the report for settings that contain an error. If the settings contain an error, the doctor examines
-    /// nothing else.
+    /// The report for settings with an error, beyond which nothing is examined.
     package static func findings(_ error: String) -> [Finding] {
         [Finding("configuration", .wrong, error, cure: "Correct it: docs/settings.md has all keys.")]
     }
@@ -78,8 +77,7 @@ package struct Doctor {
         return problems.isEmpty ? [Finding("configuration", .ok, "\(path) is fine")] + found : found
     }
 
-    /// The process id of the program that listens on the control socket; negative if the kernel does not report the id,
-    /// `nil` if no program listens.
+    /// The process id of the program behind the control socket; negative if unknown, `nil` if no program listens.
     private var daemonProcess: Int32? {
         if let process = UnixSocket.listener(at: settings.control) { return process }
         do throws(SystemError) {
@@ -333,7 +331,7 @@ private final class NetworkExamination: @unchecked Sendable {
         }
     }
 
-    /// Finds out for which realm the PBX asks for passwords.
+    /// Finds out in which realm the PBX challenges.
     private func askRealm(_ endpoint: Endpoint, _ transport: Transport, host: String) {
         open += 1
         var probe: PeerProbe?

@@ -4,13 +4,13 @@ package import Reactor
 package struct FileFact: Hashable, Sendable {
     package let file: NamedFile
     /// The folders from the root to the file, and the file itself, with links resolved. The list of folders ends before
-    /// the first folder or file that is missing.
+    /// the first missing folder or file.
     package let steps: [FileStatus]
     /// Whether the file exists, as far as the process of `sippushd doctor` can see.
     package let isThere: Bool
     /// Whether the kernel lets the service's user use the file.
     package let answer: FileAccess.Answer
-    /// The reason why the systemd unit hides the path or makes it read-only; `nil` if the unit does neither.
+    /// Why the systemd unit hides the path or makes it read-only; `nil` if the unit does neither.
     package let unitObstacle: String?
 
     package init(
@@ -116,7 +116,7 @@ package enum FileRights {
     }
 
     private static func cure(_ place: String, _ wish: FileWish, _ identity: FileIdentity) -> String {
-        // The owner of a shared system folder must not be changed, so the doctor advises another folder.
+        // The owner of a shared system folder must not change, so the doctor advises another folder.
         guard !isShared(place) else {
             return wish == .read || wish == .enter
                 ? "Move the file to /etc/sippushd, readable for the group \(identity.name), and change the setting."

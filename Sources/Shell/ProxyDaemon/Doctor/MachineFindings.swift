@@ -18,8 +18,8 @@ package struct MachineFacts: Sendable {
 
 /// Finds out whether the machine has the resources that the daemon needs.
 package enum MachineFindings {
-    /// The number of synced writes per second that a disk should reach, because new registrations and some calls wait
-    /// for synced writes.
+    /// The number of synced writes per second that a disk should reach, because registrations and some calls wait for
+    /// synced writes.
     private static let fewSyncs = 100
     private static let littleRoom: UInt64 = 1 << 30
     private static let noRoom: UInt64 = 64 << 20

@@ -55,8 +55,8 @@ package enum PeerFindings {
         }
     }
 
-    /// Returns a finding for each upstream server that is not trusted. The PBX usually sends its calls from the
-    /// upstream's address, and without trust these calls get 407.
+    /// Returns a finding for each upstream server that is not trusted. Without trust, the PBX's calls get 407, because
+    /// they usually come from the upstream's address.
     private static func trust(
         _ facts: [PeerFact], _ trusted: [TrustedPeer], _ hasUpstream: Bool, _ authenticates: Bool
     ) -> [Finding] {
@@ -79,13 +79,13 @@ package enum PeerFindings {
         }
     }
 
-    /// Whether the trusted peer and the given server can be the same. Ports are not compared, because a server can send
-    /// requests from another port than the port on which it listens.
+    /// Whether the trusted peer and the examined server can be the same. Ports are not compared, because a server can
+    /// send requests from another port than its listening port.
     private static func matches(_ peer: TrustedPeer, _ fact: PeerFact) -> Bool {
         switch peer {
         case .block(let block): block.contains(fact.endpoint.address)
         case .endpoint(let endpoint): endpoint.address == fact.endpoint.address
-        // The certificate proves the peer's name, at any address.
+        // The certificate proves the peer's name at any address.
         case .name: true
         }
     }

@@ -7,8 +7,8 @@ import Timekeeping
 
 /// Sends one OPTIONS or REGISTER to a SIP server, and reports whether a response arrives.
 ///
-/// The REGISTER has no contact and no password, so it changes nothing at the server. The server's challenge to the
-/// probe's REGISTER shows the realm of the server.
+/// The REGISTER has no contact and no password, so that it changes nothing at the server. The server's challenge to the
+/// REGISTER shows the server's realm.
 ///
 /// - The class is `@unchecked Sendable`, because the probe is used only on its loop.
 final class PeerProbe: @unchecked Sendable {
@@ -113,7 +113,7 @@ final class PeerProbe: @unchecked Sendable {
                     connection.send(question)
                 },
                 received: { [self] _, bytes in
-                    // The probe waits for the status code, or, after REGISTER, for the whole head, because a response
+                    // The probe waits for the status code or, after REGISTER, for the whole head, because a response
                     // may arrive in pieces.
                     guard bytes.count >= Self.beginning, method == .options || Self.hasHead(bytes) else { return 0 }
                     received(bytes)
@@ -184,7 +184,7 @@ final class PeerProbe: @unchecked Sendable {
         case .system(let error): error.reason
         case .tls(let words): "the TLS handshake failed: \(words)"
         case .openTimeout: "no connection in time"
-        // The probe never has a tunnel, because the probe uses no HTTP proxy.
+        // The probe has no tunnel, because it uses no HTTP proxy.
         case .tunnel, .idle, .outputStalled, .outputOverflow, .inputOverflow, .finished: "the connection broke"
         }
     }

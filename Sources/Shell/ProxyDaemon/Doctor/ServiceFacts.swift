@@ -109,8 +109,7 @@ package struct ServiceFacts: Sendable {
         let real = FileStatus.real(file.path)
         let obstacle = unit?.obstacle(to: real ?? file.path, isWritten: file.wish != .read)
         guard let real else {
-            // If a link or a closed folder hides the real path from this process, the doctor examines the path in the
-            // settings.
+            // If this process cannot see the real path, the doctor examines the path in the settings.
             let steps = Self.steps(to: file.path)
             let isHidden = !FileManager.default.fileExists(atPath: file.path) && steps.last?.path != file.path
             return FileFact(
@@ -122,13 +121,13 @@ package struct ServiceFacts: Sendable {
             answer: FileAccess.answer(to: file.wish, of: identity, at: real), unitObstacle: obstacle)
     }
 
-    /// Whether the process may not look into the last folder of the path that it found.
+    /// Whether this process may not look into the last folder that it found on the path.
     private func isClosed(_ steps: [FileStatus]) -> Bool {
         guard let last = steps.last else { return false }
         return FileAccess.answer(to: .enter, of: .own, at: last.path) != .allowed
     }
 
-    /// Returns the facts about a credential's file. systemd reads this file as root, and gives the service a copy.
+    /// The facts about a credential's file, which systemd reads as root and copies for the service.
     private func credential(_ file: NamedFile, _ name: String, _ unit: ServiceUnit) -> FileFact {
         let source = unit.credentials[name]
         let isThere = source.map { FileManager.default.fileExists(atPath: $0) } ?? false

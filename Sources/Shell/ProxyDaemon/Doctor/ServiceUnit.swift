@@ -4,18 +4,18 @@ package struct ServiceUnit: Hashable, Sendable {
     package private(set) var group: String?
     package private(set) var groups: [String] = []
     package private(set) var isDynamic = false
-    /// The files that systemd reads as root, by the credential names under which the service finds the files.
+    /// The files that systemd reads as root, by the credential names of the service.
     package private(set) var credentials: [String: String] = [:]
     /// Whether the systemd unit hides the home folders `/home`, `/root` and `/run/user`.
     package private(set) var hidesHomes = false
     package private(set) var hasOwnTemporaryFolder = false
     /// Whether the service can write only to the folders in ``writable``.
     package private(set) var isReadOnly = false
-    /// The folders to which the service can write although the unit makes all other folders read-only.
+    /// The writable folders of a service for which all other folders are read-only.
     package private(set) var writable: [String] = []
     package private(set) var openFiles: Int?
 
-    /// Reads the systemd unit, and then the unit's drop-ins in their order.
+    /// Reads the systemd unit, and its drop-ins in order.
     package init(_ texts: [String]) {
         for line in texts.flatMap({ $0.split(separator: "\n") }) {
             let sides = line.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
@@ -66,7 +66,7 @@ extension ServiceUnit {
     /// Returns the folder in which the service finds its credentials.
     package static func credentialsFolder(of unit: String) -> String { "/run/credentials/\(unit)" }
 
-    /// The reason why the unit keeps the service from seeing or writing the path; `nil` if the unit permits the access.
+    /// Why the unit keeps the service from seeing or writing the path; `nil` if the unit permits the access.
     package func obstacle(to path: String, isWritten: Bool) -> String? {
         if hidesHomes, ["/home/", "/root/", "/run/user/"].contains(where: { path.hasPrefix($0) }) {
             return "ProtectHome= in the unit hides the file from the service"

@@ -17,7 +17,7 @@ package final class CallSpans: @unchecked Sendable {
     private let sender: SpanSender
     private var clock = ClockStart(SystemClock.unixStart)
 
-    /// Returns `nil` if the settings name no collector.
+    /// Creates the sender; `nil` if the settings name no collector.
     package init?(_ settings: OTLPSettings, on loop: EventLoop, log: Log) throws(StartError) {
         guard let target = try Self.target(settings) else { return nil }
         self.settings = settings
@@ -43,7 +43,7 @@ package final class CallSpans: @unchecked Sendable {
             request: ExportRequest(resource: resource, scope: "sippushd", version: Version.current))
     }
 
-    /// Uses other settings, which must name a collector. The spans that wait go to the new collector.
+    /// Uses other settings, which must name a collector. Spans that wait are sent to the new collector.
     ///
     /// - Returns: false if the settings name no collector, so that nothing has changed.
     package func change(to settings: OTLPSettings) throws(StartError) -> Bool {
@@ -55,7 +55,7 @@ package final class CallSpans: @unchecked Sendable {
         return true
     }
 
-    /// Sends the spans that wait, and gives up at the first failure or after `time`.
+    /// Sends the waiting spans, and gives up at the first failure or after `time`.
     package func finish(within time: Duration, _ done: @escaping () -> Void) { sender.finish(within: time, done) }
 
     package var figures: CounterSet { sender.figures }
@@ -72,7 +72,7 @@ package final class CallSpans: @unchecked Sendable {
         guard record.kind == .call || record.kind == .outgoing, !record.callID.isEmpty else { return }
         let unixStart = clock.value(measured: SystemClock.unixStart)
         if record.kind == .outgoing || record.refusal != nil {
-            // Strangers could fill the collector with the refusals of their requests.
+            // Refused requests of strangers get no spans, because strangers could fill the collector.
             guard record.refusal == nil || record.share != .stranger else { return }
             let root = builder.root(record, unixStart: unixStart)
             for span in sampling.takeRoot(root, isFailed: root.failure != nil) { sender.send(span) }

@@ -6,8 +6,8 @@ package import Reactor
 import Settings
 package import Telemetry
 
-/// Sends a copy of each selected message, and of the steps of pushes, to a HEP collector. All secrets are masked before
-/// a copy is made into a packet.
+/// Sends a copy of each selected message, and of the steps of pushes, to a HEP collector. All secrets in a message are
+/// masked before the copy becomes a packet.
 package final class HEPMirror {
     private let settings: HEPSettings
     private let agent: HEPPacket.Agent
@@ -16,7 +16,7 @@ package final class HEPMirror {
     private var selection: TraceSelection
     private var cut = CounterSet()
 
-    /// If the settings name no collector, no ``HEPMirror`` is created.
+    /// Creates the mirror; `nil` if the settings name no collector.
     package init?(_ settings: HEPSettings, on loop: EventLoop, log: Log) throws(StartError) {
         guard let collector = settings.collector else { return nil }
         self.settings = settings
@@ -33,7 +33,7 @@ package final class HEPMirror {
         selection = TraceSelection(users: settings.users, sample: settings.sample)
     }
 
-    /// The number for a node whose settings give no number: not 0, and without the highest bit, which some collectors
+    /// A number for a node without a number in the settings: not 0, and without the highest bit, which some collectors
     /// read as a sign.
     private static func id(of node: String) -> UInt32 {
         var hash = FNV1a()

@@ -5,10 +5,10 @@ import Resolver
 import Telemetry
 import Timekeeping
 
-/// Sends HEP packets to the collector, and never waits for the collector. A packet that cannot be sent now is dropped
-/// and counted.
+/// Sends HEP packets to the collector, and never waits for the collector. A packet that cannot be sent immediately is
+/// dropped and counted.
 ///
-/// After a failure, the sender opens the link again after a pause, which grows from one second to a minute.
+/// After a failure, the link is opened again after a pause, which grows from one second to a minute.
 final class HEPSender {
     private enum Link {
         case closed
@@ -23,7 +23,7 @@ final class HEPSender {
     private let log: Log
     private var resolver: DNSResolver?
     private var link = Link.closed
-    /// The time at which the present link was opened; while no link is open, a time that never comes.
+    /// The time at which the present link was opened; the distant future while no link is open.
     private var openedAt = Instant.distantFuture
     private var pause = HEPSender.shortestPause
     private var timer: LoopTimer?
@@ -65,7 +65,7 @@ final class HEPSender {
     /// Whether the sender sends each packet as a datagram.
     var isDatagram: Bool { collector.link == .udp }
 
-    /// Opens the link to the collector.
+    /// Opens the link to the HEP collector.
     func start() { open() }
 
     func send(_ packet: [UInt8]) {
@@ -79,7 +79,7 @@ final class HEPSender {
             stream.send(packet)
             figures.count(.hepSent)
         }
-        // If nobody listens on a UDP port, the kernel reports it only with the datagram after the first.
+        // The kernel reports a UDP port without listener only after the first datagram.
         if isAway, loop.now - openedAt > Self.goodAfter, !isDatagram || noted.sent >= 2 { cameBack() }
     }
 
@@ -90,8 +90,8 @@ final class HEPSender {
         figures.count(.hepDropped, by: failures + dropped)
         noted = counters
         if dropped > 0 { tellSlow() }
-        // The failures include datagrams without a route, datagrams that a firewall forbids, and datagrams to a host on
-        // which nobody listens.
+        // The failures include datagrams without a route, forbidden datagrams, and datagrams to a host without
+        // listener.
         if failures > 0 { failed("the network or the host refuses the packets") }
     }
 
@@ -121,7 +121,7 @@ final class HEPSender {
         if let address = IPAddress(collector.host) { return open(Endpoint(address, collector.port)) }
         if resolver == nil { resolver = try? DNSResolver(on: loop) }
         guard let resolver else { return failed("the resolver cannot be created") }
-        // The query for the collector's name has port and transport, so that the resolver asks only for addresses.
+        // The query has port and transport, so that the resolver looks up only addresses.
         let query = ServerQuery(host: collector.host, port: collector.port, transport: .tcp)
         resolver.resolve(query) { [weak self] result in
             guard let self, !isOver else { return }
@@ -153,7 +153,7 @@ final class HEPSender {
 
     private func connect(to endpoint: Endpoint, tls: TLSSession?) throws(SystemError) {
         var limits = StreamConnection.Limits()
-        // The HEP sender drops packets before the connection's limit of waiting output is reached.
+        // Packets are dropped before the connection's limit of waiting output is reached.
         limits.output = 2 * Self.outputLimit
         received = 0
         let handlers = StreamConnection.Handlers(
@@ -212,14 +212,14 @@ final class HEPSender {
             ])
     }
 
-    /// Counts the packet whose rest was never sent. The number of packets in the lost output is unknown, so only one
-    /// packet is counted.
+    /// Counts the packet whose rest was never sent. Only one packet is counted, because the number of packets in the
+    /// lost output is unknown.
     private func countLost(_ stream: StreamConnection) {
         if stream.outputCount > 0 { figures.count(.hepDropped) }
     }
 
     private func release() {
-        // The link is released in a later turn of the loop, because a function of the link may be running now.
+        // The link is released in a later turn of the loop, because one of its functions may be running.
         let (old, opening) = (link, connecting)
         link = .closed
         connecting = nil
@@ -236,7 +236,7 @@ final class HEPSender {
         }
     }
 
-    /// Closes the link for good. After ``close()``, the sender cannot be used again.
+    /// Closes the link for good; the sender cannot be used again.
     func close() {
         isOver = true
         timer = nil

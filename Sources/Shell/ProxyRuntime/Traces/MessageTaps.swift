@@ -12,7 +12,7 @@ package import Telemetry
 package import Timekeeping
 
 /// Passes copies of SIP messages and steps of pushes to the HEP collector, and to operators who trace a user by
-/// `sippushd trace`. Passes the ends of calls to the OTLP collector. While nobody wants copies of messages, the shard has
+/// `sippushd trace`. The ends of calls go to the OTLP collector. While nobody wants copies of messages, the shard has
 /// no ``MessageTaps``.
 ///
 /// - The class is `@unchecked Sendable`, because only the event loop of the shard uses it.
@@ -22,11 +22,11 @@ package final class MessageTaps: @unchecked Sendable {
     package var mirror: HEPMirror?
     /// The spans of calls; `nil` while the settings name no OTLP collector.
     package var spans: CallSpans?
-    /// Spans that the settings switched off, until they have ended.
+    /// The senders of spans that the settings switched off, until their spans are sent.
     private var endingSpans: [CallSpans] = []
 
-    /// Creates the ``MessageTaps`` for the given listeners. Instead of the unspecified address, traces show an address
-    /// of this machine.
+    /// Creates the ``MessageTaps`` for the given listeners. Traces show an address of this machine instead of the
+    /// unspecified address.
     package init(listeners: [Listener]) {
         var addresses: [Endpoint] = []
         for listener in listeners {
@@ -73,7 +73,7 @@ package final class MessageTaps: @unchecked Sendable {
         new?.start()
     }
 
-    /// Sends the spans that wait to the collector, and makes no more. Gives up after ``timeToEnd``.
+    /// Sends the waiting spans to the collector, makes no more spans, and gives up after ``timeToEnd``.
     package func endSpans(_ done: @escaping () -> Void = {}) {
         guard let ending = spans else { return done() }
         spans = nil
@@ -89,12 +89,13 @@ package final class MessageTaps: @unchecked Sendable {
 
     private static let timeToEnd: Duration = .seconds(2)
 
-    /// The id of the trace of this call; `nil` while the daemon sends no spans.
+    /// The id of the call's trace; `nil` while the daemon sends no spans.
     package func traceID(ofCall callID: String) -> String? {
         spans == nil || callID.isEmpty ? nil : TraceID(ofCall: ByteString(callID)).description
     }
 
-    /// Copies a message. The parameter `local` is the local address of the message's connection; `nil` for UDP.
+    /// Copies a SIP message for the collector and for operators' traces. The parameter `local` is the local address of
+    /// the message's connection; `nil` for UDP.
     func message(_ bytes: Span<UInt8>, isIncoming: Bool, on flow: Flow, local: Endpoint? = nil) {
         if !watches.isEmpty { forgetWatches() }
         if isEmpty { return whenChanged() }
@@ -155,8 +156,7 @@ package final class MessageTaps: @unchecked Sendable {
 
     /// Begins to keep the messages and pushes of a user.
     ///
-    /// - Returns: the number by which the operator's command fetches the messages and pushes; `nil` if too many
-    ///   operators trace users.
+    /// - Returns: the number by which the command fetches messages and pushes; `nil` if too many operators trace users.
     package func watch(_ user: String, keepsText: Bool, for time: Duration, now: Instant) -> UInt64? {
         forgetWatches()
         guard watches.count < Self.watchLimit else { return nil }
@@ -166,8 +166,8 @@ package final class MessageTaps: @unchecked Sendable {
         return lastWatch
     }
 
-    /// Returns the events of a trace since the operator's command last fetched events; `nil` if no trace has the
-    /// number. If the time of a trace is over, the trace ends when its events are fetched.
+    /// The events of a trace since the command's last fetch; `nil` if no trace has the number. A trace whose time is
+    /// over ends when its events are fetched.
     package func look(at number: UInt64, now: Instant) -> TraceReport? {
         guard let report = watches[number]?.look(now: now) else { return nil }
         if report.isOver {
@@ -177,10 +177,10 @@ package final class MessageTaps: @unchecked Sendable {
         return report
     }
 
-    /// Returns the slowest pushes of the last minute; only pushes in the seconds after an earlier look were noted.
+    /// The slowest pushes of the last minute; pushes are noted only for some seconds after each call.
     package func slowPushes(now: Instant) -> [SlowPush] { slowPushesOfDevices(now: now).map(\.push) }
 
-    /// Returns the slowest pushes like ``slowPushes(now:)``, with their devices.
+    /// The slowest pushes of ``slowPushes(now:)``, with their devices.
     package func slowPushesOfDevices(now: Instant) -> [(device: DeviceID, push: SlowPush)] {
         defer { whenChanged() }
         return slow.look(now: now)

@@ -59,7 +59,7 @@ package struct OTLPSettings: SettingsGroup, Hashable {
         $0
     }
 
-    /// The URL of the requests.
+    /// The URL of the requests to the OTLP collector; `nil` if the settings name no collector.
     var target: String? {
         guard let url else { return nil }
         let parts = url.split(separator: "/", maxSplits: 3, omittingEmptySubsequences: false)
@@ -75,7 +75,7 @@ package struct OTLPSettings: SettingsGroup, Hashable {
 
     /// The maximum size of the file with header fields in bytes.
     package static let longestHeaders = 8192
-    /// The fields that the daemon writes itself, or that would change the meaning of the request.
+    /// Header fields that the daemon writes itself, or that would change the meaning of the request.
     private static let own: Set<String> = [
         "host", "content-type", "content-length", "content-encoding", "transfer-encoding", "connection", "expect",
     ]
@@ -92,7 +92,8 @@ package struct OTLPSettings: SettingsGroup, Hashable {
         }
     }
 
-    /// Reads a file with header fields. The error names the line, but never its text.
+    /// Reads a file with header fields. An error in the file with header fields names the line's number, but never the
+    /// line's text.
     package static func headers(at path: String) throws -> [HTTPField] {
         let bytes = try SettingsFile.bytes(at: path, limit: longestHeaders)
         var fields: [HTTPField] = []
@@ -114,7 +115,7 @@ package struct OTLPSettings: SettingsGroup, Hashable {
         var description: String { "line \(line): \(words)" }
     }
 
-    /// Reads a line. The inner optional is `nil` for an empty line.
+    /// Reads a line; the inner optional is `nil` for an empty line.
     private static func field(_ line: ArraySlice<UInt8>) -> HTTPField?? {
         let line = trimmed(line)
         guard !line.isEmpty else { return .some(nil) }

@@ -39,8 +39,8 @@ struct SlowPushes {
 
     private mutating func drop(before now: Instant) { pushes.removeAll { now - $0.at > Self.age } }
 
-    /// Returns the slowest pushes of the last minute. For the operator's next look at slow pushes, the daemon notes the
-    /// pushes of the next ten seconds.
+    /// Returns the slowest pushes of the last minute. The pushes of the next ten seconds are noted for the operator's
+    /// next query.
     mutating func look(now: Instant) -> [(device: DeviceID, push: SlowPush)] {
         if !isWanted(now: now) { pushes = [] }
         until = now + Self.patience

@@ -32,7 +32,7 @@ struct SpanBuilder {
         return span
     }
 
-    /// The only span of a call that a phone makes, or of a call that was refused at once.
+    /// The only span of a phone's call to the upstream, or of a call that was refused immediately.
     func root(_ record: TimelineRecord, unixStart: Int64) -> TraceSpan {
         let clock = StepClock(record, unixStart)
         var span = TraceSpan(
@@ -166,8 +166,8 @@ struct SpanBuilder {
 
     // MARK: Times
 
-    /// The start of a call or record in nanoseconds since 1970. The monotonic time is exact, but wrong if the clock was
-    /// set since, or if an earlier run of the daemon began the call.
+    /// The start of a call or record in nanoseconds since 1970. The monotonic time is exact, but wrong after a change
+    /// of the clock, or for a call from before a restart.
     static func start(_ date: UnixTime, _ began: Instant, _ unixStart: Int64) -> Int64 {
         let coarse = date.milliseconds.multipliedReportingOverflow(by: 1_000_000).partialValue
         let exact = sum(began.nanoseconds, unixStart)

@@ -17,7 +17,7 @@ struct SpanQueue {
 
     var count: Int { batch.count + waiting.count }
 
-    /// Appends a span. If the queue is full, the oldest spans that are not in the batch are dropped.
+    /// Appends a span; a full queue drops the oldest spans outside the batch.
     ///
     /// - Returns: the number of dropped spans.
     mutating func append(_ span: [UInt8]) -> Int {

@@ -1,16 +1,16 @@
 import OTLP
 
-/// Decides which calls have spans: one call in a number of calls, and each failed call.
+/// Decides which calls have spans: one of every so many calls, and each failed call.
 ///
-/// The spans of a call outside the sample wait until the call has ended, because only then is it known whether the call
-/// failed.
+/// The spans of a call outside the sample wait until the end of the call shows whether it failed.
 struct SpanSampling {
     private let oneIn: UInt64
-    /// The spans that wait, by the root span of their call. When the newer table is full, the older one is dropped.
+    /// The spans that wait, by the root span of their call. When the newer table of spans is full, the older table is
+    /// dropped.
     private var newer: [SpanID: [TraceSpan]] = [:]
     private var older: [SpanID: [TraceSpan]] = [:]
     private var newerCount = 0
-    /// The root spans of failed calls, whose later spans are kept too. A root takes the place of an earlier one, so the
+    /// The root spans of failed calls, whose later spans are kept too. A new root overwrites an earlier root, so the
     /// table needs no more memory.
     private var failed: [UInt64] = []
 
@@ -26,10 +26,11 @@ struct SpanSampling {
     /// The number of calls whose spans wait.
     var waiting: Int { newer.count + older.count }
 
-    /// Whether the sample has this call. All nodes with the same setting choose the same calls.
+    /// Whether the sample has the call with the given trace. All nodes with the same setting choose spans of the same
+    /// calls.
     func has(_ trace: TraceID) -> Bool { oneIn == 1 || trace.low % oneIn == 0 }
 
-    /// Returns the spans that are sent now: the given ones, or none if they must wait.
+    /// The spans to send now: the given spans, or none if they must wait.
     mutating func take(_ spans: [TraceSpan], of root: SpanID) -> [TraceSpan] {
         guard let first = spans.first else { return [] }
         if has(first.trace) || failed[Self.place(root)] == root.rawValue { return spans }
@@ -39,7 +40,7 @@ struct SpanSampling {
         return []
     }
 
-    /// Returns the spans that are sent now that the call has ended.
+    /// The spans to send after the end of the call.
     mutating func takeRoot(_ root: TraceSpan, isFailed: Bool) -> [TraceSpan] {
         if has(root.trace) { return [root] }
         let recent = newer.removeValue(forKey: root.id) ?? []

@@ -7,14 +7,14 @@ import Reactor
 import Telemetry
 import Timekeeping
 
-/// Sends spans to the collector in batches, one request at a time, and never waits for it.
+/// Sends spans to the OTLP collector in batches, one request at a time.
 ///
 /// A batch is sent when it is full, or five seconds after its first span. A batch is sent again after a pause if the
-/// collector asks for this or does not answer, and dropped if the collector refuses it.
+/// collector asks for a pause or does not answer, and dropped if the collector refuses it.
 final class SpanSender {
     struct Target {
         let url: String
-        /// The collector in log lines.
+        /// The address of the OTLP collector, as log lines show it.
         let place: String
         let headers: [HTTPField]
         let authority: PEM?
@@ -50,7 +50,8 @@ final class SpanSender {
     struct Times {
         /// The time for which the first span of a batch waits for more spans.
         var batch: Duration = .seconds(5)
-        /// The pause before the second try. The pause doubles with each try, up to ``longestPause``.
+        /// The pause before the second try to send a batch. The pause doubles with each try to send a batch, up to
+        /// ``longestPause``.
         var shortestPause: Duration = .seconds(1)
         var longestPause: Duration = .seconds(60)
         /// The time in which the collector must answer.
@@ -98,7 +99,7 @@ final class SpanSender {
         if case .pausing = state { post() }
     }
 
-    /// Sends all spans that wait, and gives up at the first failure or after `time`. Then the sender is closed.
+    /// Sends all waiting spans, gives up at the first failure or after `time`, and closes the sender.
     func finish(within time: Duration, _ done: @escaping () -> Void) {
         whenEmpty = done
         if queue.count == 0 { return close() }
@@ -183,7 +184,7 @@ final class SpanSender {
         if let wish {
             wait = .seconds(min(max(wish, 1), Self.longestWish))
         } else {
-            // The pauses of several daemons differ, so that not all of them come back in the same moment.
+            // The pauses are random, so that daemons do not all come back in the same moment.
             wait = pause * Double.random(in: 0.5...1)
             pause = min(pause * 2, times.longestPause)
         }
@@ -202,7 +203,7 @@ final class SpanSender {
                 [.target: .text(target.place), .count: .number(lost)])
         }
         whenEmpty = nil
-        // A function of the session may be running now.
+        // The session is closed in a later turn of the loop, because one of its functions may be running.
         loop.post { [http] in http.close() }
         done()
     }
@@ -238,7 +239,7 @@ final class SpanSender {
             ])
     }
 
-    /// The text without the secrets of the header fields, which a collector can quote in its answer.
+    /// The text without the secrets of the header fields, which a collector's answer can quote.
     private func struck(_ text: String) -> String {
         var text = text
         for value in target.headers.map(\.value) {

@@ -16,7 +16,7 @@ struct TraceSelection {
     private let users: [User]
     private let sample: UInt64
     /// The hashes of the Call-IDs of calls whose users the traces select. A new hash overwrites an earlier hash in its
-    /// place, so the table's size is fixed.
+    /// slot, so the table's size is fixed.
     private var calls: [UInt64] = []
 
     private static let remembered = 4096

@@ -27,7 +27,7 @@ package struct TraceEvent: Codable, Sendable {
     }
 }
 
-/// The events of a trace since the operator's command last fetched events.
+/// The events of a trace since the command's last fetch.
 package struct TraceReport: Codable, Sendable {
     package var events: [TraceEvent]
     /// The number of events of the trace that were dropped because too many waited.
@@ -47,10 +47,10 @@ final class UserWatch {
     private var bytes = 0
     private var dropped = 0
 
-    /// The maximum number of bytes of trace events that wait for the operator's command. JSON can make the answer six
-    /// times as long, and the command accepts an answer of one mebibyte.
+    /// The maximum number of bytes of trace events that wait for the operator's command. The command accepts an answer
+    /// of one mebibyte, and JSON can make the events six times as long.
     static let limit = 128 << 10
-    /// A trace ends if nobody fetches its events for this time, because the operator's command has ended.
+    /// How long a trace lives without a fetch; the operator's command has probably ended.
     static let patience: Duration = .seconds(10)
 
     init(user: String, keepsText: Bool, until end: Instant, now: Instant) {
@@ -95,7 +95,7 @@ final class UserWatch {
         events.append(event)
     }
 
-    /// Returns the events of the trace since they were last fetched.
+    /// Returns the events of the trace since the last fetch.
     func look(now: Instant) -> TraceReport {
         lastLook = now
         defer { (events, bytes, dropped) = ([], 0, 0) }

@@ -20,8 +20,7 @@ package struct FlowLimits: Hashable, Sendable {
     /// The maximum number of TLS handshakes that one source address may begin per second (T17.7); 0 for no limit.
     package var handshakesPerSource: Int
 
-    /// The maximum number of authenticated connections of one account: a fraction of all connections, so that no user
-    /// can fill the table.
+    /// The maximum number of authenticated connections of one account, so that no user can fill the table.
     var perAccount: Int { min(connections, max(32, connections / 16)) }
 
     package init(_ settings: LimitSettings = LimitSettings(), authenticates: Bool = true) {
@@ -34,16 +33,16 @@ package struct FlowLimits: Hashable, Sendable {
     }
 }
 
-/// Decides which SIP connections may stay open. A connection without an authenticated user has a time limit, counts
-/// against the limit of its source, and is the first to be closed when the table is full.
+/// Decides which SIP connections may stay open. A connection without an authenticated user has a time limit, counts for
+/// its source, and is closed first when the table is full.
 ///
-/// ``FlowAdmission`` performs no I/O and reads no clock. All unauthenticated connections have the same time limit, so
-/// each list is in order of age, and a decision costs the same for any number of connections.
+/// ``FlowAdmission`` does no I/O and reads no clock. Each list is in order of age, because all unauthenticated
+/// connections have the same time limit.
 package struct FlowAdmission {
     package enum Verdict: Hashable, Sendable {
         case admitted
         /// The connection is admitted in place of the oldest unauthenticated connection. The associated value is the
-        /// number of the oldest unauthenticated connection, which must be closed.
+        /// number of that oldest connection, which must be closed.
         case admittedFor(UInt64)
         /// The SIP connection is refused, because its source has reached the limit of unauthenticated connections.
         case refusedForSource
@@ -66,7 +65,7 @@ package struct FlowAdmission {
         fileprivate var silent: AgeList<Entry>.Place?
         /// The connection's place in the list of unauthenticated connections; `nil` after authentication.
         fileprivate var unproved: AgeList<Entry>.Place?
-        /// The user's account whose password authenticated the connection.
+        /// The account whose password authenticated the connection.
         fileprivate var account: Int?
 
         package var isUnproved: Bool { unproved != nil }
@@ -95,8 +94,8 @@ package struct FlowAdmission {
         return verdictOnOutgoing()
     }
 
-    /// Decides whether a connection that the daemon opens may stay. The table of connections must have room for the
-    /// connection, but no limit per source applies.
+    /// Decides whether a connection that the daemon opens may stay. The table of connections must have room, but no
+    /// limit per source applies.
     package func verdictOnOutgoing() -> Verdict {
         guard count >= limits.connections else { return .admitted }
         return unproved.oldest.map { .admittedFor($0.number) } ?? .refusedForTable
@@ -128,8 +127,8 @@ package struct FlowAdmission {
     /// Notes that a user has authenticated on the connection, or has registered a contact if no password is required.
     /// ``proved(_:by:)`` must be called only once for each connection.
     ///
-    /// - Returns: false if the account has reached its limit of connections; the connection is then still served, but
-    ///   counts as unauthenticated.
+    /// - Returns: false if the account has reached its limit; the connection is still served, but counts as
+    ///   unauthenticated.
     package mutating func proved(_ standing: inout Standing, by account: Int?) -> Bool {
         if let account, standing.isUnproved {
             let count = accounts[account, default: 0]

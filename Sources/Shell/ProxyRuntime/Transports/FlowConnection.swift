@@ -9,14 +9,12 @@ final class FlowConnection {
     let flow: Flow
     let isOutgoing: Bool
     var framer = StreamFramer()
-    /// The WebSocket session, which cuts the bytes of the connection into messages instead of the framer. If the
-    /// connection is no WebSocket, the session is `nil`.
+    /// The WebSocket session, which cuts the bytes into messages instead of the framer; `nil` for other connections.
     let webSocket: WebSocketSession?
     /// Whether bytes have arrived since the last WebSocket ping.
     var isAlive = true
     var standing: FlowAdmission.Standing
-    /// A second flow that uses the connection: the peer opened the connection, and accepts requests at the alias's
-    /// address (RFC 5923).
+    /// A second flow on the connection, whose peer accepts requests at the alias's address (RFC 5923).
     var alias: Flow?
 
     init(

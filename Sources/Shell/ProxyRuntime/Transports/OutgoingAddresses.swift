@@ -3,8 +3,8 @@ import ProxyCore
 import Routing
 
 /// The source addresses of connections that the daemon opens. A connection is opened from the address of the listener
-/// in Via, because a PBX knows the daemon by this address. If the listener is bound to all addresses, the kernel
-/// chooses the source.
+/// in Via, because a PBX knows the daemon by its listening address. For a listener on all addresses, the kernel chooses
+/// the source.
 struct OutgoingAddresses {
     /// The addresses of the listeners, with the listener's number as the index.
     private let addresses: [IPAddress?]
@@ -27,8 +27,7 @@ struct OutgoingAddresses {
         flow.listener < addresses.count ? addresses[Int(flow.listener)] : nil
     }
 
-    /// Returns the key under which the connection for the flow is found: all flows with the same source and destination
-    /// share one connection.
+    /// The key of the connection for the flow: all flows with the same source and destination share one connection.
     func wish(_ flow: Flow) -> Flow { flow.asked(by: flow.listener < shared.count ? shared[Int(flow.listener)] : 0) }
 
     /// Returns all flows that can use the given connection.

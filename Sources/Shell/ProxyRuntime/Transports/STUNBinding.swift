@@ -3,7 +3,7 @@ package import Addressing
 /// Answers STUN Binding requests (RFC 5389), which phones send to keep a NAT mapping open and to detect a new address
 /// (RFC 5626 section 4.4.2).
 ///
-/// An answer to a Binding request needs no stored state, and is hardly longer than the request.
+/// An answer needs no stored state, and is hardly longer than the request.
 package enum STUNBinding {
     private static let cookie: UInt32 = 0x2112_a442
     private static let headLength = 20
@@ -17,7 +17,7 @@ package enum STUNBinding {
         if unknown.isEmpty {
             appendAddress(source, transaction: request, to: &body)
         } else {
-            // The answer to a request with unknown attributes is the error 420, with the list of these attributes.
+            // A request with unknown attributes gets the error 420 with the list of the unknown attributes.
             body += [0x00, 0x09, 0x00, 0x04, 0, 0, 4, 20, 0x00, 0x0a, 0, UInt8(truncatingIfNeeded: unknown.count * 2)]
             for type in unknown { append(UInt64(type), 2, to: &body) }
             if unknown.count % 2 == 1 { body += [0, 0] }

@@ -17,8 +17,7 @@ extension StreamFlows {
         var used = 0
         var left = Self.messagesInTurn
         while used < bytes.count {
-            // Further input of the connection waits until the peer has read the earlier answers, or until other
-            // connections have had their turn.
+            // Further input waits until the peer has read earlier answers, or other connections have had their turn.
             if stream.isHeldUp { return used }
             guard left > 0 else {
                 stream.endTurn()
@@ -52,8 +51,8 @@ extension StreamFlows {
                 case .fatal: return giveUp(connected, used: bytes.count)
                 }
             case .broken:
-                // After a broken message, the daemon does not know where the next message begins. The daemon answers
-                // the broken message if possible, and closes the connection (T2).
+                // After a broken message, the beginning of the next message is unknown. The broken message is answered
+                // if possible, and the connection is closed (T2).
                 let flow = connected.flow
                 shard.onLoop { _ = $0.streamMessageReceived(rest, on: flow) }
                 return giveUp(connected, used: bytes.count)

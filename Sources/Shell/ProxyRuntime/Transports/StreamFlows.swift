@@ -9,8 +9,8 @@ package import Telemetry
 import Timekeeping
 import WebSocket
 
-/// Keeps the connections over TCP, TLS and WebSocket: cuts their input into messages, finds the connection of a flow,
-/// and enforces the limits for unauthenticated connections (T17).
+/// Keeps the TCP, TLS and WebSocket connections: cuts input into messages, finds a flow's connection, and limits
+/// unauthenticated connections (T17).
 ///
 /// - The class is `@unchecked Sendable`, because only the event loop of its shard uses it.
 package final class StreamFlows: @unchecked Sendable {
@@ -20,7 +20,7 @@ package final class StreamFlows: @unchecked Sendable {
     private var sources = OutgoingAddresses([])
     private(set) var connections: [UInt64: FlowConnection] = [:]
     /// For each flow to a remote address, the number of the connection that serves the flow. The daemon opened most
-    /// connections in the table; peers opened the remaining connections.
+    /// connections in the table; peers opened the others.
     private var outgoing: [Flow: UInt64] = [:]
     private let tls: TLSSetup
     /// Decides which connections may stay, and for how long.
@@ -35,16 +35,15 @@ package final class StreamFlows: @unchecked Sendable {
     private var logLimit = LogRateLimit()
     private var handshakeLog = LogRateLimit(burst: 5, per: .seconds(60))
 
-    /// The time without traffic after which the daemon closes a connection. The time without traffic is long, because
-    /// phones keep silent connections open.
+    /// The time without traffic after which a connection is closed, long because phones keep silent connections open.
     private static let quiet: Duration = .seconds(3600)
-    /// The maximum time for opening a connection. If no connection is open after four seconds, the daemon tries another
-    /// route, because the caller waits.
+    /// The maximum time for opening a connection. After four seconds, the daemon tries another route, because the
+    /// caller waits.
     private static let connecting: Duration = .seconds(4)
     /// The limits in bytes for output that waits because a peer does not read. If more bytes than `mark` wait, the
     /// daemon stops reading from the peer until the peer has read some output (T17.5). If more bytes than `limit` wait,
-    /// the daemon closes the connection. The output limits for an authenticated peer are higher, because the peer may
-    /// have sent many requests together or serve many phones.
+    /// the daemon closes the connection. An authenticated peer has higher limits, because it may have sent many
+    /// requests together or serve many phones.
     private enum Output {
         static let mark = 256 << 10
         static let limit = 512 << 10
@@ -66,8 +65,8 @@ package final class StreamFlows: @unchecked Sendable {
         pings = try WebSocketPings(on: loop, every: pingInterval) { [weak self] number in self?.ping(number) ?? false }
     }
 
-    /// Starts to accept connections of the given listeners. A connection that the daemon opens has the address of one
-    /// of `listeners` as its source.
+    /// Starts to accept connections of the given listeners. Connections that the daemon opens have the address of one
+    /// of `listeners` as source.
     package func start(for shard: ProxyShard, listeners: [Listener]) {
         self.shard = shard
         sources = OutgoingAddresses(listeners)
@@ -91,8 +90,8 @@ package final class StreamFlows: @unchecked Sendable {
             ])
     }
 
-    /// Applies changed limits to new and existing connections. Only the time limit of waiting output does not change
-    /// for existing connections.
+    /// Applies changed limits to new and existing connections. Only the time limit of waiting output stays the same for
+    /// existing connections.
     package func limitsChanged(_ limits: FlowLimits) {
         admission.limits = limits
         loop.handshakeLimit?.changed(perSecond: limits.handshakesPerSource)
@@ -111,7 +110,7 @@ package final class StreamFlows: @unchecked Sendable {
     }
 
     /// Sends bytes on the flow's connection. A flow with connection number 0 uses any connection to its remote address,
-    /// or a new connection if no connection exists.
+    /// or a new connection.
     ///
     /// - Returns: false if the flow's connection was closed, or no connection could be opened.
     func send(_ bytes: [UInt8], on flow: Flow) -> Bool {
@@ -251,8 +250,8 @@ package final class StreamFlows: @unchecked Sendable {
         connections[connected.stream.id] = connected
     }
 
-    /// Notes that a user has authenticated on the flow. The parameter `account` is the account of the password, or
-    /// `nil` if no password is required.
+    /// Notes that a user has authenticated on the flow. The parameter `account` is the account of the password; `nil`
+    /// if no password is required.
     func proved(_ flow: Flow, by account: Int?) {
         guard let connected = connections[flow.connection], connected.standing.isUnproved,
             admission.proved(&connected.standing, by: account)
@@ -273,8 +272,8 @@ package final class StreamFlows: @unchecked Sendable {
         connected.alias = asked
     }
 
-    /// Sets how long a connection can be silent before the daemon closes it: the agreed Flow-Timer and ten more
-    /// seconds, as RFC 5626 section 4.4.1 permits.
+    /// Sets how long a connection can be silent before it is closed: the Flow-Timer and ten more seconds (RFC 5626
+    /// section 4.4.1).
     func expectLife(on flow: Flow, every pause: Duration) {
         connections[flow.connection]?.stream.setIdleTimeout(min(pause + .seconds(10), Self.quiet))
     }
@@ -296,8 +295,7 @@ package final class StreamFlows: @unchecked Sendable {
         received: { [weak self] stream, bytes in self?.received(bytes, on: stream) ?? bytes.count },
         closed: { [weak self] stream, reason in self?.closed(stream, reason) })
 
-    /// Handles the end of a TLS handshake. The names in the peer's certificate can make the peer a trusted peer (RFC
-    /// 5922 section 7).
+    /// Handles the end of a TLS handshake, whose certificate can make the peer trusted (RFC 5922 section 7).
     private func opened(_ stream: StreamConnection) {
         guard let session = stream.tls, let connected = connections[stream.id], let shard else { return }
         counters.count(session.isResumed ? .tlsResumed : .tlsFull)
@@ -368,7 +366,7 @@ package final class StreamFlows: @unchecked Sendable {
             ])
     }
 
-    /// Returns the reason as the metrics name it: a counter with the label `reason="gave-way"` gives `gave-way`.
+    /// The reason's name in the metrics: a counter with the label `reason="gave-way"` gives `gave-way`.
     private static func word(_ reason: Counter) -> String {
         reason.name.labels.split(separator: "\"").last.map(String.init) ?? ""
     }
@@ -389,7 +387,7 @@ package final class StreamFlows: @unchecked Sendable {
         if let deadline = admission.nextDeadline { timer?.arm(at: deadline) } else { timer?.disarm() }
     }
 
-    /// Sends a ping to a WebSocket, or closes the WebSocket if the peer did not answer the last ping.
+    /// Sends a ping to a WebSocket, or closes a WebSocket that did not answer the last ping.
     ///
     /// - Returns: whether the WebSocket is still open.
     private func ping(_ number: UInt64) -> Bool {

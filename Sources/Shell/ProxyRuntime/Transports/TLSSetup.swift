@@ -3,8 +3,7 @@ package import Crypto
 
 /// The TLS configuration: the daemon's client context, and numbers for the names of servers.
 ///
-/// A reload of the settings replaces the TLS configuration, but existing connections keep the configuration with which
-/// they were opened.
+/// A reload replaces the TLS configuration of new connections; existing connections keep their configuration.
 ///
 /// - The class is `@unchecked Sendable`, because only the shard's loop uses it.
 package final class TLSSetup: @unchecked Sendable {

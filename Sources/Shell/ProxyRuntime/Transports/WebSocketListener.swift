@@ -67,7 +67,8 @@ package struct WebSocketUpgrade: Sendable {
     }
 }
 
-/// Accepts WebSockets at one address. A connection uses HTTP until its WebSocket handshake, and then becomes a flow.
+/// Accepts WebSockets at one address. A connection uses HTTP until its WebSocket handshake, and becomes a flow
+/// afterwards.
 ///
 /// - The class is `@unchecked Sendable`, because only its loop uses it.
 package final class WebSocketListener: @unchecked Sendable {

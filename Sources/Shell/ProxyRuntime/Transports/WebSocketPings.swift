@@ -14,7 +14,7 @@ final class WebSocketPings {
     private static let inARow = 8
 
     /// Creates the timer of the WebSocket pings. The closure `ask` pings the connection with the given number, and
-    /// returns whether to ping the connection again after the interval.
+    /// returns whether the connection must be pinged again.
     init(on loop: EventLoop, every interval: Duration, ask: @escaping (UInt64) -> Bool) throws(SystemError) {
         self.loop = loop
         self.interval = interval

@@ -72,7 +72,7 @@ extension Connection {
             } else {
                 try statement("SELECT * FROM binding ORDER BY id")
             }
-        // The bindings of a page share one block of memory, which is freed together with the last of these bindings.
+        // The bindings of a page share one block of memory, which is freed together with the page's last binding.
         var texts = ByteStringWriter(capacity: 1 << 16)
         return try values(of: rows, limit: limit) { $0.storedBinding(&texts) }
     }
@@ -88,8 +88,8 @@ extension Statement {
         return StoredBinding(
             id: deviceID(0), aor: AddressOfRecord(user: text(1, &texts), host: text(2, &texts)),
             contact: text(3, &texts), callID: text(4, &texts), cseq: cseq, path: text(6, &texts).lines,
-            // The flow's connection ended with the earlier process, so the flow gets connection number 0, which no new
-            // connection has.
+            // The flow gets connection number 0, which no new connection has, because its connection ended with the
+            // earlier process.
             flow: Flow(transport: transport, listener: listener, connection: 0, remote: remote), granted: granted,
             freshUntil: UnixTime(milliseconds: integer(11)), registeredAt: UnixTime(milliseconds: integer(12)),
             isPush: integer(13) != 0,
@@ -117,7 +117,7 @@ extension Transport {
 
 extension [ByteString] {
     /// The values joined to one text, one value on each line. The registrar has already replaced line ends inside the
-    /// values.
+    /// Path values.
     fileprivate var joinedLines: ByteString {
         guard count > 1 else { return first ?? .empty }
         var out: [UInt8] = []

@@ -22,7 +22,7 @@ extension Connection {
         }
     }
 
-    /// Writes missed calls that the daemon's last run journaled but did not write to the store.
+    /// Writes missed calls that were journaled but not stored before the restart.
     func write(_ changes: [StoredBucketChange]) throws(SQLError) {
         try transaction { () throws(SQLError) in
             for change in changes { _ = try apply(.engine(.bucket(change))) }
@@ -43,7 +43,7 @@ extension Statement {
     fileprivate var storedBucketEntry: StoredBucketEntry? {
         let devices = text(5).split(separator: ",").compactMap { UInt64($0).map(DeviceID.init(rawValue:)) }
         guard !devices.isEmpty else { return nil }
-        // Rows of earlier versions do not contain the caller, so each of these rows gets a caller of its own.
+        // Rows of earlier versions lack the caller, so each row gets its own caller.
         let number = UInt64(bitPattern: integer(8))
         let caller =
             number == 0 ? Caller(hash: UInt64(bitPattern: integer(0)), isTrusted: true) : Caller(rawValue: number)

@@ -2,8 +2,8 @@ import Bytes
 import JSON
 import Storage
 
-/// The domains whose rows a statement selects. The list of domains is one parameter, so that the text of the statement
-/// does not depend on the number of domains. The parameter NULL selects the rows of all domains.
+/// The domains whose rows a statement selects. The list of domains is one parameter, so that the statement's text does
+/// not depend on the number of domains. NULL as the parameter selects the rows of all domains.
 struct DomainList: SQLParameter {
     let domains: [ByteString]
 

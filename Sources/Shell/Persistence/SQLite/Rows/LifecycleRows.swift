@@ -5,7 +5,7 @@ import Timekeeping
 
 /// The SQL statements for apps' reports about their pushes.
 extension Connection {
-    /// Records an app's report about a push. If the app repeats a report, the time of its first report is kept.
+    /// Records an app's report about a push; a repeated report keeps the time of the first.
     func note(_ mark: PushMark, of code: PushCode, device: DeviceID, at date: UnixTime) throws(SQLError) -> Bool {
         let column = mark.rawValue
         try statement(
@@ -15,9 +15,9 @@ extension Connection {
         return changes > 0
     }
 
-    /// Records that the device has read all pushes that count in its badge, up to 10,000 rows. A device has more unread
-    /// pushes only if its app never reports that a push was read. If a device has more than 10,000 unread pushes, the
-    /// oldest pushes no longer count in its badge.
+    /// Records that the device has read all pushes that count in its badge, up to 10,000 rows. A device has more than
+    /// 10,000 unread pushes only if its app never reports that a push was read. Above 10,000 unread pushes, the oldest
+    /// pushes no longer count in the badge.
     func noteAllRead(by device: DeviceID, at date: UnixTime) throws(SQLError) {
         try run(
             """

@@ -44,8 +44,8 @@ extension Statement {
         return StoredMessage(
             id: UInt64(bitPattern: integer(0)), aor: AddressOfRecord(user: byteString(1), host: byteString(2)),
             sender: byteString(3),
-            // The flow's connection ended with the earlier process, so the flow gets connection number 0, which no new
-            // connection has.
+            // The flow gets connection number 0, which no new connection has, because its connection ended with the
+            // earlier process.
             source: Flow(transport: transport, listener: listener, connection: 0, remote: remote),
             receivedAt: UnixTime(milliseconds: integer(7)), expiresAt: UnixTime(milliseconds: integer(8)),
             devices: text(9).split(separator: ",").compactMap { UInt64($0).map(DeviceID.init(rawValue:)) },

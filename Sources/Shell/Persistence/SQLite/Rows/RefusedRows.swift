@@ -28,8 +28,8 @@ extension Connection {
         }
     }
 
-    /// Deletes refused requests that are older than the given date. If a `RefusalShare` has more rows than its limit,
-    /// its oldest rows are deleted too.
+    /// Deletes refused requests that are older than the given date. The oldest rows above the limit of a `RefusalShare`
+    /// are deleted too.
     func pruneRefused(before date: UnixTime) throws(SQLError) {
         for share in RefusalShare.allCases {
             try run(

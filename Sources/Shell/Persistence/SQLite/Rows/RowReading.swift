@@ -8,7 +8,7 @@ extension Connection {
     func values<Value>(
         of rows: Statement, limit: Int = .max, _ value: (Statement) -> Value?
     ) throws(SQLError) -> [Value] {
-        // A statement that is not reset would prevent SQLite from shortening the write-ahead log.
+        // An open statement would prevent SQLite from shortening the write-ahead log.
         defer { rows.reset() }
         var values: [Value] = []
         while values.count < limit, try rows.step() {

@@ -35,8 +35,8 @@ extension Statement {
     }
 }
 
-/// Binds values to the parameters of a statement, one after the other. Rows of calls and contacts are written with
-/// ``ParameterList``, because a variadic function would copy the values and look up their types.
+/// Binds values to the parameters of a statement, one after the other. ``ParameterList`` is for frequent writes,
+/// because a variadic function would copy the values and look up their types.
 struct ParameterList: ~Copyable {
     private let statement: Statement
     private var index = 0
@@ -109,8 +109,8 @@ extension DeviceID: SQLParameter {
     func bind(to statement: Statement, at index: Int) { rawValue.bind(to: statement, at: index) }
 }
 
-// The values of a ``CallRef`` and the further types are written for each call and each contact. The texts of often
-// written values are built from bytes, because a `String` would take several times as long.
+// The values of a ``CallRef`` and of the types below are written for each call and each contact. Frequently written
+// values become texts from bytes, because a `String` would take several times as long.
 
 extension CallRef: SQLParameter {
     func bind(to statement: Statement, at index: Int) { statement.bind(index, text: rawValue.hexDigits.span) }

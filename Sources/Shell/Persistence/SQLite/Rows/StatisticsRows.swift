@@ -4,8 +4,8 @@ import Timekeeping
 
 /// Push statistics, which SQL counts over the rows of the timeline.
 extension Connection {
-    /// The SQL expressions that compute the statistics. For calls, SIP proves two figures without the app's report: a
-    /// phone that registered has received the push, and a phone that answered has followed the push.
+    /// The SQL expressions that compute the statistics. For calls, SIP proves two values: a phone that registered has
+    /// received the push, and a phone that answered has followed it.
     private static let figures = """
         count(*), total(tries > 0), total(answer IN ('accepted', 'new-token')),
         total(delivery = 'finished' AND coalesce(answer NOT IN ('accepted', 'new-token'), 1)),
@@ -37,8 +37,8 @@ extension Connection {
                 GROUP BY day ORDER BY day LIMIT \(Self.groupLimit)
                 """)
         case .push:
-            // The first row of a push decides on which page the push is, because its other rows may have been written
-            // much later.
+            // The first row of a push decides the page of the push, because the other rows may have been written much
+            // later.
             rows = try statement(
                 """
                 WITH page AS (

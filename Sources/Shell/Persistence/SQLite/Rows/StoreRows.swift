@@ -5,9 +5,9 @@ import PushPlanning
 import Registration
 import Storage
 
-/// Chooses the table of each change; each of the other files in the folder `Rows` has the statements of one table.
+/// Chooses the table of each change; each other file in the folder `Rows` has the statements of one table.
 extension Connection {
-    /// Writes one change.
+    /// Writes one change to its table.
     ///
     /// - Returns: false if the row to change does not exist.
     func apply(_ change: RowChange) throws(SQLError) -> Bool {
@@ -26,7 +26,7 @@ extension Connection {
         return true
     }
 
-    /// Writes all of the changes; if one change fails, writes none.
+    /// Writes all changes or, if a change fails, none.
     func keep(_ changes: [ServiceChange]) throws(SQLError) {
         try transaction { () throws(SQLError) in
             for change in changes { _ = try apply(.service(change)) }

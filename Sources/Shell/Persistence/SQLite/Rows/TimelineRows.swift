@@ -58,8 +58,8 @@ extension Connection {
         received, followed, read, sign, source, peer
         """
 
-    /// Deletes old records of the timeline, after the report of wakes has counted them. Only the records with the lowest
-    /// numbers are deleted, so the highest and the lowest number show how many records exist.
+    /// Deletes old timeline records that the report of wakes has counted. Only the records with the lowest numbers are
+    /// deleted, so that the highest and the lowest number give the number of records.
     ///
     /// The deletion stops at the first record that must be kept. A record with a later date than the newest record is
     /// skipped, because it was written while the clock was ahead.
@@ -82,8 +82,8 @@ extension Connection {
         if old >= lastID { try timelineIsEmpty() }
     }
 
-    /// Returns the last records about the subject, oldest first, including refused requests. Only records of users in
-    /// the given domains are returned; if the domains are `nil`, records of all domains are returned.
+    /// Returns the last records about the subject, oldest first, including refused requests. With domains, only records
+    /// of users in the domains are returned; `nil` means all domains.
     func timeline(
         of subject: TimelineSubject, limit: Int, in domains: [ByteString]? = nil
     ) throws(SQLError) -> [TimelineRecord] {
@@ -99,8 +99,7 @@ extension Connection {
         let selection = "SELECT \(Self.columns) FROM push_record WHERE \(DomainList.contains("domain", 1)) AND"
         let order = "ORDER BY id DESC LIMIT ?2"
         let domains = domains.map(DomainList.init)
-        // Searches by user or call read the table from its end without an index, because operators rarely search and an
-        // index would cost time for each call.
+        // Searches by user or call read the table from its end, because an index would cost time for each call.
         let rows =
             switch subject {
             case .user(let aor):
@@ -132,8 +131,7 @@ extension Statement {
             let delivery = TimelineRecord.Delivery(rawValue: text(11)), let tries = Int(exactly: integer(12))
         else { return nil }
         let callRef = optionalText(3).flatMap { UInt64($0, radix: 16) }.map(CallRef.init(rawValue:))
-        // The timeline record gets the number 0, because the number of a record is valid only in the run that created
-        // it.
+        // The record gets the number 0, because record numbers are valid only in the run that created the record.
         var record = TimelineRecord(
             id: .init(rawValue: 0), kind: kind, user: byteString(0),
             host: byteString(1), device: deviceID(6), callRef: callRef, callID: byteString(2),

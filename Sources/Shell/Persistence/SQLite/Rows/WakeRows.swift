@@ -4,9 +4,8 @@ import Storage
 
 /// The SQL statements for the report of wakes.
 ///
-/// The counts come from the records of the timeline, some minutes after the records were written, so that calls cost
-/// nothing more. The same transaction writes the counts and the number of the last counted record, so that the end of
-/// the process never makes a record count twice or not at all.
+/// Timeline records are counted some minutes after they were written, so that counting delays no call. One transaction
+/// writes the counts and the last counted record's number, so that each record counts exactly once.
 extension Connection {
     /// Counts the pushes about calls in the next records of the timeline, at most `limit` records.
     func countWakes(limit: Int) throws(SQLError) {
@@ -14,24 +13,24 @@ extension Connection {
         try countWakes(after: counted, upTo: min(last, counted + Int64(limit)))
     }
 
-    /// Counts the pushes in all records up to this number, because the records are deleted.
+    /// Counts the pushes in all records up to the number `end`, because the records are deleted.
     func countWakes(upTo end: Int64) throws(SQLError) {
         let counted = try countedRecord()
         if counted < end { try countWakes(after: counted, upTo: end) }
     }
 
-    /// Counts records. If somebody has removed the last records, `end` is lower than `start`, and the numbers above
-    /// `end` are used again.
+    /// Counts the pushes in the records from `start` to `end`. If the last records were deleted, `end` is lower than
+    /// `start`, and the numbers above `end` are used again.
     private func countWakes(after start: Int64, upTo end: Int64) throws(SQLError) {
         guard start != end else { return }
         for (group, counts) in try wakes(after: start, upTo: end) { try add(counts, to: group) }
         try writeNote(Self.countedNote, "\(end)")
     }
 
-    /// The number of timeline records that were not counted yet, for a wake report that must be complete.
+    /// The number of timeline records that are not counted yet; a complete report of wakes needs 0.
     func uncountedRecords() throws(SQLError) -> Int64 { try lastRecord() - countedRecord() }
 
-    /// The number of records in the store that were not counted yet, before anything is written.
+    /// The number of records in the store that are not counted yet, before anything is written.
     static func uncountedRecords(in path: String) throws(SQLiteFailure) -> Int {
         let connection = try openStore(path, mayCreate: false)
         return try SQLiteFailure.wrapping { () throws(SQLError) in
@@ -69,7 +68,7 @@ extension Connection {
         rows.bind(1, integer: start)
         rows.bind(2, integer: end)
         var groups: [Group: WakeCounts] = [:]
-        // Most records belong to the group of the record before, so their counts are added to the table together.
+        // Counts of one group are added to the table together, because consecutive records mostly belong to one group.
         var present: (group: Group, counts: WakeCounts)?
         while try rows.step() {
             guard let outcome = rows.wakeOutcome else { continue }
@@ -124,7 +123,7 @@ extension Connection {
 
     /// Returns one row for each provider, app or system, sorted by name.
     func wakes(_ asked: WakeQuestion) throws(SQLError) -> [WakeRow] {
-        // The name of an app is the name of its provider, or begins with the provider's name and a slash.
+        // The name of an app is the provider's name, or begins with the provider's name and a slash.
         let name =
             switch asked.by {
             case .provider: "CASE instr(app, '/') WHEN 0 THEN app ELSE substr(app, 1, instr(app, '/') - 1) END"
