@@ -23,7 +23,7 @@ func module(_ name: String, _ dependencies: [Target.Dependency] = []) -> Target 
     .target(name: name, dependencies: dependencies, swiftSettings: strict)
 }
 
-/// Declares a fuzzer, whose `main` is libFuzzer's.
+/// Declares a fuzzer; libFuzzer provides its `main`.
 func fuzzer(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
     .executableTarget(
         name: name, dependencies: dependencies,

@@ -470,7 +470,8 @@ class Phone:
                 self.connection.send(dialog["last"])
             return
         if dialog and dialog["final"] is None and self.connection is dialog["way"]:
-            # The phone already rings for the call, whose INVITE comes with another Via branch (RFC 3261 section 8.2.2.2).
+            # The phone already rings for the call, and gets the INVITE again with another Via branch (RFC 3261 section
+            # 8.2.2.2).
             self.world.count["482 of a phone"] += 1
             dialog["met"].add(message.branch)
             return self.connection.send(answer(message, 482, "p"))

@@ -16,7 +16,7 @@ COMPACT = {
 }
 
 _numbers = itertools.count(1)
-# The random numbers of the agents, whose seed the suite sets. The order of the threads stays random.
+# The random numbers of the agents; the suite sets their seed. The order of the threads stays random.
 chance = random.Random(1)
 
 

@@ -2,8 +2,8 @@ import Bytes
 import SIPGrammar
 import SIPMessage
 
-/// Checks that messages do not depend on the pieces of the stream, and that reader and framer find the same end of each
-/// message.
+/// Checks that the pieces of the stream do not change the messages, and that reader and framer find the same end of
+/// each message.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzzFramer(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
     let input = unsafe Array(UnsafeBufferPointer(start: start, count: count))

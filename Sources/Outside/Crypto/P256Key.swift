@@ -76,7 +76,7 @@ package final class P256KeyPair: @unchecked Sendable {
 
     deinit { unsafe EVP_PKEY_free(raw) }
 
-    /// The secret that this owner shares with the owner of the other key (ECDH): the X coordinate of a point, 32 bytes.
+    /// The secret that the owners of both keys share (ECDH): the X coordinate of a point, 32 bytes.
     func sharedSecret(with other: P256PublicKey) throws(CryptoError) -> [UInt8] {
         ERR_clear_error()
         guard let context = unsafe EVP_PKEY_CTX_new_from_pkey(nil, raw, nil) else { throw .library("ECDH") }

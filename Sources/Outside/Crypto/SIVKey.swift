@@ -17,8 +17,8 @@ import COpenSSL
 /// | counter mode of 48 bytes by this type; by `EVP` | 840; 1,200 |
 ///
 /// With a context that keeps its key, AES-GCM takes 3,200 instructions by `EVP` and 1,800 by `CRYPTO_gcm128`. AES-GCM
-/// is not used, because its nonce makes tokens 16 letters longer, and one text never gives the same token twice.
-/// OpenSSL has AES-GCM-SIV only from version 3.2 on.
+/// is not used: its nonce makes tokens 16 letters longer, and the same text would give another token each time. OpenSSL
+/// has AES-GCM-SIV only from version 3.2 on.
 package struct SIVKey: ~Copyable {
     package static let byteCount = 32
     /// The number of bytes by which an encrypted text is longer than the plain text.
@@ -46,7 +46,7 @@ package struct SIVKey: ~Copyable {
         self.cipher = cipher
     }
 
-    /// Associates data with the next message. A message can be decrypted only with the same data in the same order.
+    /// Associates data with the next message. To decrypt a message, the same data must be added in the same order.
     package mutating func associate(_ data: Span<UInt8>) {
         chain = chain.doubled ^ mac.code(of: data)
     }
@@ -78,7 +78,7 @@ package struct SIVKey: ~Copyable {
         return false
     }
 
-    /// The synthetic initialisation vector of a message (S2V, RFC 5297 section 2.4), which also resets the associated
+    /// Computes the synthetic initialisation vector of a message (S2V, RFC 5297 section 2.4), and resets the associated
     /// data.
     private mutating func tag(of plain: Span<UInt8>) -> Block {
         defer { chain = start }
@@ -86,8 +86,8 @@ package struct SIVKey: ~Copyable {
         return mac.code(of: chain.doubled ^ Block(padding: plain))
     }
 
-    /// Encrypts or decrypts the bytes in counter mode, with the tag as the start of the counter. Two bits of the tag
-    /// are cleared, so that a counter of 32 bits is enough (RFC 5297 section 2.5).
+    /// Encrypts or decrypts the bytes in counter mode; the counter begins with the tag. Two bits of the tag are
+    /// cleared, so that a counter of 32 bits is enough (RFC 5297 section 2.5).
     private func apply(_ tag: Block, to bytes: inout [UInt8], from begin: Int) {
         var counter = tag & ~(1 << 63 | 1 << 31)
         unsafe bytes.withUnsafeMutableBytes { raw in
@@ -210,7 +210,7 @@ private struct AESContext: ~Copyable {
     }
 }
 
-/// Sixteen bytes as an integer, whose most significant byte is the first byte.
+/// Sixteen bytes as an integer; the first byte is the most significant byte.
 private typealias Block = UInt128
 
 extension Block {

@@ -1,7 +1,7 @@
 import COpenSSL
 import Glibc
 
-/// Why a TLS context or session could not be created, as OpenSSL says and without key material.
+/// Why a TLS context or session could not be created, in OpenSSL's words and without key material.
 package enum TLSError: Error, Hashable, Sendable, CustomStringConvertible {
     /// A certificate, key or authority cannot be read; `source` is a file name or "PEM bytes".
     case unreadable(source: String, reason: String)

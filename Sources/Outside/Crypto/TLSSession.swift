@@ -112,8 +112,8 @@ package final class TLSSession: @unchecked Sendable {
     }
 
     /// The names of the peer according to its trusted certificate, in lower case (RFC 5922 section 7.1); empty without
-    /// a trusted certificate. The names are the certificate's SIP domains, or else its DNS names, or else its common
-    /// name.
+    /// a trusted certificate. The names are the certificate's SIP domains; without SIP domains, its DNS names; without
+    /// both, its common name.
     package var peerNames: [String] {
         guard verificationFailure == nil else { return [] }
         return unsafe CertificateNames.collected { found, context in

@@ -4,8 +4,8 @@ package import Bytes
 /// encrypted text.
 ///
 /// The result is the base64url form of the key's number and the AES-SIV ciphertext. Each text is bound to two other
-/// texts, without which the sealer does not decrypt it. The newest key encrypts, and older keys only decrypt. After its
-/// first use, a sealer allocates memory only for its results.
+/// texts: the sealer decrypts the text only together with these two texts. The newest key encrypts, and older keys only
+/// decrypt. After its first use, a sealer allocates memory only for its results.
 ///
 /// - The type is `@unchecked Sendable`, because only its shard's thread uses it.
 package final class TextSealer: @unchecked Sendable {
@@ -47,7 +47,7 @@ package final class TextSealer: @unchecked Sendable {
         keys.insert(new, at: 0)
     }
 
-    /// Removes a key, whose texts can then no longer be decrypted.
+    /// Removes a key; texts that were encrypted with the key can no longer be decrypted.
     package func forget(_ number: UInt8) { keys.removeAll { $0.number == number } }
 
     /// Encrypts a text, and binds it to two other texts.

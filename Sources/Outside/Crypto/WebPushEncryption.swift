@@ -3,7 +3,7 @@ import COpenSSL
 /// Encrypts the bodies of web pushes (RFC 8291) for the browser or app that subscribed. Each body is one record of the
 /// content coding aes128gcm (RFC 8188).
 package enum WebPushEncryption {
-    /// The maximum length in bytes of a plaintext, whose encrypted body has 4096 bytes, which every push service
+    /// The maximum length of a plaintext in bytes. The encrypted body then has 4096 bytes, which every push service
     /// accepts.
     package static let plaintextLimit = 3993
     package static let authSecretLength = 16
@@ -13,7 +13,7 @@ package enum WebPushEncryption {
     private static let tagLength = 16
     /// The number of bytes before the ciphertext: salt, record size, length of the key, and key.
     private static let headLength = saltLength + 4 + 1 + P256PublicKey.pointLength
-    /// The delimiter after the plaintext of the last record, which zeros as padding may follow (RFC 8188 section 2).
+    /// The delimiter after the plaintext of the last record; zeros may follow as padding (RFC 8188 section 2).
     private static let lastDelimiter: UInt8 = 2
 
     /// Encrypts a body for the subscription with the given key ("p256dh", 65 bytes) and secret ("auth", 16 bytes).

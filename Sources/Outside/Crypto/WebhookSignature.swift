@@ -16,7 +16,7 @@ package struct WebhookSignature: Hashable, Sendable {
 
     /// The maximum number of codes in one signature that receivers check.
     private static let codeLimit = 8
-    /// The maximum number of digits in the time of a signature, with which calculations cannot overflow.
+    /// The maximum number of digits in the time of a signature: calculations with so many digits cannot overflow.
     private static let timeDigitLimit = 12
 
     /// Signs the webhook's body with each secret.

@@ -8,7 +8,7 @@ package struct HEPPacket {
     /// The kind of a packet's payload, by its number in the chunk 0x000b.
     package enum Content: UInt8 {
         case sip = 1
-        /// Homer's type for log lines, which it shows next to the call with the same Call-ID.
+        /// Homer's type for log lines: Homer shows a log line next to the call with the same Call-ID.
         case log = 100
     }
 

@@ -3,16 +3,16 @@ import SIPGrammar
 
 /// Replaces the secrets of a SIP message by `x` of the same length, so that Content-Length and positions stay right.
 ///
-/// The secrets are credentials, `pn-*` parameters such as push tokens, passwords in URIs, media keys, and bodies other
-/// than session descriptions. Fields and parameters are secret by parts of their names, because the daemon cannot know
-/// every app's fields. If it is in doubt whether a value is secret, the mask hides the value.
+/// The secrets are credentials, `pn-*` parameters such as push tokens, passwords in URIs, media keys, and all bodies
+/// except session descriptions. Fields and parameters are secret by parts of their names, because the daemon cannot
+/// know every app's fields. If a value may be secret, the mask hides the value.
 package struct SecretMask: Sendable {
-    /// Whether bodies other than session descriptions stay readable.
+    /// Whether all bodies stay readable, not only session descriptions.
     package var keepsBodies: Bool
 
     package init(keepsBodies: Bool = false) { self.keepsBodies = keepsBodies }
 
-    /// Masks the secrets of the message, whose outline is `outline`.
+    /// Masks the secrets of the message; `outline` is the outline of this message.
     package func apply(to message: inout [UInt8], _ outline: SIPOutline) {
         maskParameters(&message, outline.startLine, endsAtSpace: true)
         for field in outline.fields { mask(field, of: &message) }
@@ -51,7 +51,7 @@ package struct SecretMask: Sendable {
         "realm", "algorithm", "qop", "stale", "nc", "scope", "error", "authz_server",
     ].map { Array($0.utf8) }
 
-    /// Parts of the names of fields and parameters whose values are secret.
+    /// If the name of a field or parameter contains one of these words, its value is secret.
     private static let secretParts: [[UInt8]] = [
         "auth", "token", "passw", "passwd", "pwd", "secret", "cookie", "credential", "api-key", "apikey", "api_key",
     ].map { Array($0.utf8) }

@@ -23,7 +23,7 @@ final class EasyHandle {
     private(set) var body: [UInt8] = []
     private var bodyLimit = 0
     private(set) var isBodyTooLarge = false
-    /// Whether libcurl has begun to send the request, which must then not be sent again.
+    /// Whether libcurl has begun to send the request. A request that libcurl has begun to send must not be sent again.
     private var hasLeft = false
     /// Whether libcurl tried to send the request a second time, which is forbidden.
     private var wasToRepeat = false

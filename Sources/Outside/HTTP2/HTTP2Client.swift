@@ -28,7 +28,7 @@ package final class HTTP2Client {
     package enum Outcome: Sendable {
         /// The response is complete, with any final status, such as 200 or 500.
         case answered(Response)
-        /// The server did not process the request, which can safely be sent again on another connection.
+        /// The server did not process the request, so the request can safely be sent again on another connection.
         case refused
         /// The server ended the stream before its response was complete.
         case reset(HTTP2ErrorCode)
@@ -39,7 +39,7 @@ package final class HTTP2Client {
         case unsendable(String)
     }
 
-    /// The result of a finished request, whose stream index can be used again.
+    /// The result of a finished request; the stream index of this request can be used again.
     package struct Finished: Sendable {
         package let stream: Int
         package let outcome: Outcome
@@ -80,7 +80,7 @@ package final class HTTP2Client {
     private var isBroken = false
     /// The header lines of one response so far.
     var head: [UInt8] = []
-    /// The stream whose response's header lines are in ``head``; `nil` while header fields, such as trailers, are
+    /// The stream to which the header lines in ``head`` belong; `nil` while header fields, such as trailers, are
     /// ignored.
     var headStream: Int?
 
@@ -176,8 +176,8 @@ package final class HTTP2Client {
         }
         guard number > 0 else {
             release(index)
-            // NGHTTP2_ERR_STREAM_ID_NOT_AVAILABLE means that 2^30 requests have used up the stream ids. Any error other
-            // than NGHTTP2_ERR_STREAM_ID_NOT_AVAILABLE means that memory is lacking.
+            // NGHTTP2_ERR_STREAM_ID_NOT_AVAILABLE means that 2^30 requests have used up the stream ids. All errors
+            // except NGHTTP2_ERR_STREAM_ID_NOT_AVAILABLE mean that memory is lacking.
             hasNumbers = false
             return nil
         }

@@ -55,7 +55,8 @@ extension HTTP2Connection {
         return max(lastHeard, busySince) + pause
     }
 
-    /// Sets the timer to the next check; an earlier time stays, because firing too early costs little.
+    /// Sets the timer to the instant of the next check. A timer that fires earlier stays unchanged, because firing too
+    /// early costs little.
     private func arm(now: Instant) {
         let next =
             if let sickSince { sickSince + limits.sickPatience } else if let asked { asked + limits.pingPatience } else

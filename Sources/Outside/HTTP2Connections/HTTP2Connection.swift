@@ -262,7 +262,8 @@ final class HTTP2Connection: @unchecked Sendable {
                 unwritten.append(exchange)
             }
         }
-        // Waiting output is dropped if it has unsent requests, which another connection will send.
+        // If the waiting output has unsent requests, the output is dropped, and another connection will send these
+        // requests.
         shut(flushing: unwritten.isEmpty)
         origin.lost(self, error, written: written, unwritten: unwritten)
     }

@@ -18,7 +18,7 @@ extension HTTP2Origin {
         }
     }
 
-    /// The time after which a new TLS context is made for new connections, which reads changed certificate files.
+    /// After this time, new connections get a new TLS context, which reads changed certificate files.
     private static let contextTime: Duration = .seconds(60)
     /// The pause after a failed attempt to open an additional connection while a good one exists.
     private static let sparePause: Duration = .seconds(1)
@@ -79,7 +79,7 @@ extension HTTP2Origin {
         }
     }
 
-    /// The error for requests whose time ends because the proxy has not answered yet; otherwise `nil`.
+    /// If the proxy has not answered yet, the error for requests whose time ends; otherwise `nil`.
     var openingDelay: HTTPClientError? {
         guard let proxy = key.proxy, let opening else { return nil }
         guard let connection = opening.connection else { return proxy.error(.unresolved("no answer in time")) }

@@ -4,9 +4,9 @@ import HTTPClient
 import Reactor
 import Timekeeping
 
-/// The HTTP/2 connections to one server with one client certificate, and the requests that wait for them.
+/// The HTTP/2 connections to one server with one client certificate, and the requests that wait for these connections.
 ///
-/// New requests of a loop's iteration are distributed to connections and written together.
+/// Requests that begin in the same iteration of the loop are distributed to connections and written together.
 ///
 /// - The type is `@unchecked Sendable`, because only the loop's thread uses it.
 final class HTTP2Origin: @unchecked Sendable {
@@ -32,7 +32,7 @@ final class HTTP2Origin: @unchecked Sendable {
     }
 
     let key: Key
-    /// The first request to the server, whose route and options all connections use.
+    /// The first request to the server; all connections use the route and options of this request.
     private let model: HTTPClientRequest
     let loop: EventLoop
     let limits: HTTPSession.Limits
@@ -67,7 +67,7 @@ final class HTTP2Origin: @unchecked Sendable {
     private static let tryLimit = 4
     /// How long the origin remembers that the server does not support HTTP/2.
     private static let withoutHTTP2Time: Duration = .seconds(3600)
-    /// The number of bytes of waiting output above which a connection gets no more requests.
+    /// If more bytes of output wait, the connection gets no more requests.
     private static let outputLimit = 1 << 20
 
     /// Creates the origin of a request; `nil` if memory is lacking.
@@ -212,8 +212,8 @@ final class HTTP2Origin: @unchecked Sendable {
         // forever.
         sendAgain(unwritten, tryLimit: 2, error)
         isRecovering = false
-        // If a connection ends without the server's SETTINGS, the next one would probably end in the same way, so
-        // waiting requests fail.
+        // If a connection ends without the server's SETTINGS, the next connection would probably end without SETTINGS
+        // too, so waiting requests fail.
         if !connection.hasWorked, connections.isEmpty, opening == nil { failWaiting(error) }
         flushSoon()
     }

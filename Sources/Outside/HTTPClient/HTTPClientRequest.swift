@@ -76,7 +76,7 @@ package struct HTTPClientRequest: Sendable {
     private var shared = SharedRoute.standard
 
     /// Stores a request's route in an object that all copies of the request share. Two requests with the same object
-    /// have equal routes, which need not be compared.
+    /// have equal routes, so their routes need not be compared.
     private final class SharedRoute: Sendable {
         let route: HTTPRoute
 

@@ -65,7 +65,7 @@ final class RequestGroup {
 
     func keepWarm(_ request: HTTPClientRequest) throws(HTTPClientError) { try transport(0).keepWarm(request) }
 
-    /// Ends all requests of the group with an error, which their completions get.
+    /// Ends all requests of the group: their completions get the given error.
     func close(_ error: HTTPClientError) {
         for exchange in transports.flatMap({ $0.close() }) { exchange.finish(.failure(error)) }
     }

@@ -28,7 +28,7 @@ final class HTTPConnection: @unchecked Sendable {
     private var idlePlace: AgeList<UInt64>.Place?
     /// Tells the body's sender later whether another piece is needed; set while too much output waits.
     private var takesMore: ((Bool) -> Void)?
-    /// Whether ``serve(_:from:)`` is running, which starts the next request itself.
+    /// Whether ``serve(_:from:)`` is running: a running ``serve(_:from:)`` starts the next request itself.
     private var isServing = false
 
     private enum Phase {
@@ -47,10 +47,10 @@ final class HTTPConnection: @unchecked Sendable {
         case ended
     }
 
-    /// The maximum number of bytes of later requests that are kept while a request waits for its answer. At the limit
-    /// of kept bytes, the connection stops reading, so that TCP slows the peer down.
+    /// While a request waits for its answer, at most this many bytes of later requests are kept. At the limit of kept
+    /// bytes, the connection stops reading, so that TCP slows the peer down.
     private static let pendingLimit = 32 << 10
-    /// The number of bytes of waiting output above which the connection asks for no more pieces of a body.
+    /// If more bytes of output wait, the connection asks for no more pieces of a body.
     private static let pieceMark = 64 << 10
 
     init(_ stream: StreamConnection, of listener: HTTPListener, limits: HTTPListener.Limits) {

@@ -28,7 +28,7 @@ package final class HTTPListener: @unchecked Sendable {
         package var bodyTimeout: Duration = .seconds(30)
         /// How long a connection without a request stays open.
         package var idleTimeout: Duration = .seconds(60)
-        /// The time after which a client that reads none of the waiting output loses the connection.
+        /// If a client reads none of the waiting output for this time, the connection is closed.
         package var outputTimeout: Duration = .seconds(30)
         /// The maximum number of connections of the listener. At the limit of connections, a new connection replaces
         /// the connection that has been idle longest. If no connection is idle, the new connection is closed.

@@ -3,7 +3,7 @@ package import Reactor
 
 /// Answers one request, once, at any time and on any thread.
 ///
-/// The release of an ``HTTPReply`` without an answer gives the client a 500. If the client has disconnected, the answer
+/// If an ``HTTPReply`` is released without an answer, the client gets a 500. If the client has disconnected, the answer
 /// is dropped.
 package final class HTTPReply: Sendable {
     private let loop: EventLoop

@@ -30,8 +30,8 @@ package struct HTTPRequestHead {
     let expectsContinue: Bool
     /// Whether the client may send a further request on the connection.
     package let staysOpen: Bool
-    /// Whether the client supports the chunked transfer coding (RFC 9112 section 7.1). For a client without chunks, the
-    /// end of the connection marks the end of a body that is sent in pieces.
+    /// Whether the client supports the chunked transfer coding (RFC 9112 section 7.1). If the client does not support
+    /// chunks, a body in pieces ends with the connection.
     let takesChunks: Bool
 
     private static let methods: Set<String> = [

@@ -20,9 +20,9 @@ package struct HTTPRequestReader {
     }
 
     private enum State {
-        /// In the head, whose current line begins at the index `lineStart` of `head`.
+        /// The head; its current line begins at the index `lineStart` of `head`.
         case head(lineStart: Int)
-        /// In a body or a chunk, of which `missing` bytes have not arrived.
+        /// A body or a chunk; `missing` of its bytes have not arrived yet.
         case body(HTTPRequestHead, missing: Int, isChunk: Bool)
         /// In the line with a chunk's size; the bytes are the part that has arrived.
         case chunkSize(HTTPRequestHead, [UInt8])
@@ -38,8 +38,8 @@ package struct HTTPRequestReader {
     /// The range in `head` of each line, without its CRLF.
     private var lines: [Range<Int>] = []
     private var body: [UInt8] = []
-    /// The number of bytes of a chunked body that have arrived. The size lines count too, so that the limit also
-    /// applies to many small chunks.
+    /// How many bytes of a chunked body have arrived. The size lines count too, so that the limit also applies to many
+    /// small chunks.
     private var chunkedCount = 0
     /// Whether the client already has permission to send its body.
     private var wasContinueGiven = false

@@ -1,7 +1,7 @@
 import CMariaDB
 import Glibc
 
-/// A connection to a MariaDB or MySQL server that blocks its thread, with a time limit for each read and write.
+/// A connection to a MariaDB or MySQL server. Each read and write blocks the thread, at most until a time limit.
 ///
 /// The connection is not `Sendable`, because only one thread at a time can use it.
 @safe package final class MariaDBConnection {
@@ -71,7 +71,8 @@ import Glibc
         unsafe mysql_options(raw, option, &value)
     }
 
-    /// Runs an SQL query, whose parameters are sent separately from the text, so that they cannot change it.
+    /// Runs an SQL query. The parameters are sent separately from the text of the query, so that they cannot change the
+    /// text.
     ///
     /// After any error except `text` and `values`, the connection must be released.
     ///

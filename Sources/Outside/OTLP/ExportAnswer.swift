@@ -7,7 +7,7 @@ package enum ExportAnswer: Hashable, Sendable {
     case taken(rejected: Int, message: String)
     /// The collector wants the same request again, after the given number of seconds.
     case again(after: Int?, message: String)
-    /// The collector refused the request, which must not be sent again.
+    /// The collector refused the request: do not send the request again.
     case refused(message: String)
 
     /// The maximum length of a message from the collector.
@@ -18,7 +18,7 @@ package enum ExportAnswer: Hashable, Sendable {
     /// - Parameters:
     ///   - status: the HTTP status.
     ///   - body: the body, in JSON or another form.
-    ///   - retryAfter: the value of Retry-After, of which a date is ignored.
+    ///   - retryAfter: the value of Retry-After; a date is ignored.
     package init(status: Int, body: [UInt8], retryAfter: String?) {
         let value = try? JSONValue(body)
         switch status {

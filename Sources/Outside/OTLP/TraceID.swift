@@ -3,8 +3,8 @@ import Crypto
 
 /// The id of a trace: 16 bytes, written as 32 hexadecimal digits.
 ///
-/// The id of a call's trace is the start of the SHA-256 digest of its Call-ID. A call therefore has the same id on all
-/// nodes and after a restart, and anybody can compute it from the Call-ID.
+/// The trace id of a call is the start of the SHA-256 digest of the Call-ID. A call has the same trace id on all nodes
+/// and after a restart, and anybody can compute the trace id from the Call-ID.
 package struct TraceID: Hashable, Sendable, CustomStringConvertible {
     package let high: UInt64
     package let low: UInt64

@@ -45,7 +45,8 @@ import Glibc
 
     deinit { unsafe PQfinish(raw) }
 
-    /// Runs a query, whose parameters are sent separately from the text, so that they cannot change it.
+    /// Runs a query. The parameters are sent separately from the text of the query, so that they cannot change the
+    /// text.
     ///
     /// After any error except `query`, the connection must be released.
     ///
@@ -118,7 +119,7 @@ import Glibc
         }
     }
 
-    /// The next result of the query; `nil` after the last one.
+    /// The next result of the query; `nil` after the last result.
     private func nextResult(
         _ left: inout Int, until end: ContinuousClock.Instant
     ) throws(PostgreSQLError) -> OpaquePointer? {

@@ -27,8 +27,8 @@ package final class DatagramBatch: @unchecked Sendable {
     /// - Parameter slot: the maximum size of a datagram in bytes; a longer datagram is cut and marked as cut.
     init(slot: Int) {
         self.slot = slot
-        // The distance between two slots is not a power of two, because such slots would compete for the same lines of
-        // the processor's cache. Unused memory of a slot costs nothing, because the kernel provides only pages that are
+        // If the distance between two slots were a power of two, the slots would compete for the same lines of the
+        // processor's cache. Unused memory of a slot costs nothing, because the kernel provides only pages that are
         // written.
         stride = (slot + 1151) & ~63
         unsafe bytes = .allocate(byteCount: stride * Self.capacity, alignment: 64)

@@ -25,7 +25,7 @@ package final class LoopCanary: @unchecked Sendable {
         try watch?.watch(for: .read)
     }
 
-    /// Starts a measurement, unless the last one was too recent; called when a connection has received bytes.
+    /// Starts a measurement, unless the last measurement was too recent; called when a connection has received bytes.
     package func ring(now: Instant) {
         guard now >= quietUntil, let watch else { return }
         quietUntil = now + Self.pause

@@ -1,15 +1,15 @@
 /// The priority of an event among events that are ready at the same time.
 ///
-/// While an event is ready, the loop handles no event with a lower priority. The first priority is for short work, such
-/// as sending, because the work delays all other work. A peer must not be able to keep an event of high priority ready,
-/// because the event would block lower priorities. The lowest priority is for work that can wait, such as accepting
-/// connections.
+/// While an event is ready, the loop handles no event with a lower priority. The first priority is for short work only,
+/// such as sending, because work of this priority delays all other work. A peer must not be able to keep an event of
+/// high priority ready, because the event would block lower priorities. The lowest priority is for work that can wait,
+/// such as accepting connections.
 ///
 /// The usual priority is for datagrams and trusted peers. Connections of phones have a lower priority than datagrams,
 /// so that calls do not wait for thousands of busy connections. An object that always has more work uses
-/// ``ConnectionTurns/giveWay(_:)``, so that connections are served meanwhile.
+/// ``ConnectionTurns/giveWay(_:)``, so that connections are served in between.
 ///
-/// A watch must not have a higher priority than its deadline's timer, because the timer might never fire.
+/// A watch must not have a higher priority than the timer of its deadline: otherwise the timer might never fire.
 package enum LoopTurn: Int32, Comparable, Sendable {
     case first = 0
     case usual = 1

@@ -25,8 +25,8 @@ final class PlainStream {
     private var isGathering = false
     var outputMark = 0
 
-    // The time limits of the stream's input and output. A message only records the time of its last byte; the timer
-    // computes the new deadline when it fires.
+    // The time limits of the stream's input and output. Input and output only record the instant of the last byte; the
+    // timer computes the new deadline when it fires.
     private var inputTimeout: Duration?
     private var outputTimeout: Duration = .zero
     /// When the last byte of input arrived, or when reading was resumed.

@@ -27,7 +27,8 @@ final class ProxyHeaderWait {
     /// The bytes of the PROXY header that have arrived so far.
     private var bytes: [UInt8] = []
 
-    /// Waits for the PROXY header on a socket, which must stay open meanwhile. The loop calls `done` once.
+    /// Waits for the PROXY header on a socket. The socket must stay open until the wait ends. The loop calls `done`
+    /// once.
     ///
     /// - Throws: an error if the system lacks the resources to wait.
     init(

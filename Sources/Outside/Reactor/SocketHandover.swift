@@ -14,7 +14,7 @@ package final class SocketHandover: @unchecked Sendable {
         case datagrams(Endpoint)
         case stream(Endpoint)
         case unix(String)
-        /// The address, as text, of a passed socket of a kind that the daemon cannot use.
+        /// A passed socket of a kind that the daemon cannot use; the text is the address of the socket.
         case other(String)
 
         package var description: String {

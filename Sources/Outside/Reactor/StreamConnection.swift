@@ -158,8 +158,8 @@ package final class StreamConnection: @unchecked Sendable {
         }
     }
 
-    /// Waits for the PROXY header of a load balancer, whose address becomes ``remote``. The function must be called
-    /// before ``start(_:)``.
+    /// Waits for the PROXY header of a load balancer, and takes the client's address in the header as ``remote``. The
+    /// function must be called before ``start(_:)``.
     ///
     /// - Parameter done: called once, on the loop.
     /// - Throws: an error if memory or descriptors are lacking.

@@ -55,14 +55,14 @@ extension StreamConnection {
         package var input = 128 << 10
         /// The maximum number of bytes of waiting output.
         package var output = 256 << 10
-        /// The number of bytes of waiting output above which the connection stops reading; `nil` for never. Reading
-        /// resumes when the waiting output has fallen to a quarter of `outputMark`.
+        /// If more bytes of output wait, the connection stops reading; `nil` for no limit. Reading resumes when the
+        /// waiting output has fallen to a quarter of `outputMark`.
         package var outputMark: Int?
         /// Whether waiting output is still sent after the peer has ended its side.
         package var answersAfterEnd = false
         /// The time limit for opening TCP and TLS together.
         package var openTimeout: Duration = .seconds(10)
-        /// The time after which a peer that reads none of the waiting output loses the connection.
+        /// If a peer reads none of the waiting output for this time, the connection is closed.
         package var outputTimeout: Duration = .seconds(30)
         /// The priority of the connection's events. Connections with the priority `connections` are opened and closed
         /// one after the other.

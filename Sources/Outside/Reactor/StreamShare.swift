@@ -19,7 +19,7 @@ final class StreamShare {
     /// The maximum number of bytes that a connection reads or collects in one step. A connection reads further input
     /// after other connections were served.
     static let size = 16 << 10
-    /// The priority of the timer for all streams, which no connection exceeds.
+    /// The priority of the timer for all streams; no connection has a higher priority.
     static let turn = LoopTurn.usual
     /// The number of deadlines that are reported before the loop looks for new events.
     private static let deadlinesInARow = 16

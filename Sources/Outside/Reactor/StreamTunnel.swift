@@ -1,7 +1,7 @@
 import Timekeeping
 
-/// The request for a tunnel to a server, which a connection sends to a relay, such as an HTTP proxy. After the relay's
-/// answer, the relay passes all bytes on, and TLS with the server begins.
+/// The request for a tunnel to a server. A connection sends the request to a relay, such as an HTTP proxy. After the
+/// relay's answer, the relay passes all bytes on, and TLS with the server begins.
 package struct StreamTunnel: Sendable {
     package enum Judgement: Hashable, Sendable {
         /// The relay's answer is not complete yet.
@@ -29,7 +29,8 @@ package struct StreamTunnel: Sendable {
     package let request: [UInt8]
     /// The maximum length in bytes of the relay's answer.
     package let longestAnswer: Int
-    /// Decides whether the relay's answer, of which all bytes so far are given, is complete and opens the tunnel.
+    /// Decides whether the relay's answer is complete and opens the tunnel; the argument has all bytes of the answer so
+    /// far.
     package let judge: @Sendable ([UInt8]) -> Judgement
 
     package init(request: [UInt8], longestAnswer: Int, judge: @escaping @Sendable ([UInt8]) -> Judgement) {
@@ -57,9 +58,9 @@ final class TunnelOpening {
     /// Whether the relay was reached, so that the request for the tunnel is being sent or was sent.
     var isAsking: Bool { watch != nil }
 
-    /// Begins the exchange with the relay; the connected socket must stay open meanwhile. The loop calls `done` once:
-    /// with `nil` if the tunnel is open, or with the failure. The connection's time limit also applies to the exchange
-    /// with the relay.
+    /// Begins the exchange with the relay; the connected socket must stay open until `done` is called. The loop calls
+    /// `done` once: with `nil` if the tunnel is open, and otherwise with the reason. The connection's time limit also
+    /// applies to the exchange with the relay.
     func begin(
         _ descriptor: Int32, on loop: EventLoop, turn: LoopTurn, until deadline: LoopTimer?,
         done: @escaping (StreamTunnel.Failure?) -> Void

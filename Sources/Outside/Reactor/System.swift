@@ -187,7 +187,8 @@ extension System {
     /// time, but makes the kernel record the times.
     static func waitOfLastDatagram(_ descriptor: Int32) -> Duration? {
         let wait = socket_last_wait(descriptor)
-        // A wait of more than a minute shows that the wall clock was changed, from which the kernel computes the wait.
+        // The kernel computes the wait from the wall clock, so a wait of more than a minute shows that the wall clock
+        // was changed.
         return 0...60_000_000_000 ~= wait ? .nanoseconds(wait) : nil
     }
 
@@ -250,7 +251,7 @@ extension System {
         var credentials = [UInt32](repeating: 0, count: 3)
         var length = socklen_t(credentials.count * MemoryLayout<UInt32>.size)
         let result = unsafe getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &credentials, &length)
-        // For sockets other than Unix-domain sockets, the kernel reports the highest number as the user.
+        // For a socket that is no Unix-domain socket, the kernel reports the highest number as the user.
         return result == 0 && credentials[1] != .max ? credentials[1] : nil
     }
 }

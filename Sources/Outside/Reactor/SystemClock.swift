@@ -2,7 +2,7 @@ import CEvent
 import Glibc
 package import Timekeeping
 
-/// The system's clocks, which no other code of the daemon reads.
+/// The system's clocks; no other code of the daemon reads the clocks.
 package enum SystemClock {
     /// The monotonic time, which continues while the machine sleeps.
     package static var now: Instant {

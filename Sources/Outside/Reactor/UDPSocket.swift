@@ -162,8 +162,8 @@ package final class UDPSocket: @unchecked Sendable {
         if fullBatches == Self.batchesInARow { giveWay() }
     }
 
-    /// Stops reading until connections have been served, because a flood of datagrams would otherwise delay them
-    /// without end.
+    /// Stops reading until connections have been served, because a flood of datagrams would otherwise delay the
+    /// connections without end.
     private func giveWay() {
         fullBatches = 0
         guard let watch, (try? watch.watch(for: watch.interest.subtracting(.read))) != nil else { return }

@@ -42,7 +42,7 @@ package struct AnswerCache {
         entries[question] = Entry(answer: answer, expiry: now + lifetime)
     }
 
-    /// Drops all expired answers. If none has expired, drops the eighth of the answers that expires first.
+    /// Drops all expired answers. If no answer has expired, drops the eighth of the answers whose lifetime ends first.
     /// ``makeRoom(now:)`` is slow, but rarely needed.
     private mutating func makeRoom(now: Instant) {
         entries = entries.filter { now < $0.value.expiry }

@@ -9,7 +9,7 @@ import Timekeeping
 /// Each answer arrives on the loop, after ``ask(_:completion:)`` has returned.
 @safe
 final class DNSChannel {
-    /// Gets the answer to a query, and the time for which its records are valid.
+    /// Gets the answer to a query, and how long the records of the answer are valid.
     typealias Completion = @Sendable (DNSAnswer, Duration) -> Void
 
     private let loop: EventLoop
@@ -122,7 +122,7 @@ final class DNSChannel {
     }
 }
 
-/// A query that waits for its answer, until which c-ares owns it.
+/// A query that waits for its answer; c-ares owns the query until the answer arrives.
 private final class Pending {
     let kind: DNSQuestion.Kind
     let completion: (DNSAnswer, Duration) -> Void

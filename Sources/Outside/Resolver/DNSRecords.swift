@@ -36,8 +36,8 @@ package struct SRVRecord: Hashable, Sendable {
     }
 }
 
-/// A NAPTR record, which names a service of a domain (RFC 3403), without the regular expression, which RFC 3263 does
-/// not use.
+/// A NAPTR record, which names a service of a domain (RFC 3403). The regular expression is left out, because RFC 3263
+/// does not use it.
 package struct NAPTRRecord: Hashable, Sendable {
     package let order: UInt16
     package let preference: UInt16

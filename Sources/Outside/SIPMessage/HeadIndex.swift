@@ -231,7 +231,7 @@ struct HeadIndex {
 
     // MARK: Answering
 
-    /// Whether the message is a request other than ACK with the header fields that a response copies (RFC 3261 section
+    /// Whether the message is a request, but no ACK, and has the header fields that a response copies (RFC 3261 section
     /// 8.2.6.2).
     func isAnswerable(_ bytes: Span<UInt8>, _ fields: HeaderFields) -> Bool {
         guard isSIP, !isAcknowledgement, !isResponse(bytes) else { return false }
@@ -251,7 +251,7 @@ struct HeadIndex {
         bytes.count >= 4 && bytes.equalsIgnoringCase(0..<4, "sip/")
     }
 
-    /// Whether the field has a byte that a program could take for a line end, and that no response may copy.
+    /// Whether the field has a byte that a program could take for a line end. No response may copy such a byte.
     private func holdsForbiddenByte(_ bytes: Span<UInt8>, _ row: Range<Int>, unless mayQuote: Bool) -> Bool {
         guard hasForbiddenByte else { return false }
         var index = row.lowerBound

@@ -34,7 +34,8 @@ package struct MessageReader: Sendable {
         return read(bytes.extracting(place(of: bytes)), head.index, head.fields, isStream: isStream)
     }
 
-    /// The range of the message in the bytes, without bytes that need no reading.
+    /// The range of the bytes that must be read: the message without line ends before it, and only the head if the body
+    /// is too long.
     private func place(of bytes: Span<UInt8>) -> Range<Int> {
         var start = 0
         while start < bytes.count, bytes[start] == UInt8(ascii: "\r") || bytes[start] == UInt8(ascii: "\n") {

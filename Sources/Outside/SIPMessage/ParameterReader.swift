@@ -2,7 +2,7 @@ import Bytes
 import SIPGrammar
 
 extension ValueReader {
-    /// The part of a message to which parameters (`;name=value`) belong, because their syntax differs.
+    /// The part of a message to which parameters (`;name=value`) belong; each part has its own syntax of parameters.
     enum ParameterPlace {
         /// A URI: names and values may have any bytes up to the next delimiter, and quotes have no meaning.
         case ofURI

@@ -24,7 +24,7 @@ extension Connection {
     ///
     /// - Parameters:
     ///   - target: an absolute path; a plain file at the path is replaced.
-    ///   - database: the path of the database, which the target must not be, nor one of its related files.
+    ///   - database: the path of the database; the target must be neither the database nor one of its related files.
     ///   - isCancelled: called at intervals; if it returns true, the backup stops.
     /// - Returns: the size of the backup in bytes.
     /// - Throws: the reason of a failure; an existing file at the target then stays unchanged.

@@ -49,7 +49,8 @@ import CSQLite
         return statement
     }
 
-    /// The prepared statement for constant SQL, found by its memory address, which is faster than a hash of the text.
+    /// The prepared statement for constant SQL. A search by the memory address of the SQL is faster than by a hash of
+    /// the text.
     package func statement(fixed sql: StaticString) throws(SQLError) -> Statement {
         let address = unsafe UInt(bitPattern: sql.utf8Start)
         if let statement = fixed[address] {
@@ -61,7 +62,7 @@ import CSQLite
         return statement
     }
 
-    /// Runs `body` in a transaction, which is committed, or rolled back if `body` throws.
+    /// Runs `body` in a transaction. If `body` throws, the transaction is rolled back; otherwise it is committed.
     ///
     /// The write lock is taken at the beginning, so that another writer cannot make `body` fail in the middle.
     package func transaction<Result>(_ body: () throws(SQLError) -> Result) throws(SQLError) -> Result {

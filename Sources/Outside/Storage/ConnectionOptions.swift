@@ -3,7 +3,8 @@ package struct ConnectionOptions: Hashable, Sendable {
     package enum Access: Hashable, Sendable {
         case readOnly
         case readWrite
-        /// Opens the database for reading and writing, and creates a missing file, which only its owner can read.
+        /// Opens the database for reading and writing. If the file is missing, a file is created that only its owner
+        /// can read.
         case readWriteCreate
     }
 

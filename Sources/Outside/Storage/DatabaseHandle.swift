@@ -9,8 +9,8 @@ import Glibc
     /// copies pages.
     private var loggedPages: UnsafeMutablePointer<Int32>?
 
-    /// Configures SQLite once in a process, before the first database is opened. The configuration fails if another
-    /// library has already started SQLite, which then works a little slower.
+    /// Configures SQLite once in a process, before the first database is opened. If another library has already started
+    /// SQLite, the configuration fails, and SQLite works a little slower.
     private static let isConfigured = sqlite_count_no_memory() == SQLITE_OK
 
     init(path: String, access: ConnectionOptions.Access) throws(SQLError) {

@@ -11,7 +11,8 @@ package final class FileLock: @unchecked Sendable {
 
     /// Why the lock file could not be locked.
     package enum Failure: Error, Hashable, Sendable, CustomStringConvertible {
-        /// Another process holds the lock; the values are its id, if known, and its activity.
+        /// Another process holds the lock; the values are the id of this process, if known, and the activity of this
+        /// process.
         case held(by: Int32?, activity: String)
         /// The system's error.
         case system(String)
@@ -122,7 +123,7 @@ package final class FileLock: @unchecked Sendable {
     private static var reason: String { unsafe String(cString: strerror(errno)) }
 }
 
-/// The identity of a file, which is equal for all paths that lead to the file, found without opening it.
+/// The identity of a file: equal for all paths that lead to the file. The file is not opened.
 package struct FileIdentity: Hashable, Sendable {
     private let device: UInt64
     private let inode: UInt64

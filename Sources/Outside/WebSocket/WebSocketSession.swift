@@ -6,8 +6,8 @@ import CWSlay
 /// The session answers pings, and joins the fragments of messages. A protocol error ends the session with the close
 /// code of the RFC.
 ///
-/// The library wslay would allocate as many bytes as a frame announces. The session therefore assembles messages
-/// itself, with memory only for bytes that have arrived.
+/// The library wslay would allocate as many bytes as a frame announces. The session assembles messages itself, with
+/// memory only for bytes that have arrived.
 ///
 /// - The type is `@unchecked Sendable`, because only the owner of the connection uses it.
 @safe
@@ -105,7 +105,7 @@ package final class WebSocketSession: @unchecked Sendable {
             unsafe message.append(contentsOf: bytes)
         }
 
-        /// Handles the end of a message, ping or close, of which the session keeps only messages.
+        /// Handles the end of a message, ping or close. The session keeps only messages.
         func end(_ opcode: UInt8) {
             guard isPart, opcode < UInt8(WSLAY_CONNECTION_CLOSE.rawValue) else { return }
             messages.append(message)

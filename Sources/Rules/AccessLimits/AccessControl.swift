@@ -13,12 +13,12 @@ package struct AccessControl {
     package var bearer: BearerAuthenticator
     /// The rate limit of log lines about keys for bearer tokens.
     package var keyLines = LogRateLimit()
-    /// The limits on reports of refused requests to operators.
+    /// The limits on log lines and timeline records about refused requests.
     package var refusals = Refusals()
     /// Refuses new calls and registrations while the daemon is overloaded.
     package var admission: Admission
-    /// The users from databases and HTTP servers outside the store, and the SIP requests that wait for an answer of
-    /// such a source.
+    /// The users from databases and HTTP servers outside the store, and the SIP requests that wait for an answer of a
+    /// database or HTTP server.
     package var users: UserDesk
     /// Limits the pushes of tenants.
     package var tenantPushes = TenantPushes()

@@ -4,14 +4,14 @@ package import Timekeeping
 /// (F7).
 ///
 /// Overload is measured by waiting times: how long a message waits until the daemon reads it, plus how long the store
-/// takes to commit. The pressure rises while the waiting time exceeds ``limit``, and falls while it does not. The kinds
-/// of work are refused in order: a kind is refused only after the previous kind has reached its maximum
-/// (``Kind/mostRefused``).
+/// takes to commit. The pressure rises while the waiting time exceeds ``limit``, and falls otherwise. The kinds of work
+/// are refused in order: a kind is refused only after the previous kind has reached its maximum (``Kind/mostRefused``).
 ///
 /// A random number decides about a request, and all requests of one sender have the same random number for some
-/// seconds. The shared random number admits a request that was admitted without a password also with a password.
+/// seconds. If a request is admitted without a password, the shared random number also admits the sender's second
+/// request with a password.
 ///
-/// ``Admission`` reads no clock: each measurement comes with its time.
+/// ``Admission`` reads no clock: the caller passes the time with each measurement.
 package struct Admission: Sendable {
     /// The kinds of work that an overloaded daemon refuses, in the order of refusal.
     ///
@@ -26,7 +26,7 @@ package struct Admission: Sendable {
         /// The work is an INVITE outside a dialog.
         case newCall
 
-        /// The maximum fraction of requests of one ``Kind`` that are refused.
+        /// The maximum fraction of the requests of one ``Kind`` that the daemon refuses.
         ///
         /// A refusal takes a fifth (REGISTER) or a tenth (INVITE) of the time that serving the request takes. Even
         /// under extreme load, half of the time is left to serve requests.
@@ -61,7 +61,7 @@ package struct Admission: Sendable {
 
     package mutating func drainBegins() { isDraining = true }
 
-    /// Notes a refusal after `count` earlier refusals, and returns whether an overload begins with it.
+    /// Notes a refusal after `count` earlier refusals, and returns whether an overload begins with this refusal.
     package mutating func refused(after count: UInt64, now: Instant) -> Bool {
         guard refusing == nil else { return false }
         refusing = (now, count)
@@ -88,7 +88,7 @@ package struct Admission: Sendable {
 
     // MARK: Measurements
 
-    /// The last measured waiting time, which counts as zero after the time `end`, because no work has arrived since.
+    /// The last measured waiting time, which counts as zero after `end` because no later work has arrived.
     private struct Measurement {
         var wait: Duration = .zero
         var end = Instant.distantPast
@@ -106,7 +106,7 @@ package struct Admission: Sendable {
     /// The pressure reaches its maximum in half a second, and falls to zero in two seconds.
     private static let rise = 8.0
     private static let fall = 2.0
-    /// The longest time between two measurements that counts, so that a pause of the whole machine causes no refusals.
+    /// The maximum counted time between two measurements, so that a pause of the whole machine causes no refusals.
     private static let longestStep: Duration = .milliseconds(50)
     /// How long a sender keeps its random number.
     package static let lotTime: Duration = .seconds(8)

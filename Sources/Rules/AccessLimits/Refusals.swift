@@ -111,7 +111,8 @@ package struct Refusals {
 
     /// Remembers a call without password whose sender was challenged.
     ///
-    /// - Returns: the time for ``silent(now:)``; `nil` if the same time is already scheduled, or the call is not kept.
+    /// - Returns: the instant at which ``silent(now:)`` must be called; `nil` if the same time is already scheduled, or
+    ///   the call is not kept.
     package mutating func asked(_ call: () -> RefusedCall, callID: ByteString, at source: Endpoint, now: Instant)
         -> Instant?
     {

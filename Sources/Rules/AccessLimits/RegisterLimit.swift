@@ -40,7 +40,7 @@ package struct RegisterLimit: Sendable {
         return rate.wait(source, isProved: isProved, now: now)
     }
 
-    /// Logs that REGISTERs are refused, at most five times a minute.
+    /// Logs, at most five times a minute, that REGISTERs are refused.
     package mutating func tell(_ log: Log, of flow: Flow, now: Instant) {
         guard let suppressed = logLimit.admit(now: now) else { return }
         log.warning(

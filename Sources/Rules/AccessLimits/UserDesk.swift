@@ -22,9 +22,9 @@ package struct UserDesk {
     package private(set) var count = 0
     private var bytes = 0
     private var loginCount = 0
-    /// The time at which the engine's timer fires; `nil` if no timer is set.
+    /// The instant at which the engine's timer fires; `nil` if no timer is set.
     private var armed: Instant?
-    /// Limits the log lines about a source's unusable answers for single users.
+    /// Limits the log lines about a source of users whose answers for single users are unusable.
     package var userLines = LogRateLimit()
     /// Limits the log lines about sources of users that stop or start to answer.
     package var sourceLines = LogRateLimit()
@@ -94,7 +94,7 @@ package struct UserDesk {
         return (requests.map(\.afterWaiting), logins.map(\.ticket))
     }
 
-    /// Removes and returns the waiting requests of a closed connection, which can no longer be answered.
+    /// Removes and returns the waiting requests of a closed connection, because they can no longer be answered.
     package mutating func flowEnded(_ flow: Flow) -> [IncomingRequest] {
         guard count > 0 else { return [] }
         var ended: [IncomingRequest] = []
@@ -119,7 +119,8 @@ package struct UserDesk {
         counts[asker] = left > 0 ? left : nil
     }
 
-    /// The time for which the engine must set a timer; `nil` if a timer that is set already fires early enough.
+    /// The instant at which a new timer of the engine must fire; `nil` if the engine's timer already fires early
+    /// enough.
     package mutating func nextTimer() -> Instant? {
         guard let next = cache.nextDeadline, armed.map({ next < $0 }) ?? true else { return nil }
         armed = next

@@ -7,7 +7,8 @@ package import Timekeeping
 /// An answered call stays in the call journal for five seconds. Without an ACK within one second, the call stays for 32
 /// seconds, because a phone repeats its 2xx for that long (RFC 3261 section 13.3.1.4).
 package struct AnsweredCalls: ~Copyable {
-    /// How long the journal keeps a call with an ACK in time; a phone repeats its 2xx after at most four seconds (T2).
+    /// How long the journal keeps a call whose ACK came in time; a phone repeats its 2xx at least every four seconds
+    /// (T2).
     private static let moment: Duration = .seconds(5)
     /// The longest time between a 2xx and its ACK that counts as in time.
     private static let quick: Duration = .seconds(1)
@@ -35,14 +36,15 @@ package struct AnsweredCalls: ~Copyable {
 
     // MARK: The timer
 
-    /// The time for which the engine must set a timer; `nil` if a timer that is set already fires early enough.
+    /// The instant at which a new timer of the engine must fire; `nil` if the engine's timer already fires early
+    /// enough.
     package mutating func timerWanted() -> Instant? {
         guard let end = nextEnd, due.map({ end < $0 }) ?? true else { return nil }
         due = end
         return end
     }
 
-    /// Handles a timer for answered calls; returns false if the timer was set for a time other than ``due``.
+    /// Handles a timer for answered calls; returns false if the timer was not set for ``due``.
     package mutating func timerFired(now: Instant) -> Bool {
         guard let due, now >= due else { return false }
         self.due = nil

@@ -25,7 +25,7 @@ package struct BestResponse: Sendable {
     /// Fixes the status of the final response, no matter what the branches respond.
     package mutating func decide(_ status: Status) { (self.status, response, isDecided) = (status, nil, true) }
 
-    /// The order to send the final response of a fork whose branches have all ended.
+    /// The ``Fork/Order`` that sends the final response of a fork whose branches have all ended.
     package func order(isInvite: Bool) -> Fork.Order {
         guard let status else { return isInvite ? .respond(.requestTimeout) : .giveUp }
         // The caller gets 500 instead of a branch's 503, because the 503 describes one next hop and not this proxy.
@@ -40,7 +40,7 @@ package struct BestResponse: Sendable {
         return .respond(status)
     }
 
-    /// The order to send the final response of a fork whose caller has sent CANCEL.
+    /// The ``Fork/Order`` that sends the final response of a fork whose caller has sent CANCEL.
     var orderAfterCancel: Fork.Order {
         guard let status, status.statusClass == 6, let response else { return .respond(.requestTerminated) }
         return .relay(response)
@@ -65,7 +65,7 @@ package struct BestResponse: Sendable {
         let within: Int
         switch status.code {
         case let code where helpful.contains(code): within = 0
-        // A device's own response is better than a time-out or the status for a device that never woke.
+        // A device's own response is better than a time-out, and better than the status for a device that never woke.
         case 408, 480, 487, 503: within = 2
         default: within = 1
         }

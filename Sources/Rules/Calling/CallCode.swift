@@ -4,7 +4,7 @@ package struct CallCode: Hashable, Sendable, CustomStringConvertible {
     package enum Hold: String, Hashable, Sendable, CaseIterable {
         /// At least one phone was asleep, and the call waited for it.
         case held = "H"
-        /// The call waited for a phone again, because a phone that had the INVITE was lost.
+        /// A phone that had the INVITE was lost, so the call waited for a phone again.
         case again = "M"
         /// All phones got the INVITE immediately.
         case atOnce = "N"
@@ -46,7 +46,7 @@ package struct CallCode: Hashable, Sendable, CustomStringConvertible {
 
     package enum End: String, Hashable, Sendable, CaseIterable {
         case answered = "A"
-        /// Somebody outside this proxy answered the call, as the Reason of the caller's CANCEL says.
+        /// The Reason of the caller's CANCEL says that somebody outside this proxy answered the call.
         case answeredElsewhere = "E"
         /// The caller cancelled the call before anybody answered.
         case callerGaveUp = "C"

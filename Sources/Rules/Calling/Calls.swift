@@ -52,7 +52,7 @@ package final class ProxiedRequest {
     private var toldKnowing: UInt8 = 0
     /// Whether the list of missed calls knows that the call was answered.
     package private(set) var wasAnswered = false
-    /// The events for the log line at the end of the call that the fork does not keep.
+    /// The events that the log line at the end of the call needs and the fork does not keep.
     package private(set) var marks: CallMarks = []
     /// The status of the final response that the caller got; 0 if the caller has no final response yet.
     package private(set) var finalStatus: UInt16 = 0
@@ -62,7 +62,7 @@ package final class ProxiedRequest {
     /// The request's bytes, which later branches and the proxy's final response need; the bytes are dropped after the
     /// final response.
     package fileprivate(set) var request: KeptRequest
-    /// The parsed request of a recent call; `nil` for an older call, whose bytes are parsed again when needed.
+    /// The parsed request of a recent call; `nil` for an older call, because its bytes are parsed again when needed.
     package fileprivate(set) var recent: SIPRequest?
     /// The Reason header fields of the caller's CANCEL (RFC 3326).
     package private(set) var callerReasons: [ByteString] = []
@@ -118,13 +118,13 @@ package final class ProxiedRequest {
     /// Notes that the call is in the call journal.
     package func journalBegan() { journalling = .open }
 
-    /// Notes that the call was answered, and how many answers without ACK keep the call in the journal.
+    /// Notes that the call was answered; the journal keeps the call for as many answers as have no ACK yet.
     func journalKeeps(forAnswers count: UInt8) { journalling = .answered(count) }
 
     /// Notes that the journal no longer keeps the call, or never will.
     package func journalEnded() { journalling = .off }
 
-    /// A change of a call that the devices' lists of missed calls must follow.
+    /// A change of a call that must also change the devices' lists of missed calls.
     package enum BucketNews {
         case answered
         /// More devices know of the call, or the call has ended (`isOver`).
@@ -218,7 +218,7 @@ package final class OutgoingCall {
     package func counted() { isCounted = true }
 }
 
-/// The key of a call to one user; a second INVITE with an equal key is a copy that an earlier proxy forked (RFC 3261
+/// The key of a call to one user; an earlier proxy has forked the call if a second INVITE has an equal key (RFC 3261
 /// section 8.2.2.2).
 ///
 /// The strings of a ``UserCallKey`` have their own memory, because the key is kept longer than the INVITE.
@@ -244,14 +244,14 @@ package struct UserCallKey: Equatable {
 
 /// All requests that are being proxied, each found by its id, its server transaction, or its ``UserCallKey``.
 package struct Calls: ~Copyable {
-    /// The answered calls in the call journal, which are kept in case the daemon restarts.
+    /// The answered calls in the call journal; the journal keeps them in case the daemon restarts.
     package private(set) var answered = AnsweredCalls()
     /// The calls of trusted peers whose connections ended when the daemon restarted.
     package private(set) var away = AwayCallers()
     private var calls: [ProxiedRequest?] = []
     private var vacant: [UInt32] = []
-    /// The calls by server transaction, which a CANCEL needs to find its call; an entry stays until the transaction
-    /// ends.
+    /// The calls by server transaction, because a CANCEL finds its call by the transaction; an entry stays until the
+    /// transaction ends.
     private var byServer = TransactionNotes<ServerTransactionID, ProxiedRequest>()
     private var userCalls = SlotIndex()
     package private(set) var shares = HeldShares()
@@ -259,7 +259,7 @@ package struct Calls: ~Copyable {
     /// Ended calls, kept for phones that got a push for the call and have not registered yet.
     package private(set) var ended = EndedCalls()
     private var lastID: UInt64 = 0
-    /// The latest calls, in the order of their arrival, which keep their parsed request.
+    /// The latest calls, in the order of their arrival; each of them keeps its parsed request.
     ///
     /// A recent call keeps its parsed INVITE, because most phones wake within seconds and parsing again costs nearly as
     /// much as sending. An older call keeps only packed bytes, because a parsed request takes as much memory as all
@@ -276,7 +276,7 @@ package struct Calls: ~Copyable {
     package mutating func limitsChanged(_ limits: HeldShares.Limits) { self.limits = limits }
 
     package var count: Int { calls.count - vacant.count }
-    /// The number of INVITEs to the daemon's users that have no final response.
+    /// The number of INVITEs without a final response to the daemon's users.
     package var offered: Int { userCalls.count }
     /// The size in bytes of all stored requests, including the requests of ended calls.
     package var bytes: Int { shares.all.bytes + ended.bytes }
@@ -449,7 +449,7 @@ package struct Calls: ~Copyable {
     /// Adds a call that was answered before the daemon restarted.
     package mutating func resumeAnswered(_ call: ProxiedRequest, now: Instant) { answered.resume(call, now: now) }
 
-    /// The time for which the engine must set the journal's timer; `nil` if no new timer is needed.
+    /// The instant at which a new timer for the call journal must fire; `nil` if no new timer is needed.
     package mutating func journalTimerWanted() -> Instant? { answered.timerWanted() }
 
     /// Handles a timer for answered calls in the call journal.

@@ -30,7 +30,7 @@ package final class EndedCall {
         self.reasons = reasons
     }
 
-    /// Replaces the id of a removed binding by the id of another binding of the same device.
+    /// Replaces the id of a removed binding by the id of another binding that belongs to the same device.
     package func renamed(_ device: DeviceID, to heir: DeviceID) {
         if let values = reasons.removeValue(forKey: device) { reasons[heir] = values }
         if let clients = rings.removeValue(forKey: device) { rings[heir] = clients }

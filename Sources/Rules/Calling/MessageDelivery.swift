@@ -1,7 +1,7 @@
 package import Addressing
 package import Timekeeping
 
-/// The end of a message's delivery to a phone, with the fork's last order.
+/// The end of a message's delivery to a phone, with the last ``Fork/Order``.
 package struct EndedDelivery {
     package let delivery: MessageDelivery
     package let call: ProxiedRequest

@@ -56,7 +56,7 @@ package struct StoredCall: Hashable, Sendable {
         package let deviceKnows, hasMoved: Bool
         /// The branch's timeline record since the start of the daemon; `nil` for a branch from the journal.
         package let record: RecordID?
-        /// The code of the branch's push, which is stored even after the push has ended.
+        /// The code of the branch's push; the code is stored even after the push has ended.
         package let code: PushCode?
         package let end: ForkBranch.End?
         /// The last INVITE of the branch; in a change of a call, `nil` leaves the stored INVITE unchanged.
@@ -86,7 +86,7 @@ package struct StoredCall: Hashable, Sendable {
 
     /// The values with which a restarted daemon can send the same INVITE again.
     package struct SentINVITE: Hashable, Sendable {
-        /// The topmost Via of the INVITE, whose branch parameter identifies the transaction for the phone.
+        /// The topmost Via of the INVITE; its branch parameter identifies the transaction for the phone.
         package let via: ByteString
         package let requestURI: ByteString
         /// The values of the Route header fields of the INVITE.
@@ -149,7 +149,8 @@ package indirect enum CallChange: Sendable {
 }
 
 extension StoredCall {
-    /// Creates a call for operators' lists; `nil` if the call has ended, or is not to one of the daemon's users.
+    /// Creates a call for operators' lists; `nil` if the call has ended, or if the callee is not one of the daemon's
+    /// users.
     package init?(_ call: ProxiedRequest) {
         guard let userCall = call.userCall else { return nil }
         self.init(call, .empty, receivedAt: userCall.receivedAt) { _ in nil }

@@ -7,8 +7,7 @@ package import Bytes
 /// of refreshed bindings stores equal User-Agents only once, because phones with the same app send the same User-Agent.
 /// If the table has no room for a new User-Agent, the store keeps the binding's older User-Agent.
 package struct RefreshedBindings {
-    /// The index of each binding's User-Agent in ``agents``, or ``unknown`` if the table had no room for the
-    /// User-Agent.
+    /// The index of each binding's User-Agent in ``agents``, or ``unknown`` if the table had no room.
     private var places: [DeviceID: UInt8] = [:]
     private var agents: [ByteString] = []
 

@@ -7,8 +7,8 @@ package import Routing
 package import SIPGrammar
 package import Timekeeping
 
-/// The users, their bindings, and the changes of bindings in progress, which are serial for each AOR (RFC 3261 section
-/// 10.3).
+/// The users and their bindings, with the changes in progress; changes of one AOR are made one after the other (RFC
+/// 3261 section 10.3).
 ///
 /// A REGISTER is authenticated (`ProxyEngine+Login`), planned (``RegisterProcessor``), committed to the store, and
 /// answered with 200; then waiting calls are sent to the phone. The registrar keeps no state for a REGISTER before its
@@ -16,7 +16,7 @@ package import Timekeeping
 package struct Registrar: ~Copyable {
     package var bindings: BindingTable
     package var users: UserDirectory
-    /// The rules for the REGISTERs of all phones except the phones of tenants.
+    /// The rules for the REGISTERs of phones that belong to no tenant.
     private var commonProcessor: RegisterProcessor
     /// The REGISTER rules of tenants with their own push apps, by domain in lower case.
     private var ownProcessors: [ByteString: RegisterProcessor] = [:]
@@ -24,14 +24,14 @@ package struct Registrar: ~Copyable {
     private var contactLimits: [ByteString: Int] = [:]
     /// The number of each tenant's new contacts that the store is writing.
     private var comingContacts: [ByteString: Int] = [:]
-    /// For each AOR with a change that the store is writing, the change and the work behind it.
+    /// The change that the store is writing for each AOR, and the requests that wait for the change.
     private var works: [AddressOfRecord: RegistrarQueue] = [:]
     private var commits: [CommitTicket: AddressOfRecord] = [:]
     private var lastCommit: UInt64 = 0
     /// The bindings whose last refresh is not in the store yet.
     package private(set) var refreshedLately = RefreshedBindings()
     private var dateField = DateField()
-    /// The number of the next 200 to a REGISTER, which makes the encrypted names in each 200 different.
+    /// The number of the next 200 to a REGISTER; the number makes the encrypted names in each 200 different.
     ///
     /// The first number is random, so that encrypted names differ from the names of earlier runs.
     private var answers: UInt32 = 0
@@ -155,7 +155,7 @@ package struct Registrar: ~Copyable {
         return count + comingContacts[plan.aor.host, default: 0] + plan.newContacts > limit
     }
 
-    /// Counts the contacts that a REGISTER adds until the contacts are stored, and returns their number.
+    /// Counts the new contacts of a REGISTER until the store has written them, and returns the number of new contacts.
     private mutating func count(_ plan: RegisterPlan) -> Int {
         guard !contactLimits.isEmpty, plan.newContacts > 0 else { return 0 }
         comingContacts[plan.aor.host, default: 0] += plan.newContacts
@@ -183,7 +183,8 @@ package struct Registrar: ~Copyable {
 
     /// Handles the result of a commit; `succeeded` is false if the store could not write the changes.
     ///
-    /// - Returns: the work whose changes were stored, and the queued work on the AOR, which must begin again in order.
+    /// - Returns: the work whose changes were stored, and the queued work on the AOR; the queued work must begin again
+    ///   in order.
     package mutating func committed(_ ticket: CommitTicket, succeeded: Bool) -> (
         aor: AddressOfRecord, queue: RegistrarQueue
     )? {

@@ -5,8 +5,8 @@ package import Addressing
 package struct UnprotectedTokens: Sendable {
     package private(set) var isTold = false
 
-    /// Notes an accepted contact with push token; returns true for the first contact since start-up that came without
-    /// TLS.
+    /// Notes an accepted contact with push token; returns true if the token came without TLS, for the first time since
+    /// start-up.
     ///
     /// A contact from a trusted peer does not count, because the daemon does not know how the phone reached the edge
     /// proxy.

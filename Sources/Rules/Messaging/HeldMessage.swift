@@ -45,7 +45,7 @@ package enum MessageChange: Hashable, Sendable {
     case delete(UInt64)
 }
 
-/// The key by which the daemon recognises a copy of a message that the sender repeats because the response was lost.
+/// The key by which the daemon recognises a copy of a message; a sender repeats a message if the response was lost.
 ///
 /// The key of a message contains the authenticated sender, so that a stranger who guesses a Call-ID cannot suppress the
 /// message (T25.7).
@@ -104,7 +104,7 @@ package final class HeldMessage {
     package let receivedAt: UnixTime
     /// The time at which a stored message is dropped.
     package let expiresAt: UnixTime
-    /// The time at which an unstored message is given up.
+    /// The instant at which an unstored message is given up.
     package let holdUntil: Instant
     /// Whether pushes wake phones for the message.
     package let wakes: Bool

@@ -68,7 +68,7 @@ package struct HeldMessages: ~Copyable {
     // MARK: Limits (T25.2)
 
     package enum Refusal {
-        /// The user already has the maximum number or size of waiting messages.
+        /// The user's waiting messages have reached the maximum number or total size.
         case userFull
         /// The sender's share of the limits, or the limit on all messages, is used up.
         case senderFull

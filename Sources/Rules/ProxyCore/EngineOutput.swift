@@ -15,7 +15,7 @@ struct EngineOutput {
     var keysTimer: Instant?
     /// The rate limit of log lines about failed calls.
     var callLines = CallLines()
-    /// Whether the engine reports the end of each call, which the traces of calls need.
+    /// Whether the engine reports the end of each call; the traces of calls need the reports.
     var reportsEnds = false
 }
 

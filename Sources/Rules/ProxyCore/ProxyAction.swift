@@ -9,8 +9,8 @@ package import Registration
 package import Routing
 package import Timekeeping
 
-/// An order from the engine to its shell, which does all input and output. The shell performs actions in the order in
-/// which the engine returns them.
+/// An order from the engine to its shell; the shell does all input and output. The shell performs actions in the order
+/// in which the engine returns them.
 package enum ProxyAction: Sendable {
     /// Write the bytes to a flow, and report a failure to ``ProxyEngine/sendFailed(on:now:)``. For a TCP or TLS flow
     /// with connection number 0, the shell uses any open connection to the remote endpoint, or opens a connection.
@@ -33,7 +33,7 @@ package enum ProxyAction: Sendable {
     case record([EngineChange])
     /// Write the given refreshed bindings to the store when the store is idle; a crash may lose the write without harm.
     case refresh([StoredBinding])
-    /// Write the given records into the timeline, or drop them if too many records wait.
+    /// Write the given records into the timeline; if too many records wait, drop the given records.
     case trace([TimelineChange])
     /// Write the end of a call to the traces. The engine orders ``callEnded(_:)`` only after a call of
     /// ``ProxyEngine/reportsEnds(_:)``.
@@ -47,7 +47,7 @@ package enum ProxyAction: Sendable {
     case push(PushDispatcher.Transmission)
     /// Make a credential for a push provider, and report the credential to ``ProxyEngine/pushHappened(_:now:)``.
     case makeCredential(PushCredentials.Order)
-    /// Tell the client that asked for a check of a push token whether the token can get pushes.
+    /// Tell a client, which has asked for a check of a push token, whether the token can get pushes.
     case dryRunEnded(DryRunTicket, canBePushed: Bool)
     /// Report the result of a test push to the operator who ordered it.
     indirect case testPushEnded(TestPushTicket, TimelineRecord)

@@ -336,8 +336,8 @@ extension ProxyEngine {
     /// Removes contacts whose push tokens Apple's feedback service reports as dead, in one step of a search through all
     /// bindings.
     ///
-    /// The parameter `dead` maps each token in lower-case hexadecimal to the Unix time in seconds of its death. The
-    /// parameter `limit` is the maximum number of contacts that one step of the search examines.
+    /// The parameter `dead` maps each token, in lower-case hexadecimal, to the time of the token's death in Unix
+    /// seconds. The parameter `limit` is the maximum number of contacts that one step of the search examines.
     package func tokensReportedDead(
         _ dead: [ByteString: UInt32], from cursor: BindingCursor, limit: Int, now: Moment
     ) -> DeadTokenFindings {

@@ -141,7 +141,7 @@ enum EngineTimer: Sendable {
     case endedCallDue
     /// The engine removes answered calls from the call journal.
     case journalDue
-    /// The engine stops waiting for connections of callers whose calls began before the daemon restarted.
+    /// The engine stops waiting for callers from before the restart to connect again.
     case awayCallersDue
     case messageDue(UInt64)
     /// The engine looks for contacts that expire soon, and sends refresh pushes to their phones.

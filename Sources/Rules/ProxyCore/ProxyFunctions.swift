@@ -40,7 +40,7 @@ package struct ProxyFunctions {
     }
 }
 
-/// The stored state at start-up without the bindings, which ``ProxyEngine/restore(_:now:)`` restores one by one.
+/// The stored state at start-up without the bindings; ``ProxyEngine/restore(_:now:)`` restores the bindings one by one.
 package struct StoredState: Sendable {
     package var users: UserDirectory
     package var bucketEntries: [StoredBucketEntry]

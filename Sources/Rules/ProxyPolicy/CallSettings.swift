@@ -11,7 +11,7 @@ package struct CallSettings: SettingsGroup {
     /// a push (A9).
     package var skipPushWithin: Duration = .zero
     package var ringLiveFlowWithin: Duration = .zero
-    /// Whether a phone that gets a push also gets an OPTIONS on its connection, which an awake phone answers.
+    /// Whether a phone that gets a push also gets an OPTIONS on its connection; an awake phone answers the OPTIONS.
     package var asksConnections = true
     package var asksDatagrams = false
     /// Whether a push wakes a phone for a request inside a dialog.

@@ -39,7 +39,7 @@ package struct NextHop: Hashable, Sendable {
         return (transport, Endpoint(address, port ?? (transport.isSecure ? 5061 : 5060)))
     }
 
-    /// Whether both hops lead to the same server, in any letter case and with or without the default port or transport.
+    /// Whether both hops lead to the same server; letter case, default port and default transport make no difference.
     package func isSameServer(as other: NextHop) -> Bool {
         host.equalsIgnoringCase(other.host) && usualTransport == other.usualTransport && usualPort == other.usualPort
     }

@@ -73,7 +73,7 @@ package struct NoWakeSettings: SettingsGroup, Equatable {
         return exceptions[aor.description] ?? exceptions[aor.host.string] ?? self
     }
 
-    /// Whether the settings are the default, with which each call without a woken phone gets 480.
+    /// Whether the settings are the default, so that a call gets 480 if no phone wakes.
     package var isUsual: Bool {
         exceptions.isEmpty && action == .answer && status == 480 && !ringsAfterPush && !usesRecord
     }
@@ -86,7 +86,7 @@ package struct NoWakeSettings: SettingsGroup, Equatable {
 }
 
 extension SettingType<UInt16> {
-    /// The type of the setting for the final status, which must mean that no phone can be reached.
+    /// The type of the setting for the final status; the status must mean that no phone can be reached.
     fileprivate static let noWakeStatus = SettingType<UInt16>.parsed("status") { text throws(SettingComplaint) in
         let known: [UInt16] = [404, 408, 410, 480, 486, 500, 503, 600, 603, 604]
         guard let status = UInt16(text), known.contains(status) else {
@@ -125,7 +125,7 @@ package struct NoWakeTarget: Hashable, Sendable {
         if hasUser { guard !head.contains("@"), tail.contains("@") else { return nil } }
     }
 
-    /// The URI for a call to the user, whose name is escaped so that it cannot change other parts of the URI.
+    /// The URI for a call to the user; the user's name is escaped so that it cannot change other parts of the URI.
     package func uri(for user: ByteString) -> ByteString {
         guard hasUser else { return ByteString(head) }
         var bytes = Array(head.utf8)

@@ -5,7 +5,7 @@ package import Registration
 package import SIPGrammar
 package import Settings
 
-/// A peer that the daemon trusts, such as a PBX, whose INVITEs are not challenged.
+/// A peer that the daemon trusts, such as a PBX; the daemon does not challenge INVITEs of the peer.
 package enum TrustedPeer: Hashable, Sendable {
     case block(AddressBlock)
     /// A peer with one address and one port, such as a PBX behind the same address as phones.

@@ -12,7 +12,7 @@ extension LimitSettings {
 }
 
 extension ProxySettings {
-    /// A limit of one callee, with the part for one caller and the part that is reserved for trusted peers (T32).
+    /// A limit of one callee, with the parts for one caller and for trusted peers (T32).
     package func share(of whole: Int, ofOne: Int? = nil) -> FairShare {
         FairShare(
             of: whole, ofOne: ofOne ?? (whole * limits.callerShare + 99) / 100,

@@ -1,6 +1,6 @@
 package import Settings
 
-/// The settings of `register-upstream` for one domain, whose users the daemon keeps registered at a PBX.
+/// The settings of `register-upstream` for one domain; the daemon keeps the domain's users registered at a PBX.
 package struct UpstreamRegistrationSettings: SettingsGroup, Hashable {
     package var upstream: NextHop?
     package var expires: Duration = .seconds(3600)

@@ -23,8 +23,8 @@ package protocol PushAppRules: AnyObject, Sendable {
 
     /// Whether payloads contain the device's code, which the app needs for its reports about pushes.
     var asksForDeviceCode: Bool { get }
-    /// The notice of a call's end to a phone that did not register: by the app's setting or else by the default for
-    /// payload format and token.
+    /// How a phone that did not register learns of a call's end: by the app's setting, or else by the default for the
+    /// payload format and the token.
     func afterEnd(of token: PushToken) -> AfterEnd
     /// Whether a call stays in the list of missed calls after the phone got its INVITE late. The parameter `wish` is
     /// the setting of the app, or `nil` for the app's default.

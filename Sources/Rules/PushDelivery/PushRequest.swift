@@ -3,7 +3,7 @@ package import Bytes
 import Collections
 package import Timekeeping
 
-/// The number of one push, which the daemon uses only once in each run.
+/// The number of one push; the daemon uses each number only once in each run.
 package struct PushID: SerialID, Absentable, Sendable {
     package let rawValue: UInt64
     package static var absent: PushID { PushID(rawValue: 0) }
@@ -95,7 +95,7 @@ package enum PushMessage: Sendable {
     /// A push that shows nothing and tests whether the provider accepts the token. Only Apple and Google support silent
     /// pushes.
     case silent
-    /// A notification that an application server has ordered, or an end push.
+    /// A notification that an application server has ordered, or a push about a call's end.
     indirect case notification(PushNotification)
 }
 
@@ -142,8 +142,8 @@ extension PushRequest {
 
     /// The collapse key, by which a push replaces an earlier, undelivered push.
     ///
-    /// The collapse key of a list of missed calls contains the oldest call, which stays in a growing list. A push for a
-    /// call has no collapse key, because no later push about the call would replace it in time.
+    /// A list of missed calls has a collapse key with its oldest call, because the oldest call stays in a growing list.
+    /// A push for a call has no collapse key, because no later push about the call would replace it in time.
     var collapseKey: String? {
         switch message {
         case .incomingCall, .silent: nil

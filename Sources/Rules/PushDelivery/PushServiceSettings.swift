@@ -40,7 +40,7 @@ package enum PushPlatform: Hashable, Sendable, CaseIterable {
 
 /// One app of a push service, as the settings describe it.
 package struct PushAppSettings {
-    /// The name of the app; `nil` for the app that gets all tokens without an app name.
+    /// The name of the app; `nil` for the app that gets all tokens whose app has no name.
     let name: String?
     /// The values of `pn-param` that select the app.
     let params: [String]

@@ -31,7 +31,7 @@ package enum PushProvider: String, Hashable, Sendable, CaseIterable {
         }
     }
 
-    /// The number of the provider in tables in memory, which is never stored or sent.
+    /// The number of the provider in tables in memory; the number is never stored or sent.
     package var number: UInt8 {
         switch self {
         case .apns: 1
@@ -61,8 +61,8 @@ package enum PushProvider: String, Hashable, Sendable, CaseIterable {
     package func hash(into hasher: inout Hasher) { hasher.combine(number) }
 }
 
-/// The three push parameters of RFC 8599, which address one installation of an app at a push provider. Push parameters
-/// are compared after percent-decoding.
+/// The three push parameters of RFC 8599; together they address one installation of an app at a push provider. Push
+/// parameters are compared after percent-decoding.
 ///
 /// The push token is secret, because everybody who has it can wake the phone; ``description`` does not reveal the
 /// token.
@@ -70,7 +70,7 @@ package struct PushToken: Hashable, Sendable, CustomStringConvertible {
     package let provider: PushProvider
     /// The percent-decoded value of `pn-param`, or of ECSS-10's `pn-params`; empty if the device sent neither.
     package let param: ByteString
-    /// The percent-decoded value of `pn-prid`, which is never empty. For APNs, `pn-prid` can have several pairs
+    /// The percent-decoded value of `pn-prid`; it is never empty. For APNs, `pn-prid` can have several pairs
     /// `token:service`, joined by `&`.
     package let prid: ByteString
 

@@ -71,7 +71,7 @@ package struct BucketTable: Sendable {
         return changes
     }
 
-    /// Applies an event to a list of missed calls that is `inout` to avoid copies of the list.
+    /// Applies an event to a list of missed calls; the list is `inout` to avoid copies.
     private static func tell(
         _ bucket: inout MissedCallBucket, _ event: (inout MissedCallBucket, BucketSettings) -> [BucketChange],
         _ settings: BucketSettings

@@ -73,7 +73,7 @@ extension PushLedger {
         }
     }
 
-    /// Notes the end of a call from before the restart that cannot be resumed.
+    /// Notes the end of a call that began before the restart and cannot be resumed.
     package mutating func ended(_ userCall: StoredUserCall, into actions: inout some PushOrders) {
         tellBucket(of: userCall.aor, into: &actions) { bucket, _ in bucket.callEnded(userCall.callRef) }
     }
@@ -163,7 +163,7 @@ extension PushLedger {
         }
     }
 
-    /// Schedules a retry of a list of missed calls that the push provider did not accept; each pause is longer.
+    /// If the push provider did not accept a list of missed calls, schedules a retry; each pause is longer.
     ///
     /// The retries end when the push provider accepts the list, or when the missed calls are too old.
     private mutating func retryReport(to device: DeviceID, of aor: AddressOfRecord, now: Moment) {

@@ -134,7 +134,8 @@ extension PushLedger {
 
     // MARK: Later events
 
-    /// Notes in a branch's timeline record that the device has sent a REGISTER, whose changes are not stored yet.
+    /// Notes in a branch's timeline record that the device has sent a REGISTER; the changes of the REGISTER are not
+    /// stored yet.
     package mutating func registered(_ branch: ForkBranch, now: Moment) {
         if let id = branch.record { timeline.registered(id, now: now.instant) }
     }
@@ -207,8 +208,8 @@ extension PushLedger {
         }
     }
 
-    /// Writes the open timeline records when the daemon stops, except records of calls, which continue after the
-    /// restart.
+    /// When the daemon stops, writes the open timeline records except records of calls, because calls continue after
+    /// the restart.
     package mutating func stopped(now: Moment, into actions: inout some PushOrders) {
         let records = timeline.stopped(now: now.instant)
         if !records.isEmpty { actions.trace(records.map { .record($0) }) }

@@ -22,7 +22,7 @@ package struct PushLedger: ~Copyable {
     package internal(set) var unread: UnreadPushes
     package internal(set) var buckets: BucketTable
     private var limits: PushRates
-    /// The rate limit of log lines about callers whose pushes are refused.
+    /// The rate limit of log lines about refused pushes of callers.
     private var lines = CallerLines()
     /// The limit on the timeline records that each caller can cause (T32.5).
     var recordShares: RecordShares
@@ -74,7 +74,7 @@ package struct PushLedger: ~Copyable {
         limits.mayNotify(device, for: caller, now: now)
     }
 
-    /// Counts a push to the device for something other than a call.
+    /// Counts a push to the device, if the push is not about a call.
     package mutating func notified(_ device: DeviceID, for caller: Caller?, now: Instant) {
         limits.notified(device, for: caller, now: now)
     }
@@ -112,8 +112,7 @@ package struct PushLedger: ~Copyable {
 
     // MARK: Sending
 
-    /// Passes a push to the dispatcher; ``nextOutcome()`` returns the result later, or at once if the push has ended
-    /// already.
+    /// Passes a push to the dispatcher; ``nextOutcome()`` returns the result of the push.
     package mutating func send(_ request: PushRequest, now: Moment, into actions: inout some PushOrders) {
         dispatcher.pushAsked(request, now: now)
         carryOut(now: now, into: &actions)
@@ -141,7 +140,7 @@ package struct PushLedger: ~Copyable {
 
     private mutating func carryOut(now: Moment, into actions: inout some PushOrders) {
         dispatcher.takeActions(into: &orders)
-        // The orders are reversed, because removing the last element moves an order without a copy.
+        // The dispatcher's orders are reversed, because removing the last element moves an order without a copy.
         orders.reverse()
         while let order = orders.popLast() {
             switch order {
@@ -193,7 +192,7 @@ package struct PushLedger: ~Copyable {
     /// Drops a branch's push that is no longer needed, and withdraws the push if it was not sent yet.
     ///
     /// The provider's answer to a dropped push still counts for the badge, the timeline record and the token, but not
-    /// for the branch. The parameter `end` is a push about the call's end, which is sent if the provider accepts the
+    /// for the branch. The parameter `end` is a push about the call's end; it is sent if the provider accepts the
     /// dropped push.
     package mutating func drop(
         _ branch: Int, of call: ProxiedRequest, owing end: EndedCallNotice? = nil, now: Moment,
@@ -356,7 +355,7 @@ package final class AskedPush {
 package struct PushRates {
     /// The rate limit of pushes for calls to one device.
     package private(set) var device: SharedRate<DeviceID>
-    /// The rate limit of pushes to one device that are not about calls.
+    /// The rate limit of pushes to one device for other purposes than calls.
     private var notification: SharedRate<DeviceID>
     /// The rate limit of pushes that one caller causes at all devices together.
     private var caller: RateLimit<Caller>
@@ -390,7 +389,7 @@ package struct PushRates {
     /// Whether the rate limit allows one more test push to the push token; an allowed test push is counted.
     package mutating func admitsTest(of token: PushToken, now: Instant) -> Bool { testedToken.admit(token, now: now) }
 
-    /// Whether the rate limits allow a push to the device for something other than a call.
+    /// Whether the rate limits allow a push to the device, if the push is not about a call.
     ///
     /// Notifications have their own rate limit, and are also refused while calls have used up the rate limit of calls.
     /// Notifications do not count toward the rate limit of calls.
@@ -407,8 +406,8 @@ package struct PushRates {
 }
 
 package enum LedgerTimer: Sendable {
-    /// A list of missed calls is due, because its provider refused it earlier, or because a phone should first answer
-    /// an ended call's INVITE.
+    /// A list of missed calls is due: its provider refused the list earlier, or the list first waited for a phone's
+    /// response to an ended call's INVITE.
     case report(DeviceID, AddressOfRecord)
     /// Some missed calls are too old and must be dropped.
     case sweep

@@ -1,7 +1,7 @@
 package import PushDelivery
 package import Registration
 
-/// Receives the orders of ``PushLedger``, which must be executed in order.
+/// Receives the orders of ``PushLedger``; the orders must be executed in sequence.
 package protocol PushOrders {
     /// Send a push to its push provider.
     mutating func send(_ push: PushDispatcher.Transmission)

@@ -3,7 +3,7 @@ package import ProxyPolicy
 package import Telemetry
 package import Timekeeping
 
-/// Limits the number of timeline records of each caller within the time for which records are kept (T32.5).
+/// Limits the number of timeline records that each caller can cause while the records are kept (T32.5).
 ///
 /// The calls of a caller who has reached the limit get no further timeline records. Requests that the daemon refuses
 /// immediately have their own limit of timeline records (``Refusals``).

@@ -8,8 +8,8 @@ package import Timekeeping
 /// All texts of the binding are in one memory block.
 package struct Binding: Sendable {
     package let id: DeviceID
-    /// The time at which the expiry ends that the last REGISTER was granted. A contact with push token is kept after
-    /// its granted expiry (rule R7, reading A8).
+    /// The instant at which the granted expiry of the last REGISTER ends. A contact with push token is kept after its
+    /// granted expiry (rule R7, reading A8).
     package let freshUntil: Instant
     /// The time at which the device last registered its push token. A provider's report of a dead token is ignored if
     /// the token died before the device's last registration.
@@ -22,7 +22,7 @@ package struct Binding: Sendable {
     let provider: UInt8
     let marks: Marks
     package let cseq: UInt32
-    /// The expiry in seconds that the last REGISTER was granted.
+    /// The granted expiry of the last REGISTER, in seconds.
     package let granted: UInt32
     /// The nonce with which the device can register without a new challenge.
     let nonce: KeptNonce
@@ -34,7 +34,7 @@ package struct Binding: Sendable {
     /// Creates a complete copy of a binding, for use outside the table.
     ///
     /// - Parameters:
-    ///   - record: the binding in the table, which has all values except the flow and the texts.
+    ///   - record: the binding as the table stores it, without the flow and the texts.
     ///   - flow: the flow on which requests are sent to the device.
     ///   - text: user, host, contact, Call-ID and Path, one after the other.
     ///   - contact: the range of the contact in `text`.
@@ -61,7 +61,7 @@ package struct Binding: Sendable {
         static let isBusy = Marks(rawValue: 1)
         /// Each REGISTER of the contact is examined completely, even if the contact's text is unchanged. The mark
         /// `needsReview` is set if the push parameters are a query, name an unknown provider or do not fit the
-        /// settings, or another proxy sends the pushes.
+        /// settings, or if another proxy sends the pushes.
         static let needsReview = Marks(rawValue: 2)
         /// The contact has `+sip.pnsreg`, so the device wakes up by itself to refresh its registration.
         static let refreshesItself = Marks(rawValue: 4)
@@ -106,7 +106,7 @@ extension Binding {
 // MARK: Making
 
 extension Binding {
-    /// The values of one contact in a REGISTER, whose texts can be slices of the message.
+    /// The values of one contact in a REGISTER; their texts can be slices of the message.
     struct Content: Sendable {
         var aor: AddressOfRecord
         var contact: ByteString
@@ -123,7 +123,7 @@ extension Binding {
         var nonce = KeptNonce.none
     }
 
-    /// The values of the binding with `contact` instead of the binding's contact.
+    /// The values of the binding, but with `contact` in place of the binding's own contact.
     func content(with contact: ByteString) -> Content {
         Content(
             aor: aor, contact: contact, callID: callID, path: path, flow: flow, cseq: cseq, granted: granted,

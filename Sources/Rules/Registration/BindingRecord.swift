@@ -85,7 +85,8 @@ struct BindingRecord: Sendable {
 extension BindingTable {
     /// Creates the record of a binding, and the memory block with its texts.
     ///
-    /// - Returns: the record; `nil` if a text of the binding is too long, which the daemon's earlier checks prevent.
+    /// - Returns: the record; `nil` if a text of the binding is too long. The daemon's earlier checks prevent such
+    ///   texts.
     mutating func makeRecord(_ id: DeviceID, _ content: Binding.Content) -> BindingRecord? {
         guard content.contact.count <= ContactText.longest else { return nil }
         var bytes: [UInt8] = []

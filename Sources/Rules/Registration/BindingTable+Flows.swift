@@ -94,7 +94,7 @@ extension BindingTable {
 
     // MARK: A device that loses the binding whose number it has
 
-    /// Stores the id that a device with further flows will have after the removal of the binding in the slot.
+    /// Stores the id that a device with further flows gets when the binding in the slot is removed.
     mutating func noteHeir(of slot: UInt32) {
         guard self[slot].marks.contains(.isFlow) else { return }
         let id = self[slot].id

@@ -2,8 +2,8 @@ package import Addressing
 package import PushDelivery
 package import Timekeeping
 
-/// The position of a search through all bindings, which is made in steps. Bindings can be added and removed between two
-/// steps of the search.
+/// The position of a search through all bindings; the search is made in steps. Bindings can be added and removed
+/// between two steps of the search.
 package struct BindingCursor: Hashable, Sendable {
     fileprivate var slot: UInt32 = 0
 
@@ -19,7 +19,7 @@ extension BindingTable {
         package let registeredAt: UnixTime
     }
 
-    /// Calls `body` with the devices in one part of the table that Apple's pushes can wake, like
+    /// Calls `body` with the devices that Apple's pushes can wake, in one part of the table: see
     /// ``forEachDevice(of:with:from:limit:_:)``.
     ///
     /// A device whose REGISTER is being stored is omitted, because the REGISTER is newer than the caller's data.
@@ -32,7 +32,7 @@ extension BindingTable {
         }
     }
 
-    /// Calls `body` with the devices in one part of the table that pushes of the given providers can wake.
+    /// Calls `body` with the devices that pushes of the given providers can wake, in one part of the table.
     ///
     /// - Parameters:
     ///   - providers: the providers of the wanted devices; switched-off providers are ignored.
@@ -92,8 +92,7 @@ extension BindingTable {
     /// The user of a device; `nil` if the device is unknown.
     package func aor(of device: DeviceID) -> AddressOfRecord? { slot(of: device).map { aor(at: $0) } }
 
-    /// The time of the last REGISTER of any wakeable device of the user; `nil` if no push can wake any device of the
-    /// user.
+    /// The time at which a wakeable device of the user last registered; `nil` if the user has no wakeable device.
     package func lastSign(ofWakeable aor: AddressOfRecord) -> UnixTime? {
         var last: UnixTime?
         forEachSlot(of: aor) { slot in

@@ -11,8 +11,8 @@ extension BindingTable {
     ///   - id: the device with the replaced push token.
     ///   - token: the new `pn-prid`, not percent-encoded.
     ///   - now: the present time, for the dates in the store.
-    /// - Returns: the row to write; `nil` if the device is gone or has the token, its REGISTER is being stored, or the
-    ///   contact would be too long.
+    /// - Returns: the row to write; `nil` if the device is gone or already has the token, if its REGISTER is being
+    ///   stored, or if the contact would be too long.
     package mutating func replaceToken(of id: DeviceID, with token: ByteString, now: Moment) -> BindingChange? {
         guard let slot = slot(of: id), !token.isEmpty, token.count <= PushParameters.longestValue else { return nil }
         let binding = binding(at: slot)

@@ -19,7 +19,7 @@ package struct BindingTable: ~Copyable, Sendable {
     private var freeSlot = BindingTable.noSlot
     private var byAOR = SlotIndex()
     private var byID = SlotIndex()
-    /// The bindings on open stream connections, by the connection's number, for the end of a connection.
+    /// The bindings on each open stream connection, by the connection's number; used when the connection ends.
     private var byConnection = SlotIndex()
     private var departed = DepartedAddresses()
     /// The expiry times of bindings without push token, by slot. A refresh does not move the expiry time in the queue;
@@ -31,7 +31,7 @@ package struct BindingTable: ~Copyable, Sendable {
     /// The number of bindings for each provider, by the provider's number. Index 0 of the array counts the contacts
     /// without push token.
     private var countByProvider = [Int](repeating: 0, count: 256)
-    /// The number of bindings of each domain that has a limit, by domain in lower case.
+    /// For each domain with a limit, the number of its bindings, by domain in lower case.
     private var countByDomain: [ByteString: Int] = [:]
     /// The push providers that are switched on. Contacts of switched-off providers count as contacts without push
     /// (reading A4).
@@ -68,7 +68,7 @@ package struct BindingTable: ~Copyable, Sendable {
         for slot in slots where !self[slot].isVacant { countByDomain[aor(at: slot).host]? += 1 }
     }
 
-    /// The number of stored contacts with a push token that can wake the device.
+    /// The number of stored contacts whose push token can wake the device.
     package var pushCount: Int {
         countByProvider.indices.reduce(0) { sum, number in
             enabled.contains(number: UInt8(number)) ? sum + countByProvider[number] : sum

@@ -33,7 +33,7 @@ struct ContactFrames: Sendable {
     private var frames = [Frame(host: [], text: [], places: [0])]
     /// The numbers of the frames, by the hashes of the frames.
     private var index = SlotIndex()
-    /// The number of the frame of the latest contact, which probably fits the next contact too.
+    /// The number of the latest contact's frame; the frame probably fits the next contact too.
     private var last = ContactFrames.whole
 
     subscript(number: UInt16) -> Frame { frames[Int(number)] }

@@ -4,9 +4,9 @@ import Timekeeping
 /// All lifetimes of contacts are whole seconds.
 struct ContactLifetime: Sendable {
     private let standard, least, most: UInt32
-    /// The minimum lifetime of a contact with push parameters, which must outlast the wait for the refresh push (RFC
-    /// 8599 section 5.6.1.1). A lifetime of an hour or more is never refused as too brief (RFC 3261 section 10.3 step
-    /// 7).
+    /// The minimum lifetime of a contact with push parameters; the lifetime must outlast the wait for the refresh push
+    /// (RFC 8599 section 5.6.1.1). A lifetime of an hour or more is never refused as too brief (RFC 3261 section 10.3
+    /// step 7).
     private let leastForPush: UInt32
 
     init(_ settings: RegistrarSettings) {

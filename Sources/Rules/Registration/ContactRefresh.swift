@@ -18,7 +18,7 @@ package struct ContactRefresh: Sendable {
     let granted: UInt32
     let freshUntil: Instant
     let registeredAt: UnixTime
-    /// The number of the push provider, for the 200 to the REGISTER, like the next three values.
+    /// The number of the push provider; this number and the next three values are used for the 200 to the REGISTER.
     let provider: UInt8
     let refreshesItself: Bool
     package let isOutbound: Bool

@@ -169,7 +169,7 @@ struct ContactRegistration {
 
     // MARK: Matching
 
-    /// Drops all but the last of several contacts in the REGISTER that describe one binding.
+    /// If several contacts in the REGISTER describe one binding, drops all but the last.
     private mutating func dropRepeated() {
         var kept: [AskedContact] = []
         for (index, contact) in asked.enumerated() {
@@ -304,8 +304,8 @@ struct ContactRegistration {
             if !ordinary.isEmpty { return ordinary }
             return labelled(as: contact, among: free)
         }
-        // Among several contacts with the address of the sign-out, the contact with the REGISTER's Call-ID is removed
-        // or, without such a contact, the contacts without token.
+        // If several contacts have the address of the sign-out, the contact with the REGISTER's Call-ID is removed; if
+        // none has this Call-ID, the contacts without token are removed.
         let own = sameURI.filter { stored[$0].callID == request.callID }
         if !own.isEmpty { return own }
         let ordinary = sameURI.filter { !stored[$0].isPush }

@@ -95,8 +95,8 @@ extension [UInt8] {
         }
     }
 
-    /// Appends a header field parameter as a URI parameter, without quotes and with reserved characters
-    /// percent-encoded.
+    /// Appends a header field parameter as a URI parameter: without quotes, and with percent-encoding of reserved
+    /// characters.
     fileprivate mutating func append(asURIParameter place: ParameterPlace, of parameters: Parameters) {
         append(";")
         append(parameters.text, place.name)

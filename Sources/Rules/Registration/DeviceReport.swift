@@ -185,7 +185,7 @@ extension Flow {
 }
 
 extension ForkTarget {
-    /// Whether requests can be sent to the device, because the device has registered at least once.
+    /// Whether the device has registered at least once, so that requests can be sent to the device.
     package var isReachable: Bool { flow != .nowhere }
 }
 
@@ -247,8 +247,7 @@ extension ContactText {
         if let start = markStart(in: text.span) { text.removeSubrange(start...) }
     }
 
-    /// The index at which the label from an HTTP report begins; `nil` for a stored contact without label from an HTTP
-    /// report.
+    /// The index at which the label from an HTTP report begins; `nil` if the stored contact has no label from a report.
     static func markStart(in text: Span<UInt8>) -> Int? {
         guard var start = text.indices.last, text[start] != UInt8(ascii: ">") else { return nil }
         while start > 0, text[start] != UInt8(ascii: ";") { start -= 1 }

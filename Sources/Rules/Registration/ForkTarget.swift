@@ -13,7 +13,7 @@ package struct ForkTarget: Sendable {
         case sleeping(PushToken)
     }
 
-    /// The id of the device, which all its flows have in common.
+    /// The id of the device; all flows of the device have this id.
     package let id: DeviceID
     /// The binding on whose flow the request is sent.
     package let binding: DeviceID
@@ -103,7 +103,8 @@ extension BindingTable {
         return PushProvider(number: binding.provider).flatMap { PushToken($0, in: uri) }
     }
 
-    /// The push provider that is switched off, so that no push can wake the device; `nil` for any other device.
+    /// The device's push provider, if the provider is switched off, so that no push can wake the device; otherwise
+    /// `nil`.
     package func switchedOffProvider(of id: DeviceID) -> PushProvider? {
         guard let binding = binding(id), !isPush(binding) else { return nil }
         return PushProvider(number: binding.provider)

@@ -75,7 +75,7 @@ package enum GRUU {
 package enum SealedName {
     /// The content of a temporary GRUU: the device, and a hash of the Call-ID of the device's REGISTER.
     case temporaryGRUU(DeviceID, callID: UInt32, answer: UInt32)
-    /// The content of a `pn-purr`, which names the registration in requests inside dialogs (RFC 8599 section 6).
+    /// The content of a `pn-purr`; a `pn-purr` names the registration in requests inside dialogs (RFC 8599 section 6).
     case purr(DeviceID, answer: UInt32)
 }
 

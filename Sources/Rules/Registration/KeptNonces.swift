@@ -88,7 +88,7 @@ extension RegisterProcessor {
         case .accepted(let plan):
             guard plan.refreshed.count == 1, let id = plan.refreshed.first else {
                 let isSignOut = plan.refreshed.isEmpty && plan.removed.contains { table.nonce(of: $0).isUnused(use) }
-                // A REGISTER with a kept nonce that refreshes no binding or several is refused, because no binding
+                // A REGISTER with a kept nonce must refresh or remove exactly one binding, because otherwise no binding
                 // would store the used nonce count.
                 let isOfBinding = use.origin == .binding || table.isKept(use.name, by: aor)
                 return isOfBinding && !isSignOut ? .challenged : decision

@@ -14,10 +14,11 @@ package enum PushParameters: Hashable, Sendable {
     /// section 4.1.5).
     case query(PushQuery)
     case push(PushToken)
-    /// The contact names an unsupported push service, or a token of no app in the settings (rules P2, P8).
+    /// The contact names an unsupported push service, or has a token that belongs to no app in the settings (rules P2,
+    /// P8).
     case unsupported(TokenProblem)
     /// The push parameters of the contact contradict each other. A contact with contradictory push parameters is
-    /// accepted without pushes instead of refused with 555.
+    /// accepted without pushes; the REGISTER does not get 555.
     case invalid(Invalid)
 
     package enum PushQuery: Hashable, Sendable {

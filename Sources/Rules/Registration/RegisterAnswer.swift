@@ -9,7 +9,7 @@ package struct RegisterAnnouncement: Sendable {
     /// The bindings whose push parameters the 200 repeats (rule P7); the 200 omits the push parameters of all other
     /// bindings.
     var echoed = ShortList<DeviceID>()
-    /// The Path values of the REGISTER, which the 200 repeats (RFC 3327 section 5.3).
+    /// The Path values of the REGISTER; the 200 repeats the values (RFC 3327 section 5.3).
     var path: [ByteString] = []
     private(set) var featureCaps: [ByteString] = []
     /// Whether the REGISTER has registered an outbound flow (RFC 5626).
@@ -51,7 +51,7 @@ extension BindingTable {
     ///   - refresh: the refresh that was just applied; `nil` if a binding has changed since the decision about the
     ///     refresh.
     ///   - date: the header field Date.
-    ///   - number: the number of the 200, which is unique in this run of the daemon.
+    ///   - number: the number of the 200; each 200 in this run of the daemon has another number.
     ///   - now: the present time, by both clocks.
     ///   - out: the message to which the header fields are appended.
     ///   - seal: encrypts a name that only the daemon can read, and appends the result.

@@ -35,7 +35,7 @@ package struct RegistrarSettings: SettingsGroup, Equatable {
     /// The value of `+sip.pnsreg`; zero for no announcement of `+sip.pnsreg`.
     package var announcedRefresh: Duration = .seconds(130)
     package var announcesPURR = false
-    /// How long before a contact expires its phone gets a refresh push; zero for no refresh push.
+    /// The time between a refresh push and the expiry of the phone's contact; zero for no refresh push.
     package var refreshPushLead: Duration = .zero
     /// The value of the header field Flow-Timer; zero for no Flow-Timer.
     package var flowTimer: Duration = .zero

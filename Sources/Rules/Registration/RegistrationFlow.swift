@@ -73,7 +73,7 @@ extension Span<UInt8> {
 }
 
 extension ContactText {
-    /// The stored contact without `reg-id`, which has no meaning in a REGISTER without outbound flows.
+    /// The stored contact without its `reg-id`; a `reg-id` has no meaning in a REGISTER without outbound flows.
     static func withoutFlowNumber(_ text: ByteString) -> ByteString {
         guard let uri = uri(of: text) else { return text }
         let end = uri.text.count + 2

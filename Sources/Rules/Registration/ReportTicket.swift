@@ -10,7 +10,7 @@ package struct ReportTicket: Hashable, Sendable {
 package enum ReportResult: Hashable, Sendable {
     /// The store has written the changes; the number counts the added, changed or removed devices.
     case done(Int)
-    /// The daemon cannot push to the token, because its provider is switched off or the token belongs to no app in the
+    /// The daemon cannot push to the token: the provider is switched off, or the token belongs to no app in the
     /// settings.
     case notSupported(TokenProblem)
     /// The user already has as many devices as the settings allow.

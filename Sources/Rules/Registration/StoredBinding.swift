@@ -6,7 +6,7 @@ package import Timekeeping
 package struct StoredBinding: Hashable, Sendable {
     package let id: DeviceID
     package let aor: AddressOfRecord
-    /// The contact's text as bindings store it (see ``ContactText``), which is secret if it contains a push token.
+    /// The contact's text as bindings store it (see ``ContactText``); the text is secret if it contains a push token.
     package let contact: ByteString
     package let callID: ByteString
     package let cseq: UInt32

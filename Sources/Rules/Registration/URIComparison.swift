@@ -12,7 +12,7 @@ extension SIPURI {
         return a == b
     }
 
-    /// The sorted `name=value` pairs of the URI headers after `?`, whose order has no meaning.
+    /// The `name=value` pairs of the URI headers after `?`, sorted because their order has no meaning.
     fileprivate static func headerSet(_ headers: ByteString?) -> [[UInt8]] {
         guard let headers else { return [] }
         return headers.split(at: [UInt8(ascii: "&")]).map { pair in
@@ -68,7 +68,8 @@ struct ComparableURI {
 
     /// Whether two URIs are equivalent by RFC 3261 section 19.1.4 and RFC 8599 section 5.3.
     ///
-    /// Equivalence is not transitive, because a parameter in only one of two URIs is ignored, unless both must have it.
+    /// Equivalence is not transitive: a parameter that only one of two URIs has is ignored, unless both must have the
+    /// parameter.
     ///
     /// If `ignoringPush` is true, all push parameters are ignored, for a device that switches its pushes on or off.
     func isEquivalent(to other: ComparableURI, ignoringPush: Bool = false) -> Bool {

@@ -13,8 +13,8 @@ package struct IncomingRequest {
     /// The parameters `;received=...;rport=...` of the topmost Via, for responses and the forwarded request (RFC 3581).
     package let viaAddition: ViaAddition
     package let responseFlow: Flow
-    /// The key of the request's server transaction, which may begin later; `nil` before the transaction table has seen
-    /// the request.
+    /// The key of the request's server transaction; `nil` before the transaction table has seen the request. The
+    /// transaction may begin later.
     package private(set) var key: TransactionKey?
     /// The user whose right password came with the request; `nil` without a right password.
     package private(set) var sender: AddressOfRecord?

@@ -5,7 +5,7 @@ package import SIPGrammar
 
 /// One of the daemon's SIP listeners, with the host and port by which other hosts reach it.
 package struct Listener: Sendable {
-    /// The listener's index in the settings, which is part of each ``Flow``.
+    /// The listener's index in the settings; the index is part of each ``Flow``.
     package let number: UInt16
     package let transport: Transport
     package let bound: Endpoint
@@ -130,7 +130,8 @@ package struct LocalIdentity: Sendable {
         return hosts.contains(host) ? domains.first : nil
     }
 
-    /// The listener from which a request to `remote` is sent, with the same transport and address family.
+    /// The listener with the given transport and with the address family of `remote`, from which a request to `remote`
+    /// is sent.
     ///
     /// The listener `wished` is preferred, then a listener on the same address, then any other listener. A loopback
     /// listener sends to an address outside this machine only if no other listener exists.
@@ -147,7 +148,7 @@ package struct LocalIdentity: Sendable {
             ?? listeners.first(where: fitting) ?? listeners.first(where: speaking)
     }
 
-    /// The listener of a flow, or a similar listener if the settings have changed since the flow began.
+    /// The listener of a flow; if the settings have changed since the flow began, a similar listener.
     package func listener(for flow: Flow) -> Listener? {
         if let listener = listener(flow.listener), listener.transport == flow.transport { return listener }
         return listener(for: flow.transport, to: flow.remote.address, preferring: flow.listener)

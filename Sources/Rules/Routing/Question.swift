@@ -15,7 +15,7 @@ package enum Question {
     case ourselves(Endpoint)
 }
 
-/// The content of an OPTIONS that this daemon itself sends, which names only the receiver and this daemon.
+/// The content of an OPTIONS that this daemon itself sends; the OPTIONS names only the receiver and this daemon.
 package struct QuestionRequest {
     /// The receiver's URI in its escaped form, because an unescaped user part could contain line ends.
     package let target: ByteString

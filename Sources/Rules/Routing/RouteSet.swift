@@ -38,7 +38,7 @@ package enum RouteSet {
         /// The request has a dialog token that this daemon wrote into the Record-Route at the start of the dialog.
         case dialog(DialogPass, Next)
         case initial(Next)
-        /// The request has a forged dialog token, or the dialog token of another dialog.
+        /// The request has a forged dialog token, or a dialog token that belongs to another dialog.
         case forged
     }
 

@@ -5,10 +5,10 @@ package import SIPTransactions
 
 /// The names of a dialog's phones at the start of the dialog (T20.7).
 ///
-/// The names in a dialog are hashes of the URIs and of the display names that the caller gave to both sides. No peer
-/// can search for two names with the same hash, because the hash key is in the encrypted dialog token.
+/// The names in a dialog are the hashes of both sides' URIs and of the display names that the caller gave to both
+/// sides. No peer can search for two names with the same hash, because the hash key is in the encrypted dialog token.
 package struct DialogNames: Hashable, Sendable {
-    /// The key of the name hashes, which has 24 bits.
+    /// The key of the name hashes; the key has 24 bits.
     package let key: UInt32
     /// The caller's name; `nil` if the caller may change its name, as a trusted peer may (RFC 4916).
     package let caller: Caller?

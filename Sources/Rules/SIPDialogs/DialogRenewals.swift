@@ -18,7 +18,8 @@ package struct DialogRenewals {
 
     package var count: Int { ends.count }
 
-    /// The numbers of the keys of renewed dialogs' tokens, which are needed as long as the dialogs live.
+    /// The numbers of the keys that encrypted the tokens of renewed dialogs; the keys are needed as long as the dialogs
+    /// live.
     package func keys(at date: UnixTime) -> Set<UInt8> {
         Set(ends.lazy.filter { $0.value >= date }.map { UInt8(truncatingIfNeeded: $0.key >> 56) })
     }

@@ -6,13 +6,13 @@ package import Registration
 extension DialogSeal {
     /// The purpose of an encrypted block, in the block's last bytes.
     private enum Purpose {
-        /// The last two bytes of a GRUU's block, after three bytes of the Call-ID's hash and three bytes of the number
-        /// of the 200.
+        /// The last two bytes of a GRUU's block; before them are three bytes of the Call-ID's hash and three bytes of
+        /// the number of the 200.
         static let gruu: UInt16 = 0x6772
         /// The last four bytes of a `pn-purr` block, after four bytes of the number of the 200.
         static let purr: UInt32 = 0x7075_7272
-        /// The last four bytes of a GRUU from older versions, which wrote four bytes of the Call-ID's hash and no
-        /// number of the 200.
+        /// The last four bytes of a GRUU from older versions, in which four bytes of the Call-ID's hash come before,
+        /// and no number of the 200.
         static let formerGRUU: UInt32 = 0x6772_7575
     }
 

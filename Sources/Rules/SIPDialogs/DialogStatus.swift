@@ -4,9 +4,9 @@ package import SIPGrammar
 package enum DialogStatus {
     /// The status inside a dialog for a request that would get `status` outside a dialog.
     ///
-    /// A 480 for a sleeping phone would end the call, and a 502 the whole dialog (RFC 5057 section 5.1). A 500 ends
-    /// only the request, which the sender can send again. A BYE ends the call, whatever status its response has. The
-    /// parameter `wasWoken` says whether the phone got a push and did not register.
+    /// A 480 for a sleeping phone would end the call, and a 502 would end the whole dialog (RFC 5057 section 5.1). A
+    /// 500 ends only the request, which the sender can send again. A BYE ends the call, whatever status its response
+    /// has. The parameter `wasWoken` says whether the phone got a push and did not register.
     package static func inside(_ status: Status, _ method: Method, wasWoken: Bool) -> Status {
         switch status {
         case .temporarilyUnavailable where method != .bye, .badGateway: .serverError

@@ -44,7 +44,8 @@ package struct DialogToken: Hashable, Sendable {
     package let made: UnixTime
     package let caller: DialogSide
     package let callee: DialogSide
-    /// The names that the sides must keep; `nil` if no side must keep its name, or in a token of an older version.
+    /// The names that the sides must keep; `nil` if no side must keep its name, or if the token is from an older
+    /// version.
     package let names: DialogNames?
 
     package init(made: UnixTime, caller: DialogSide, callee: DialogSide, names: DialogNames? = nil) {

@@ -17,7 +17,8 @@ package struct ClientPlaces: Sendable {
     package struct Peer: Hashable, Sendable {
         /// Whether only one port of the peer's address is trusted, because phones use other ports of the address.
         let hasOnePort: Bool
-        /// The number of the upstream's host name, whose certificate identifies the upstream at any address.
+        /// The number of the upstream's host name; a certificate for the host name identifies the upstream at any
+        /// address.
         let certified: ServerNumber
         /// Whether the peer has authenticated by the upstream's certificate.
         let isCertified: Bool

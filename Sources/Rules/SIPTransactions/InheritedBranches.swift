@@ -8,7 +8,8 @@ struct InheritedBranches: Sendable {
 
     var isEmpty: Bool { clients.isEmpty }
 
-    /// The client transaction of a branch, in upper or lower case, because some peers change the case.
+    /// The client transaction of a branch; the branch may be in upper or lower case, because some peers change the
+    /// case.
     subscript(branch: ByteString) -> ClientTransactionID? { clients[branch.lowercased()] }
 
     mutating func add(_ branch: ByteString, _ client: ClientTransactionID) {

@@ -10,13 +10,13 @@ package struct InviteClientTransaction: Sendable {
     package enum State: Equatable, Sendable {
         /// No response to the INVITE has arrived yet. If `cancelWanted` is true, the CANCEL follows the first
         /// provisional response, because RFC 3261 forbids an earlier CANCEL. The state `calling` is followed by
-        /// `proceeding`, `completed`, `accepted` or `ended` (timer B, transport).
+        /// `proceeding`, `completed`, `accepted` or `ended` (timer B or a transport failure).
         case calling(cancelWanted: Bool)
         /// A provisional response has arrived, and timer C runs. The state `proceeding` is followed by `cancelling`,
-        /// `completed`, `accepted` or `ended` (transport).
+        /// `completed`, `accepted` or `ended` (transport failure).
         case proceeding
         /// The CANCEL of the INVITE was sent. The state `cancelling` is followed by `completed`, `accepted` or `ended`
-        /// (no final response within 64*T1, transport).
+        /// (no final response within 64*T1, or a transport failure).
         case cancelling
         /// A 3xx to 6xx has arrived and was acknowledged. The state `completed` is followed by `ended` (timer D).
         case completed

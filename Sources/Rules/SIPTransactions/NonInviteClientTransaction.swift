@@ -8,10 +8,10 @@ package import Timekeeping
 package struct NonInviteClientTransaction: Sendable {
     package enum State: Equatable, Sendable {
         /// No response to the request has arrived yet. The state `trying` is followed by `proceeding`, `completed` or
-        /// `ended` (timer F, transport).
+        /// `ended` (timer F or a transport failure).
         case trying
         /// A provisional response to the request has arrived. The state `proceeding` is followed by `completed` or
-        /// `ended` (timer F, transport).
+        /// `ended` (timer F or a transport failure).
         case proceeding
         /// The final response has arrived, and its retransmissions are ignored. The state `completed` is followed by
         /// `ended` (timer K).

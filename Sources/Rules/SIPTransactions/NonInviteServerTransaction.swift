@@ -91,9 +91,9 @@ package struct NonInviteServerTransaction: Sendable {
         }
     }
 
-    /// Sends or delays a provisional response. For a request other than INVITE, RFC 4320 section 4.1 allows only a 100,
-    /// and over UDP only after the client's timer E has reached T2. Over streams, the daemon delays a 100 equally,
-    /// because nearly every request gets its final response earlier.
+    /// Sends or delays a provisional response. To a request other than INVITE, RFC 4320 section 4.1 allows only the
+    /// provisional response 100, over UDP only after the client's timer E has reached T2. Over streams, the daemon
+    /// delays a 100 equally, because nearly every request gets its final response earlier.
     private mutating func provisional(_ status: Status, _ timers: TransactionTimers, now: Instant) -> Action {
         guard status == .trying, state == .trying else { return .none }
         let allowed = timers.provisionalAllowed(from: arrival)

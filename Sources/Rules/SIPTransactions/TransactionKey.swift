@@ -1,7 +1,8 @@
 import Bytes
 import SIPGrammar
 
-/// A 128-bit hash of the parts of a request that identify its transaction (RFC 3261 section 17.2.3).
+/// A 128-bit hash that identifies the transaction of a request (RFC 3261 section 17.2.3), made from parts of the
+/// request.
 ///
 /// The hash of a transaction key has a random seed, so that no peer can make two keys equal. The parts themselves would
 /// need more space and keep the whole message in memory.

@@ -49,6 +49,6 @@ package enum RequestMatch: Hashable, Sendable {
     /// The request is the ACK for a final response other than 2xx. The core does not forward the ACK for a final
     /// response other than 2xx.
     case acknowledged(ServerTransactionID)
-    /// The request is an ACK for a 2xx, or for an unknown transaction, which the core forwards.
+    /// The request is an ACK for a 2xx, or for an unknown transaction; the core forwards the ACK.
     case endToEndACK
 }

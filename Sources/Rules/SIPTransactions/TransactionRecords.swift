@@ -16,7 +16,7 @@ struct ServerRecord: SlabRecord, Sendable {
     /// The flow on which responses to the request are sent.
     var flow: Flow
     var machine: Machine
-    /// The response to retransmissions of the request; empty without a response.
+    /// The response that is sent again for retransmissions of the request; empty if no response is stored.
     var response: [UInt8] = []
     /// The deadline of timer G; for a request other than INVITE, the time at which its delayed 100 is sent.
     var resend = DeadlineID.none

@@ -167,8 +167,8 @@ extension TransactionTable {
         }
     }
 
-    /// Cancels an INVITE. The CANCEL is sent after the first provisional response, or immediately if a provisional
-    /// response has arrived (RFC 3261 section 9.1).
+    /// Cancels an INVITE. If a provisional response has arrived, the CANCEL is sent immediately, otherwise after the
+    /// first provisional response (RFC 3261 section 9.1).
     ///
     /// After the final response, for a request other than INVITE, and for an id that was not started, `cancel` does
     /// nothing. A cancelled INVITE times out if no final response arrives within 64*T1.
@@ -226,8 +226,8 @@ extension TransactionTable {
         if machine.state == .cancelling { sendCancel(slot, now: now, into: &out) }
     }
 
-    /// Handles the return of an unreachable peer. A request to the returned peer without a response is sent again
-    /// immediately.
+    /// Handles the return of an unreachable peer. If a request to the returned peer has no response yet, the request is
+    /// sent again immediately.
     package mutating func peerReturned(
         _ id: ClientTransactionID, now: Instant, into out: inout [TransactionOutput]
     ) {

@@ -24,8 +24,8 @@ extension TransactionTable {
     /// - Parameters:
     ///   - key: the key that ``requestReceived(_:now:into:)`` returned for the request.
     ///   - request: the received request.
-    ///   - cancelled: the INVITE that a CANCEL cancels; a CANCEL is accepted even by a full table, and a BYE up to
-    ///     ``TransactionLimits/keptForByes`` above the limit.
+    ///   - cancelled: the INVITE that a CANCEL cancels. A full table accepts the CANCEL of an INVITE in the table, and
+    ///     up to ``TransactionLimits/keptForByes`` BYEs above the limit.
     ///   - flow: the flow on which responses are sent.
     ///   - now: the present time.
     /// - Returns: the id; `nil` if the table is full, so that the core answers 503 without a transaction.
@@ -65,7 +65,7 @@ extension TransactionTable {
 
     // MARK: Transactions of the daemon's earlier run
 
-    /// Resumes the server transaction of an INVITE from before the restart, whose caller has got at least a 100.
+    /// Resumes the server transaction of an INVITE from before the restart; the INVITE's caller has got at least a 100.
     ///
     /// - Returns: the id; `nil` if the table is full or already has the transaction.
     package mutating func resume(_ request: SIPRequest, respondOn flow: Flow, now: Instant) -> ServerTransactionID? {

@@ -10,7 +10,7 @@ package struct TransactionTimers: Sendable {
     private let first, cap, linger: Int64
     private var ring: Int64 = 0
 
-    /// Timer C: how long an INVITE can ring after its last provisional response other than 100.
+    /// Timer C: how long an INVITE can ring after its last provisional response (100 does not count).
     package var ringLimit: Duration {
         get { .nanoseconds(ring) }
         set { ring = (Instant(nanoseconds: 0) + newValue).nanoseconds }
@@ -43,8 +43,8 @@ package struct TransactionTimers: Sendable {
     /// The time after which no retransmission can arrive any more: `now` plus T4.
     func quiet(from now: Instant) -> Instant { now.later(by: linger) }
 
-    /// Rounds the end of a transaction that only waits for retransmissions (timers D, I, J, K, L and M) up to a tenth
-    /// of a second. The rounding lets many transactions end at the same time.
+    /// Rounds up, to a tenth of a second, the end of a transaction that only waits for retransmissions (timers D, I, J,
+    /// K, L and M). The rounding lets many transactions end at the same time.
     static func shared(_ end: Instant) -> Instant {
         let tenth: Int64 = 100_000_000
         let late = end.nanoseconds % tenth
@@ -65,8 +65,8 @@ package struct TransactionTimers: Sendable {
         now.later(by: min(doublings < 20 ? first << doublings : cap, cap))
     }
 
-    /// The earliest time for a 100 to a request other than INVITE, by RFC 4320 section 4.1: the time at which the
-    /// client's timer E reaches T2.
+    /// The earliest time at which RFC 4320 section 4.1 allows a 100 to a request other than INVITE: the client's timer
+    /// E has then reached T2.
     func provisionalAllowed(from arrival: Instant) -> Instant {
         var sum: Int64 = 0
         var interval = first

@@ -18,8 +18,7 @@ package struct DigestAlgorithms: OptionSet, Hashable, Sendable {
     package init(of user: DigestUser) { self = user.ha1.keys.reduce([]) { $0.union(DigestAlgorithms(of: $1)) } }
 }
 
-/// All parts of the answer to a digest challenge except the password (RFC 7616 section 3.4; RFC 2617 for servers
-/// without qop).
+/// The answer to a digest challenge, without the password (RFC 7616 section 3.4; for servers without qop, RFC 2617).
 package struct ChallengeAnswer: Hashable, Sendable {
     package let challenge: DigestChallenge
     package let algorithm: DigestAlgorithm
@@ -109,7 +108,8 @@ struct KeptForm: OptionSet, Sendable {
     var algorithm: DigestAlgorithm { contains(.md5) ? .md5 : contains(.sha256) ? .sha256 : .sha512_256 }
 }
 
-/// Packs a challenge into bytes, and unpacks it: a byte with the length of the nonce, the nonce, and the opaque value.
+/// Packs a challenge into bytes, and unpacks the bytes: one byte with the length of the nonce, the nonce, and the
+/// opaque value.
 enum KeptChallenge {
     /// The maximum length in bytes of nonce and opaque value of a kept challenge.
     private static let longest = 192

@@ -16,7 +16,8 @@ extension UpstreamAgent {
         stands[upstream.index].change(domain)
     }
 
-    /// Ends the registrations of all users of a domain that the settings no longer name, or name with another PBX.
+    /// Ends the registrations of a domain's users, because the settings no longer name the domain or name another PBX
+    /// for the domain.
     package mutating func domainRemoved(_ upstream: UpstreamNumber, now: Moment, into orders: inout [UpstreamOrder]) {
         guard stands.indices.contains(upstream.index) else { return }
         stands[upstream.index].isRetired = true

@@ -25,7 +25,7 @@ extension UpstreamAgent {
             case (200..<300, .end): ended(slot, now: now, into: &orders)
             case (200..<300, _): listed(slot, response, now: now, into: &orders)
             case (401, _), (407, _): challenged(slot, pending, response, now: now, into: &orders)
-            // A 403 from a PBX that has answered queries before refuses the password, and not the query.
+            // If a PBX that has answered queries sends 403, the PBX refuses the password, and not the query.
             case (403, .query) where stands[upstream].watch.answersQueries:
                 refuse(slot, .status(code), now: now, into: &orders)
             case (_, .query): queryRefused(slot, now: now, into: &orders)
@@ -144,7 +144,7 @@ extension UpstreamAgent {
     }
 
     /// The seconds that the PBX grants to the daemon's contact; `nil` if the response lists only other contacts. The
-    /// contact is found by its agent token alone, because some PBXs rewrite the contact's host.
+    /// contact is found by its ``UpstreamToken`` alone, because some PBXs rewrite the contact's host.
     private func granted(_ slot: UInt32, _ response: RegisterResponse, asked: UInt32) -> UInt32? {
         guard !response.contacts.isEmpty else {
             // If the 200 lists no contacts, the requested expiry counts, because some registrars violate RFC 3261
@@ -164,8 +164,8 @@ extension UpstreamAgent {
 
     private mutating func notListed(_ slot: UInt32, now: Moment, into orders: inout [UpstreamOrder]) {
         counts.count(.other)
-        // A contact that the 200 lacks is lost only if the PBX listed it before, because some PBXs never list certain
-        // contacts.
+        // If the 200 lacks the contact, the contact counts as lost only if the PBX listed it before: some PBXs never
+        // list certain contacts.
         let wasBound = records[Int(slot)].state == .refreshing
         records[Int(slot)].boundUntil = .distantPast
         if records[Int(slot)].failures == 0 { orders.append(.tell(.notListed(user(at: slot)))) }

@@ -154,7 +154,7 @@ extension UpstreamAgent {
     }
 
     /// Stops the REGISTERs to a server that answered OPTIONS before and no longer answers. The failed server's users
-    /// are registered at another server, because they could not be reached through it otherwise.
+    /// are registered at another server, because nobody could reach them through the failed server.
     package mutating func serverWentDown(at endpoint: Endpoint, now: Moment, into orders: inout [UpstreamOrder]) {
         for upstream in stands.indices {
             for place in stands[upstream].servers.indices

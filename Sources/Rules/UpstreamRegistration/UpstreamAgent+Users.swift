@@ -5,8 +5,9 @@ package import Timekeeping
 // REGISTER.
 
 extension UpstreamAgent {
-    /// Begins to keep a user registered, because a push can wake one of the user's devices. The engine reports each
-    /// user with a device that a push can wake at the start and after each REGISTER of a phone.
+    /// Begins to keep a user registered, because a push can wake one of the user's devices. At the start, the engine
+    /// reports each user with a device that a push can wake; later the engine reports the user after each REGISTER of a
+    /// phone.
     package mutating func userIsWakeable(_ user: WakeableUser, now: Moment, into orders: inout [UpstreamOrder]) {
         guard stands.indices.contains(user.upstream.index) else { return }
         guard let slot = slot(of: UpstreamUser(user.upstream, user.name)) else {
@@ -39,7 +40,7 @@ extension UpstreamAgent {
         pump(user.upstream.index, now: now, into: &orders)
     }
 
-    /// Whether a phone's REGISTER starts another try for a user whom the PBX did not know, at most once an hour.
+    /// Whether a phone's REGISTER starts another try (at most once an hour) for a user whom the PBX did not know.
     /// Another try is harmless, because a PBX cannot lock out an unknown user. A user whose password the PBX has
     /// refused is not tried again.
     private func isWorthAnotherTry(_ slot: UInt32, now: Moment) -> Bool {
@@ -180,7 +181,7 @@ extension UpstreamAgent {
         return record.boundUntil > now.instant ? .refreshing : .others
     }
 
-    /// The time in seconds for which a call counts as recent: a week.
+    /// How long a call counts as recent, in seconds: a week.
     private static let recent: UInt32 = 7 * 86_400
 
     /// Sends the REGISTERs of waiting users within the rate, and sets `wakeAt` for the users who must still wait.
@@ -285,7 +286,7 @@ extension UpstreamAgent {
             cnonce: functions.random())
     }
 
-    /// Schedules the next try for a user after a pause.
+    /// Schedules the next try for a user, after a pause.
     mutating func postpone(_ slot: UInt32, _ pending: UserRecord.Pending, by pause: Duration, now: Moment) {
         let place = Int(slot)
         guard pending != .query else { return scheduleNext(slot) }

@@ -27,7 +27,7 @@ package struct UpstreamAgent {
     /// - Parameters:
     ///   - domains: the domains whose users are registered at a PBX, in the order of their ``UpstreamNumber``.
     ///   - ceiling: the stored ceiling of CSeq numbers, see ``CSeqSupply``; 0 in the first run.
-    ///   - functions: the functions for random numbers and for agent tokens.
+    ///   - functions: the functions for random numbers and for the ``UpstreamToken`` of each user.
     package init(_ domains: [UpstreamDomain], ceiling: UInt32, functions: AgentFunctions) {
         stands = domains.map { UpstreamStand(setup: $0) }
         cseqs = CSeqSupply(ceiling: ceiling)
@@ -36,7 +36,7 @@ package struct UpstreamAgent {
 
     // MARK: What is known
 
-    /// The number of the PBX of a domain, whose name must be in lower case; `nil` if the domain has no PBX.
+    /// The number of the PBX for a domain (given in lower case); `nil` if the domain has no PBX.
     package func upstream(of domain: ByteString) -> UpstreamNumber? {
         stands.firstIndex { $0.setup.domain == domain && !$0.isRetired }.map { UpstreamNumber(UInt16($0)) }
     }
@@ -45,8 +45,8 @@ package struct UpstreamAgent {
         stands.indices.contains(upstream.index) ? stands[upstream.index].setup : nil
     }
 
-    /// The user whose agent token is the user part of a PBX's Request-URI; `nil` if no user has the token. The search
-    /// for an agent token takes equally long for texts that are no tokens.
+    /// The user whose ``UpstreamToken`` is the user part of a PBX's Request-URI; `nil` if no user has the token. The
+    /// search for an ``UpstreamToken`` takes equally long for texts that are no tokens.
     package func user(called text: ByteString) -> UpstreamUser? {
         let token = UpstreamToken(text)
         let sought = token ?? Self.nobody
@@ -273,11 +273,11 @@ package struct UpstreamStatus: Sendable {
     package let status: UInt16
     /// Why the state of the user is ``RegistrationState/refused``.
     package let refusal: UpstreamRefusal?
-    /// Whether the REGISTER waits for a source of users that must supply the HA1.
+    /// Whether the REGISTER waits because a source of users must supply the HA1.
     let waitsForPassword: Bool
     /// When the user's binding at the PBX ends, as far as this run of the daemon knows.
     package let boundUntil: Instant
-    /// The token by which the PBX calls the user, which operators never see.
+    /// The token by which the PBX calls the user; operators never see the token.
     package let token: UpstreamToken
 
     /// Why the PBX does not know the user, as a clause for messages; `nil` if the PBX knows the user.

@@ -41,8 +41,8 @@ package struct UpstreamDomain: Hashable, Sendable {
     /// The shortest expiry in seconds after which a binding is refreshed. The lower limit prevents a REGISTER each
     /// second to a PBX that grants one second.
     static let shortestGrant: UInt32 = 20
-    /// The longest expiry in seconds that the agent requests. A PBX that demands a higher Min-Expires gets no immediate
-    /// second REGISTER.
+    /// The longest expiry in seconds that the agent requests. A PBX whose Min-Expires exceeds ``longestGrant`` gets no
+    /// immediate second REGISTER.
     static let longestGrant: UInt32 = 604_800
 }
 

@@ -1,6 +1,6 @@
 package import Bytes
 
-/// An order that the agent gives to the engine.
+/// An order of the ``UpstreamAgent`` to the engine.
 package enum UpstreamOrder: Sendable {
     /// Send a REGISTER, and report its result with the number of the order.
     case send(RegisterOrder)
@@ -26,7 +26,7 @@ package struct RegisterOrder: Sendable {
         case bind(UInt32)
         /// End the binding of the daemon's contact at the PBX.
         case end
-        /// Ask which contacts of the user the PBX has, by a REGISTER without Contact.
+        /// Send a REGISTER without Contact, to ask which contacts of the user the PBX has.
         case query
     }
 
@@ -96,7 +96,7 @@ package enum UpstreamEnd: UInt8, Hashable, Sendable {
     case noSignOfLife
     /// The user was removed from the daemon.
     case userRemoved
-    /// The settings no longer name the user's domain, or name another PBX for the domain.
+    /// The settings no longer name the user's domain, or now name another PBX for the domain.
     case domainRemoved
 }
 
@@ -115,10 +115,11 @@ package enum UpstreamEvent: Hashable, Sendable {
     case notListed(UpstreamUser)
     /// The user is no longer registered at the PBX, for the given reason.
     case ended(UpstreamUser, UpstreamEnd)
-    /// The PBX keeps the user's binding until its expiry, because the REGISTER that ends it was refused or not sent.
+    /// The PBX keeps the user's binding until its expiry, because the REGISTER that should end the binding was refused
+    /// or not sent.
     case notEnded(UpstreamUser, UpstreamEnd)
-    /// The given number of users is registered again, because the PBX has lost its registrations, was away, or an
-    /// operator ordered it.
+    /// The given number of users register again: the PBX has lost its registrations or was away, or an operator ordered
+    /// it.
     case registersAgain(UpstreamNumber, users: Int, LossSign)
     /// The PBX grants so few seconds that the daemon cannot refresh in time.
     case grantTooShort(UpstreamNumber, UInt32)

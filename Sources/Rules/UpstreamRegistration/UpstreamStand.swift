@@ -19,12 +19,12 @@ struct UpstreamStand: Sendable {
     var nextTurn = Instant.distantPast
     /// When ``UpstreamAgent/pump(_:now:into:)`` must run again for the waiting users; `nil` if no user waits.
     var wakeAt: Instant?
-    /// The expiry in seconds that each REGISTER requests, which a 423 response raises.
+    /// The expiry in seconds that each REGISTER requests; a 423 response raises the expiry.
     var expires: UInt32
     var watch = UpstreamWatchdog()
 
     private static let mostServers = 8
-    /// How much of a timer's delay is made up for, by sending the next REGISTERs sooner.
+    /// The maximum delay of a timer that the next REGISTERs make up for by being sent sooner.
     private static let credit: Duration = .milliseconds(20)
 
     init(setup: UpstreamDomain) {
@@ -61,7 +61,8 @@ struct UpstreamStand: Sendable {
         return UInt8(place)
     }
 
-    /// The index of the first usable server whose bit in `tried` is not set, or else of the first usable server.
+    /// The index of the first usable server whose bit in `tried` is not set; if there is none, of the first usable
+    /// server.
     func server(now: Instant, after tried: UInt8) -> UInt8? {
         let usable = order.filter { servers[Int($0)].isUsable(now: now) }
         return usable.first { tried & 1 << $0 == 0 } ?? usable.first
@@ -185,7 +186,8 @@ struct UpstreamWatchdog: Sendable {
         answersQueries = true
     }
 
-    /// Whether a contact that the PBX does not list makes all users register again, at most once in five minutes.
+    /// Whether a contact that the PBX does not list may make all users register again, which happens at most once in
+    /// five minutes.
     mutating func mayRegisterAgain(now: Instant) -> Bool {
         guard lastAgain.map({ now - $0 >= Self.againPause }) ?? true else { return false }
         lastAgain = now

@@ -3,16 +3,16 @@ package import Bytes
 /// The user part of the contact that the daemon registers at a PBX for one user: 100 bits, written as 20 characters of
 /// base 32.
 ///
-/// Nobody can guess an agent token, because it is computed with a secret in the store. A user's agent token never
-/// changes, because a PBX would make a second binding for another token.
+/// Nobody can guess an ``UpstreamToken`` (agent token), because it is computed with a secret in the store. A user's
+/// ``UpstreamToken`` never changes, because a PBX would make a second binding for another token.
 package struct UpstreamToken: Hashable, Sendable {
-    /// The first twelve and the last eight characters of the agent token, five bits each.
+    /// The first twelve and the last eight characters of the ``UpstreamToken``, five bits each.
     private let high, low: UInt64
 
     package static let length = 20
     private static let highCount = 12
 
-    /// Makes an agent token from the first 100 bits of a code.
+    /// Makes an ``UpstreamToken`` from the first 100 bits of a code.
     ///
     /// - Precondition: the code has at least 13 bytes.
     init(code: [UInt8]) {
@@ -28,7 +28,8 @@ package struct UpstreamToken: Hashable, Sendable {
         self.low = low
     }
 
-    /// Reads an agent token, in upper or lower case, from the user part of a Request-URI; `nil` for any other text.
+    /// Reads an ``UpstreamToken``, in upper or lower case, from the user part of a Request-URI; `nil` for any other
+    /// text.
     package init?(_ text: ByteString) {
         guard text.count == Self.length else { return nil }
         var (high, low) = (UInt64(0), UInt64(0))
@@ -51,8 +52,8 @@ package struct UpstreamToken: Hashable, Sendable {
     /// part of a token.
     func isSame(as other: UpstreamToken) -> Bool { (high ^ other.high) | (low ^ other.low) == 0 }
 
-    /// The hash of an agent token for a table, with the random seed of this process, because tokens come from the
-    /// network.
+    /// The hash of an ``UpstreamToken`` for a table; the hash has the random seed of this process, because tokens come
+    /// from the network.
     var tableHash: UInt32 {
         var hasher = Hasher()
         hasher.combine(high)
@@ -76,8 +77,8 @@ package struct UpstreamToken: Hashable, Sendable {
 
 /// Functions that the agent gets from outside, because the rules contain no cryptography and no randomness.
 package struct AgentFunctions {
-    /// Computes a code of at least 16 bytes for a text: HMAC-SHA-256 with a secret in the store, the same in every run
-    /// of the daemon.
+    /// Computes a code of at least 16 bytes for a text: HMAC-SHA-256 with a secret in the store. The code is the same
+    /// in every run of the daemon.
     package let code: ([UInt8]) -> [UInt8]
     /// Returns a random number.
     package let random: () -> UInt64
@@ -91,8 +92,8 @@ package struct AgentFunctions {
         UpstreamToken(code: code(Self.text("token", user, domain, upstream)))
     }
 
-    /// The Call-ID of all REGISTERs of a user, which never changes, because some PBXs make one binding for each
-    /// Call-ID. The Call-ID does not reveal the agent token, because traces show Call-IDs.
+    /// The Call-ID of all REGISTERs of a user; the Call-ID never changes, because some PBXs make one binding for each
+    /// Call-ID. The Call-ID must not reveal the user's ``UpstreamToken``, because traces show Call-IDs.
     func callID(of user: ByteString, at domain: ByteString, upstream: ByteString) -> ByteString {
         UpstreamToken(code: code(Self.text("call-id", user, domain, upstream))).text
     }

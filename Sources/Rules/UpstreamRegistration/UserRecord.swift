@@ -33,8 +33,8 @@ struct UserRecord: Sendable {
     var deadline = DeadlineID.none
     var cseq: UInt32
     var fingerprint: UInt32
-    /// The Unix times in seconds of the last change of state, the last REGISTER of a phone, and the last call; 0 if the
-    /// user was not called.
+    /// The Unix times in seconds at which the state last changed, a phone last registered, and the user was last
+    /// called; 0 without a call.
     var since, lastSign, lastCall: UInt32
     /// The last nonce count (nc) that was sent with the nonce of the kept challenge.
     var nonceCount: UInt32 = 0
@@ -57,7 +57,8 @@ struct UserRecord: Sendable {
     var end = UpstreamEnd.noDevice
     var refusal = Refusal.none
 
-    /// The kind of the user's last ``UpstreamRefusal``, or the missing HA1 from a source of users.
+    /// The kind of the user's last ``UpstreamRefusal``; `passwordAway` means that the HA1 from a source of users is
+    /// missing.
     enum Refusal: UInt8 { case none, status, realm, algorithm, noPassword, passwordAway }
 
     struct Marks: OptionSet, Sendable {

@@ -20,7 +20,7 @@ package struct Diversions {
             for value in Self.values(in: row) {
                 count += 1
                 guard entries.count < 2 * Self.most, let address = NameAddress(value) else { continue }
-                // One Diversion field can stand for several diversions, whose number is its `counter` (RFC 5806 section
+                // One Diversion field can stand for several diversions; its `counter` is their number (RFC 5806 section
                 // 4.2).
                 if let further = address.parameters.value(of: "counter")?.decimal(as: UInt8.self), further > 1 {
                     count += Int(further) - 1

@@ -149,7 +149,8 @@ package struct WakeDesk: ~Copyable {
     ///
     /// The device has two seconds to answer the INVITEs of all ended calls together.
     ///
-    /// - Returns: the time for ``listIsDue(of:now:)``; `nil` if the same time was returned before.
+    /// - Returns: the instant at which ``listIsDue(of:now:)`` must be called; `nil` if the same instant was returned
+    ///   before.
     package mutating func listWaits(for device: DeviceID, answering farewell: ClientTransactionID, now: Instant)
         -> Instant?
     {
@@ -168,7 +169,7 @@ package struct WakeDesk: ~Copyable {
 
     package func listWaits(for device: DeviceID) -> Bool { devices[device]?.further.value?.farewells.isEmpty == false }
 
-    /// Notes that the device has answered the INVITE of an ended call, or will not answer it.
+    /// Notes that the device has answered the INVITE of an ended call, or will not answer the INVITE.
     ///
     /// - Returns: whether the list of missed calls must be sent now, because no other response is awaited.
     package mutating func answered(_ device: DeviceID, farewell: ClientTransactionID) -> Bool {

@@ -17,7 +17,7 @@ package struct WakeRecords {
     }
 
     fileprivate struct Record {
-        /// The arrival of the last call with a push to the phone; `nil` after the phone has registered.
+        /// The instant at which the last call with a push to the phone arrived; `nil` after the phone has registered.
         var calledAt: Instant?
         /// Whether a provider has accepted a push for the call of ``calledAt``.
         var isPushed = false
@@ -41,7 +41,7 @@ package struct WakeRecords {
     static let fewest = 10
     /// The shortest time that a call waits for a phone.
     package static let shortest: Duration = .seconds(5)
-    /// The number of accepted pushes without a wake after which calls no longer wait for the phone.
+    /// After this number of accepted pushes without a wake, calls no longer wait for the phone.
     static let mostMisses: UInt8 = 10
     /// The time within which several calls without a wake of the phone count as one miss.
     static let missPause: Duration = .seconds(60)

@@ -62,7 +62,7 @@ package struct MessageReport: Codable, Sendable, DescribedBody {
     package var devices: [String]
 }
 
-/// One page of the list of messages that wait for phones, oldest first.
+/// One page of the messages that wait for phones, oldest first.
 package struct MessagePage: Codable, Sendable {
     package var messages: [MessageReport]
     /// The value of the query parameter `after` in a request for the next page; `nil` on the last page.
@@ -97,7 +97,7 @@ package struct BindingReport: Codable, Sendable, DescribedBody {
     /// The time of the device's last REGISTER or report, in Unix seconds.
     package var registeredAt: Int64
     package var state: String
-    /// The User-Agent of the device's last REGISTER, which nobody verifies.
+    /// The User-Agent of the device's last REGISTER; nobody verifies the value.
     package var userAgent: String?
     package var app: String?
     package var lastPushAt: Int64?
@@ -167,8 +167,8 @@ package struct UserPage: Codable, Sendable {
     package var next: String?
 }
 
-/// One page of the list of calls that wait or ring, oldest first. A page of calls may have few calls or none although
-/// another page follows.
+/// One page of the calls that wait or ring, oldest first. A page of calls may have few calls or none although another
+/// page follows.
 package struct HeldCallPage: Codable, Sendable {
     package var calls: [HeldCallReport]
     /// The value of the query parameter `after` in a request for the next page; `nil` on the last page.

@@ -70,9 +70,9 @@ package struct ExplainReport: Codable, Sendable, DescribedBody {
         package var deviceName: String
         /// The provider and the first characters of the push token; `nil` for a contact that gets no pushes.
         package var token: String?
-        /// The switched-off provider of the contact's push parameters; `nil` for any other contact.
+        /// The provider in the contact's push parameters, if the provider is switched off; otherwise `nil`.
         package var switchedOff: String?
-        /// The paused provider of the device's push token; `nil` for any other device.
+        /// The provider of the device's push token, if the provider is paused; otherwise `nil`.
         package var paused: String?
         /// Whether the contact has push parameters, valid or invalid.
         package var hasPushParameters: Bool
@@ -129,10 +129,11 @@ package struct TimelineReport: Codable, Hashable, Sendable {
     package var endStatus: UInt16?
     /// Why the request was refused immediately; `nil` for an accepted request.
     package var refusal: String?
-    /// The address and port of the request's sender; empty except in records of refused requests and of calls from
-    /// phones.
+    /// The address and port of the request's sender, only in records of refused requests and of calls from phones;
+    /// otherwise empty.
     package var source: String
-    /// The URI of the other party of the call; empty except in records of refused requests and of calls from phones.
+    /// The URI of the other party of the call, only in records of refused requests and of calls from phones; otherwise
+    /// empty.
     package var peer: String
     /// The id of the call's trace in the OTLP collector; `nil` while the daemon sends no spans.
     package var traceID: String?

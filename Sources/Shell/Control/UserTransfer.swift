@@ -43,7 +43,7 @@ struct UserTransfer {
 package struct UserBatch: Codable, Sendable {
     package var users: [UserCredentials]
 
-    /// The maximum number of users in one batch, which is low because calls wait while the daemon decodes a batch.
+    /// The maximum number of users in one batch; it is low, because calls wait while the daemon decodes a batch.
     package static let limit = 250
 
     package init(users: [UserCredentials]) { self.users = users }

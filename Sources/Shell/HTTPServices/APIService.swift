@@ -8,7 +8,7 @@ package import Reactor
 import Registration
 package import Telemetry
 
-/// A listener of the HTTP API or the admin API, which finds each request's route, checks the key, and writes the audit
+/// A listener of the HTTP API or the admin API; it finds each request's route, checks the key, and writes the audit
 /// log.
 ///
 /// Services register their routes in ``router`` before ``listen()`` is called.
@@ -42,7 +42,7 @@ package final class APIService: @unchecked Sendable {
             perSource: access.wrongLoginsPerSource, perUser: access.wrongLoginsPerUser, loop: loop)
     }
 
-    /// Accepts WebSockets at the given path, which must not be the path of an HTTP route. ``takesWebSockets(at:_:)``
+    /// Accepts WebSockets at the given path; the path must not be the path of an HTTP route. ``takesWebSockets(at:_:)``
     /// must be called before ``listen()``.
     package func takesWebSockets(at path: String, _ upgrade: WebSocketUpgrade) {
         webSockets = (path.split(separator: "/").map(String.init), upgrade)

@@ -8,7 +8,8 @@ package struct ServiceLoad: Sendable {
     package init() { seconds = { nil } }
 
     /// Creates a ``ServiceLoad`` that asks the closure `seconds` about each request, on the event loop. The closure
-    /// `seconds` returns after how many seconds the client can try again, or `nil` if the request is served.
+    /// `seconds` returns after how many seconds the client can try again; if the request is served, the closure returns
+    /// `nil`.
     package init(refusing seconds: @escaping @Sendable () -> Int?) { self.seconds = seconds }
 
     func refusal(of request: HTTPRequest) -> Int? {

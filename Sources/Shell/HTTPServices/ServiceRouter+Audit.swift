@@ -45,6 +45,6 @@ extension ServiceRouter.Route {
         }
     }
 
-    /// The text for the object of a request that was refused before it was read.
+    /// The text for the object of a request, if the request was refused before it was read.
     private static var unread: String { "-" }
 }

@@ -23,8 +23,8 @@ package import Timekeeping
 /// - `refresh`: the row is written within seconds. A crash may lose a row that was only refreshed.
 /// - `trace`: the change is written soon, but is dropped if too many other changes wait.
 ///
-/// Changes take effect in the order in which the store's functions were called, except for refreshed rows. The store's
-/// writing functions must be called on its loop. The store's reading functions can be called on any thread.
+/// Changes take effect in the order in which the store's functions were called; refreshed rows are an exception. The
+/// store's writing functions must be called on its loop. The store's reading functions can be called on any thread.
 package protocol ProxyStore: AnyObject, Sendable {
     // MARK: Writes of the engine
 
@@ -54,8 +54,8 @@ package protocol ProxyStore: AnyObject, Sendable {
     func userNames(
         after name: ByteString, in realm: ByteString, limit: Int, of realms: [ByteString]?
     ) async throws(StoreError) -> [String]
-    /// Returns the last records about the first of the given subjects that has records, oldest record first. With
-    /// `domains`, only records of users in the given domains are found.
+    /// Returns the last records about one subject, oldest record first: the first of the given subjects that has
+    /// records. With `domains`, only records of users in the given domains are found.
     func timeline(
         of subjects: [TimelineSubject], limit: Int, in domains: [ByteString]?
     ) async throws(StoreError) -> [TimelineRecord]

@@ -52,7 +52,7 @@ struct BoundSockets {
                     number: number, transport: address.transport, bound: endpoint,
                     sentBy: Self.sentBy(endpoint, settings)))
         }
-        // The last listener is a WebSocket path of the HTTP API, which shares the HTTP API's socket.
+        // The last listener is a WebSocket path of the HTTP API; the path shares the HTTP API's socket.
         if settings.webSocket.apiPath != nil, let endpoint = settings.api.listen.first {
             listeners.append(
                 Listener(

@@ -118,8 +118,8 @@ package final class Daemon: @unchecked Sendable {
             settings: settings.api, domains: settings.domains,
             keepsTimeline: settings.push.timeline.maximumRecords > 0, store: store, loop: loop, log: log)
         dialogKeys = try await DialogKeys(store: store, log: log, now: loop.moment.date)
-        // The secret for agent tokens is needed even without a domain under `register-upstream`, because a reload can
-        // add a domain.
+        // The secret for each `UpstreamToken` is needed even without a domain under `register-upstream`, because a
+        // reload can add a domain.
         let upstreamCode = try await UpstreamCode.make(store: store, now: loop.moment.date)
         let engine = try await Self.makeEngine(
             settings, push, listeners: bound.listeners, store: store,

@@ -7,8 +7,8 @@ import Timekeeping
 final class ListenerTLS {
     /// The TLS context of SIP listeners; `nil` if the settings name no certificate.
     private(set) var server: TLSContext?
-    /// The TLS context of WebSocket listeners, whose connections begin with HTTP; `nil` if the settings name no
-    /// certificate.
+    /// The TLS context of WebSocket listeners; their connections begin with HTTP. The value is `nil` if the settings
+    /// name no certificate.
     private(set) var web: TLSContext?
     /// The TLS configuration for connections that the daemon opens.
     let setup = TLSSetup()

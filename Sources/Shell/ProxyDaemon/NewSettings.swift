@@ -26,7 +26,7 @@ package struct NewSettings: Sendable {
 
     /// The operator's own push service (`push.http`).
     package struct OwnService: Sendable {
-        /// The name of the app, which phones send as `pn-param`.
+        /// The name of the app; phones send the name as `pn-param`.
         package var app: String
         package var url: String
 

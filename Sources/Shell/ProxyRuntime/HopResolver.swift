@@ -6,7 +6,7 @@ package import Reactor
 import Resolver
 package import Routing
 
-/// Looks up the addresses of next hops (RFC 3263), without addresses whose transport this daemon does not use.
+/// Looks up the addresses of next hops (RFC 3263); an address is omitted if this daemon does not use its transport.
 package final class HopResolver {
     private let resolver: DNSResolver
     private let spoken: Set<Transport>

@@ -153,7 +153,7 @@ package actor ProxyShard: LoopActor {
         return true
     }
 
-    /// The kind of a message on a stream, which decides how the connection continues.
+    /// The kind of a message on a stream; the kind decides how the connection continues.
     enum StreamMessage {
         case request
         case other

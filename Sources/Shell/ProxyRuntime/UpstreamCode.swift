@@ -2,8 +2,8 @@ import Crypto
 package import Persistence
 package import Timekeeping
 
-/// The secret in the store from which each user's `UpstreamToken` is computed. The secret never changes, because other
-/// agent tokens would leave the old contacts at the PBX.
+/// The secret in the store from which each user's `UpstreamToken` is computed. The secret never changes, because with a
+/// new `UpstreamToken`, the user's old contact would stay at the PBX.
 package enum UpstreamCode {
     static let name = "upstream-token"
 
@@ -14,7 +14,7 @@ package enum UpstreamCode {
         store: any ProxyStore, now: UnixTime
     ) async throws(StartError) -> @Sendable ([UInt8]) -> [UInt8] {
         let stored = try await StartError.wrapping { () async throws(StoreError) in
-            // The oldest of several secrets is used, so that the agent tokens stay the same.
+            // The oldest of several secrets is used, so that each user's `UpstreamToken` stays the same.
             try await store.secrets(named: name).last?.value
         }
         let keeping: (StoredSecret, @Sendable ([UInt8]) -> [UInt8])

@@ -233,7 +233,7 @@ struct FeedbackSource: Hashable {
 private final class FeedbackPull {
     struct Result {
         var records: [FeedbackRecord] = []
-        /// The number of bytes of an incomplete record that arrived at the end.
+        /// The number of bytes at the end that belong to an incomplete record.
         var partialBytes = 0
         var failure: String?
     }

@@ -46,9 +46,9 @@ struct GoogleTokenClient {
         self.log = log
     }
 
-    /// Requests an access token as a trial of the service account, without a push and without log lines. The closure
-    /// `done` gets the token or the reason for the failure, and the lead of this machine's clock. The loop calls `done`
-    /// once, later.
+    /// Requests an access token as a trial of the service account; no push is sent, and no log line is written. The
+    /// closure `done` gets the token or the reason for the failure, and the lead of this machine's clock. The loop
+    /// calls `done` once, later.
     func tryAsking(
         over http: HTTPSession, at date: UnixTime,
         _ done: @escaping (String?, TrialVerdict?, Int64?) -> Void

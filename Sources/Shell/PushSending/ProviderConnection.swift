@@ -50,7 +50,7 @@ struct ProviderConnection {
     private let model: HTTPClientRequest
     /// The secrets that sign requests: the current secret, and during a change of secrets also the old secret.
     private let secrets: [[UInt8]]
-    /// The header fields of the last request, which the next request often has too.
+    /// The header fields of the last request; the next request often has the same fields.
     private var last: (own: [ProviderRequest.Header], credential: String?, headers: [HTTPField]) = ([], nil, [])
 
     /// Prepares requests to an app's provider. Apps share connections only within one group, because Apple requires one

@@ -28,7 +28,7 @@ package final class PushService: @unchecked Sendable {
     private var means: [AppConnection]
     private(set) var makers: CredentialMakers
     private(set) var connections: ProviderConnections
-    /// HTTP sessions from before a reload, which are kept for answers that may still arrive.
+    /// HTTP sessions from before a reload; they are kept for answers that may still arrive.
     private var retired: [HTTPSession] = []
     private var retirement: LoopTimer?
 

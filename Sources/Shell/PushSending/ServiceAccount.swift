@@ -6,7 +6,8 @@ import PushDelivery
 import Settings
 import Timekeeping
 
-/// A Google service account from its file, whose key signs requests for access tokens (RFC 7523, JWT bearer grant).
+/// A Google service account from its file; the key in the file signs requests for access tokens (RFC 7523, JWT bearer
+/// grant).
 package struct ServiceAccount {
     /// The token service's answer to a request for an access token.
     struct Grant {

@@ -12,8 +12,8 @@ struct VAPIDTokenSigner {
     private let signer: ProviderKey
     fileprivate let contact: String
 
-    /// How long a token stays valid after the daemon's last use of it, because clocks differ. The token's time of use
-    /// and the margin together are shorter than the day that RFC 8292 permits.
+    /// How long a token stays valid after the daemon has last used the token, because clocks differ. The token's time
+    /// of use and the margin together are shorter than the day that RFC 8292 permits.
     private static let margin: Duration = .seconds(3600)
 
     init(_ settings: WebPushSettings) throws(PushSetupError) {

@@ -2,7 +2,7 @@ import Bytes
 package import Registration
 package import Settings
 
-/// The settings for bearer tokens, with which phones authenticate instead of with passwords (RFC 8898).
+/// The settings for bearer tokens, by which phones can authenticate without a password (RFC 8898).
 package struct BearerSettings: SettingsGroup, Equatable {
     package var issuers: [String: BearerIssuerSettings] = [:]
     package var remembered = 100_000

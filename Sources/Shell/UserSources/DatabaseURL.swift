@@ -83,7 +83,7 @@ package enum DatabaseURL: Hashable, Sendable {
     private static let expected =
         "expected postgresql://USER@HOST/DATABASE, mysql://USER@HOST:PORT/DATABASE or sqlite:/PATH"
 
-    /// The type of the setting `database`, whose complaints do not quote the URL, because it may contain a password.
+    /// The type of the setting `database`; its complaints do not quote the URL, because the URL may contain a password.
     static let settingType = SettingType<DatabaseURL>(name: "database URL") { node throws(SettingMismatch) in
         guard let text = node.text else { throw SettingMismatch(expected, at: node.position) }
         do throws(SettingComplaint) {

@@ -4,7 +4,7 @@ import Registration
 import Settings
 import Storage
 
-/// A connection to a database with users, which only the thread that opened the connection uses.
+/// A connection to a database with users; only the thread that opened the connection uses it.
 protocol UserDatabase: AnyObject {
     /// Runs the query for one user, with the values in the order of the query's fields (``UserQuery/Field``).
     func rows(for values: [[UInt8]]) throws(UserDatabaseError) -> UserRows
@@ -21,7 +21,7 @@ struct UserDatabaseError: Error {
         self.isConnectionLost = isConnectionLost
     }
 
-    /// An error after which the source counts as away: no connection is possible, or the query fails for every user.
+    /// An error that makes the source count as away: no connection is possible, or the query fails for every user.
     static func away(_ words: String, _ cure: String, isConnectionLost: Bool = true) -> UserDatabaseError {
         UserDatabaseError(.away(UserFault(words, cure: cure)), isConnectionLost: isConnectionLost)
     }

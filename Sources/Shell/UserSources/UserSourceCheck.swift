@@ -3,7 +3,7 @@ package import Reactor
 package import Registration
 import Telemetry
 
-/// The answer of one source of users to the test query about a user who should not exist.
+/// The answer of one source of users to the test query; the query is about a user who should not exist.
 package struct UserSourceFact: Hashable, Sendable {
     /// The name of the source of users in the settings.
     package let name: String

@@ -53,7 +53,7 @@ package struct UserSettings: SettingsGroup, Equatable {
         return found
     }
 
-    /// The settings of sources of users in the form that the engine uses.
+    /// The sources of users, as settings in the form that the engine uses.
     package var rules: UserRules {
         var rules = UserRules()
         rules.sources = order.compactMap { name in

@@ -35,16 +35,16 @@ struct ControlConnection {
 
     func post(_ resource: String) async throws(Command.Failure) { _ = try exchange("POST", resource, body: []) }
 
-    /// Sends an operator's order without a body to the daemon. An order has a longer timeout than other requests,
-    /// because the daemon can need much time for it.
+    /// Sends an operator's order without a body to the daemon. An operator's order has a longer timeout than other
+    /// requests, because the daemon can need much time to execute the order.
     func post<Value: Decodable>(
         _ resource: String, timeout: Duration
     ) async throws(Command.Failure) -> Value {
         try decode(exchange("POST", resource, body: [], timeout: timeout))
     }
 
-    /// Sends an operator's order with a body to the daemon. An order has a longer timeout than other requests, because
-    /// the daemon can need much time for it.
+    /// Sends an operator's order with a body to the daemon. An operator's order has a longer timeout than other
+    /// requests, because the daemon can need much time to execute the order.
     func post<Value: Decodable>(
         _ resource: String, _ value: some Encodable, timeout: Duration
     ) async throws(Command.Failure) -> Value {

@@ -16,7 +16,7 @@ struct UserTable {
         case user, domain, realm, password, ha1
         case ha1SHA256 = "ha1_sha256"
         case ha1SHA512 = "ha1_sha512_256"
-        /// Kamailio's hash with the domain in the user name, which the daemon does not need.
+        /// Kamailio's hash for a user name that contains the domain; the daemon does not need this hash.
         case ignored = "ha1b"
 
         /// Reads the name of a column, as this program or as Asterisk and Kamailio write it.

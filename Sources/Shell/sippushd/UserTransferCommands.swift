@@ -29,7 +29,7 @@ private final class UserImport {
     private let isDryRun: Bool
     private var file: LineFile
     private var table: UserTable
-    /// The number of the last line of the user file that was read.
+    /// The number of the last line that was read from the user file.
     private var line = 1
     private var batch: [UserCredentials] = []
     private var stored = 0

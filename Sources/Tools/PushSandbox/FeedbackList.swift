@@ -1,8 +1,8 @@
 import Bytes
 import JSON
 
-/// The list of devices that the imitated feedback service of Apple will send to its next client. An entry of the list
-/// has the token of a device from which the app was removed.
+/// The list of devices that the imitated feedback service of Apple will send to its next client. Each entry of the list
+/// has a device's token; the app was removed from this device.
 package struct FeedbackList {
     private struct Entry {
         /// When the app was removed, in Unix seconds.

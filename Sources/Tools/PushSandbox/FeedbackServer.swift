@@ -25,7 +25,7 @@ package final class FeedbackServer {
     private static let pause: Duration = .milliseconds(1)
     private static let outputLimit = 8 << 20
 
-    /// Creates a server that sends the feedback list of `semantics`, which tests fill by control requests.
+    /// Creates a server that sends the feedback list of `semantics`. Tests fill the feedback list by control requests.
     package init(loop: EventLoop, semantics: ProviderSemantics) {
         self.loop = loop
         self.semantics = semantics

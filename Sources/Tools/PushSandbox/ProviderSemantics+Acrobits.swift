@@ -23,8 +23,8 @@ extension ProviderSemantics {
             (status, code, response) = (400, 400, complaint)
         } else if case .refused(let refusal) = judge(token, Self.refusal(of: push), &effects), !refusal.isSuccess {
             code = refusal.status == 410 ? 404 : refusal.status
-            // An answer with status 200 has the result of the push in its body. Failures of the mediator itself have
-            // another HTTP status.
+            // If Acrobits' mediator works, the HTTP status is 200, and the body has the result of the push. If the
+            // mediator itself fails, the answer has another HTTP status.
             status = [200, 400, 404, 500].contains(code) ? 200 : code
             response = refusal.reason.isEmpty ? Self.usualResponse(for: code) : refusal.reason
         }

@@ -91,8 +91,8 @@ extension ProviderSemantics {
         return nil
     }
 
-    /// Why the data of a message are refused, if they are. Keys and values of a message's data must be strings with at
-    /// most 4096 bytes together. Keys in a message's data that Google reserves are refused.
+    /// Why the data of a message are refused; `nil` if the data are accepted. Keys and values of a message's data must
+    /// be strings with at most 4096 bytes together. Google reserves some keys; data with a reserved key are refused.
     static func dataComplaint(_ data: JSONValue?, _ name: String) -> String? {
         guard let data else { return nil }
         guard let members = data.members else { return "\(name): an object is expected" }

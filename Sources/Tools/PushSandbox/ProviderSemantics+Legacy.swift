@@ -3,7 +3,7 @@ import JSON
 /// Imitates FCM's legacy interface, `POST /fcm/send`, which answers with status 200 even if a push failed.
 extension ProviderSemantics {
     private static let recipientLimit = 1000
-    /// The token of the daemon's trial pushes, which test its server key; no device has the token.
+    /// The token of the pushes by which the daemon tests its server key; no device has the token.
     private static let nobody = "sippushd-trial"
 
     func legacy(_ request: SandboxRequest) -> SandboxAnswer {

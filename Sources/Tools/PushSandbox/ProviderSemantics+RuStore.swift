@@ -5,7 +5,7 @@ import JSON
 extension ProviderSemantics {
     /// The beginning of each service token that the sandbox accepts.
     private static let tokenPrefix = "rustore-"
-    /// The push token to which the daemon sends trial pushes to test its service token. No device has this token.
+    /// The push token to which the daemon sends trial pushes to test its service token. No device has this push token.
     private static let nobody = "sippushd-trial"
     private static let androidMembers: Set<String> = ["ttl", "notification"]
     private static let messageMembers: Set<String> = ["token", "data", "notification", "android"]

@@ -27,7 +27,7 @@ package struct PushRecord: Sendable {
     package var connection: UInt64
     /// The HTTP version of the request: `h2` or `http/1.1`.
     package var version: String
-    /// The method and the target of the request; `nil` for services other than `http`.
+    /// For the service `http`, the method and the target of the request; `nil` for all other services.
     package var line: String?
 
     package var isAccepted: Bool { (200..<300).contains(status) && reason == nil }

@@ -6,8 +6,8 @@ package struct TracedMessage: Hashable, Sendable {
     package var time: Double
     /// Whether the actor sent the message; if false, the actor received it.
     package let isSent: Bool
-    /// The label of the message in the ladder diagram, such as `INVITE` or `180 Ringing`, or `200 OK (INVITE)` with the
-    /// method of a 2xx.
+    /// The label of the message in the ladder diagram, such as `INVITE` or `180 Ringing`. A 2xx also has its method:
+    /// `200 OK (INVITE)`.
     package let label: String
     package let callID: String
     package let text: String

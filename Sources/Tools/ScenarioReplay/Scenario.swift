@@ -40,7 +40,7 @@ package struct ScenarioUser: Hashable, Sendable {
 /// A push token for which the sandbox answers with failures.
 package struct TokenFault: Hashable, Sendable {
     package let token: String
-    /// The members of the failure, such as `status`, with their numbers or texts.
+    /// The members of the failure plan, such as `status`, with their numbers or texts.
     package let plan: [String: String]
 }
 

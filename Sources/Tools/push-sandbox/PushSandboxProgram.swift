@@ -115,7 +115,7 @@ struct PushSandboxProgram {
         withExtendedLifetime((signals, server, feedback)) {}
     }
 
-    /// Makes the push sandbox listen on an address, which an error names.
+    /// Makes the push sandbox listen on an address; an error names the address.
     private static func listening(on endpoint: Endpoint, _ listen: () throws -> Endpoint) throws -> Endpoint {
         do {
             return try listen()

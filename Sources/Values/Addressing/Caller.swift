@@ -26,7 +26,7 @@ package struct Caller: Hashable, Sendable {
     /// Whether the caller is a trusted peer.
     package var isTrusted: Bool { rawValue & 1 == 1 }
 
-    /// A 64-bit hash of the caller and the callee, whose hash is `owner`.
+    /// A 64-bit hash of the caller and the callee; `owner` is the hash of the callee.
     package func number(at owner: UInt64) -> UInt64 {
         let mixed = (owner &* 0x9e37_79b9_7f4a_7c15) ^ (rawValue &* 0xbf58_476d_1ce4_e5b9)
         return mixed ^ mixed >> 31

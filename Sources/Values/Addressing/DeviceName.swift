@@ -26,8 +26,8 @@ extension DeviceID {
     /// Whether `text` is the device's name, in upper or lower case, or its id in decimal digits.
     package func isNamed(_ text: String) -> Bool { text.lowercased() == name || text == String(rawValue) }
 
-    /// The first id, from this id on, whose name no other device of the user has. The closure `isTaken` returns whether
-    /// another device of the user has the name of an id.
+    /// This id, or the next higher id if another device of the user already has the name of this id. The closure
+    /// `isTaken` returns whether another device of the user has the name of an id.
     package func following(unless isTaken: (DeviceID) -> Bool) -> DeviceID {
         var id = self
         // The loop is short, because a user has few devices, and there are millions of names.

@@ -67,7 +67,7 @@ package struct Flow: Hashable, Sendable {
     package let transport: Transport
     /// The server whose name the certificate must contain when a connection is opened for the flow.
     package let server: ServerNumber
-    /// The index of this daemon's listener, in the order of the settings, which determines the flow's local address.
+    /// The index of the listener in the settings; the listener determines the local address of the flow.
     package let listener: UInt16
     /// The id of the stream connection, unique in the process; 0 for UDP.
     package let connection: UInt64
@@ -83,7 +83,7 @@ package struct Flow: Hashable, Sendable {
         self.remote = remote
     }
 
-    /// The flow to the same peer on the given connection, or with 0 on any connection.
+    /// The flow to the same peer on the given connection; 0 stands for any connection.
     package func on(connection: UInt64) -> Flow {
         Flow(transport: transport, listener: listener, connection: connection, remote: remote, server: server)
     }

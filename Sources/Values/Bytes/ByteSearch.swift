@@ -149,11 +149,12 @@ extension Span<UInt8> {
 }
 
 extension StaticString {
-    /// The first eight bytes of the text as an integer, which the compiler computes.
+    /// The first eight bytes of the text as an integer. The compiler computes the integer.
     @inlinable @inline(__always)
     package var word: UInt64 { unsafe UnsafeRawPointer(utf8Start).word(Swift.min(utf8CodeUnitCount, 8)) }
 
-    /// The last eight bytes of the text as an integer, or all bytes of a shorter text, which the compiler computes.
+    /// The last eight bytes of the text as an integer; if the text is shorter, all its bytes. The compiler computes the
+    /// integer.
     @inlinable @inline(__always)
     package var lastWord: UInt64 {
         let count = Swift.min(utf8CodeUnitCount, 8)

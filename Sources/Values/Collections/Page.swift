@@ -12,8 +12,8 @@ package struct Page<Element> {
 
 extension Page: Sendable where Element: Sendable {}
 
-/// The position in a long list at which a page begins, and which a client sends back to get the page. Only the list's
-/// owner can interpret the number in a cursor.
+/// The position in a long list at which a page begins. A client sends the position back to get the page. Only the
+/// list's owner can interpret the number in a cursor.
 package struct PageCursor: Hashable, Sendable {
     package let number: UInt64
 

@@ -1,4 +1,4 @@
-/// A list of usually at most one element, for which it needs no memory allocation.
+/// A list that usually has at most one element; a list of one element allocates no memory.
 @usableFromInline
 package struct ShortList<Element> {
     @usableFromInline var head: Element?

@@ -42,7 +42,7 @@ package struct SlotIndex: Sendable {
         put(Self.place(hash, slot))
     }
 
-    /// Replaces a slot by another slot, whose record's key has the same hash.
+    /// Replaces a slot by another slot; the keys of both records have the same hash.
     package mutating func replace(hash: UInt32, slot: UInt32, with newSlot: UInt32) {
         guard let position = position(hash: hash, slot: slot) else { return }
         places[position] = Self.place(hash, newSlot)

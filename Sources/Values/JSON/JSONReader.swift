@@ -17,7 +17,7 @@ package struct JSONReader {
 
     package enum Token: Hashable, Sendable {
         case objectStart, objectEnd, arrayStart, arrayEnd
-        /// The name of an object's member, whose value follows.
+        /// The name of an object's member; the value of the member follows.
         case key(Text)
         case string(Text)
         case number(Range<Int>)

@@ -24,8 +24,8 @@ extension JSONValue: ExpressibleByStringLiteral, ExpressibleByArrayLiteral, Expr
         return out
     }
 
-    /// Appends the value as text, with `depth` with each member and element on its own line. The function recurses for
-    /// nested values; the JSON reader limits the nesting.
+    /// Appends the value as text. If `depth` is given, each member and element gets its own line. The function recurses
+    /// for nested values; the JSON reader limits the nesting.
     package func append(to out: inout [UInt8], depth: Int? = nil) {
         switch self {
         case .null: out += "null".utf8

@@ -4,7 +4,7 @@ package import Bytes
 package struct DigestChallenge: Hashable, Sendable {
     package let realm, nonce: ByteString
     package let opaque: ByteString?
-    /// The digest algorithm; `nil`, which means MD5, if the server named none.
+    /// The digest algorithm; `nil` if the server named none, which means MD5.
     package let algorithm: ByteString?
     /// The parameter `qop`, such as `auth,auth-int`; `nil` if the server sent no `qop` (RFC 2617 section 3.2.1).
     package let qop: ByteString?
@@ -28,8 +28,7 @@ package struct DigestChallenge: Hashable, Sendable {
         qop?.parts(separatedBy: UInt8(ascii: ",")).contains { $0.trimmed.equalsIgnoringCase("auth") } ?? false
     }
 
-    /// The length in bytes from which a value makes the daemon ignore the challenge, because the daemon may store
-    /// values.
+    /// If a value has this many bytes or more, the daemon ignores the challenge, because the daemon may store values.
     private static let longestValue = 1024
     private static let mostInRow = 8
 

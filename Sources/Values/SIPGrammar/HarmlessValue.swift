@@ -1,9 +1,11 @@
 import Bytes
 
-/// Recognises values of Alert-Info and Call-Info without a command for a phone, such as the command to answer (T9.13).
+/// Recognises values of Alert-Info and Call-Info that contain no command for a phone, such as the command to answer
+/// (T9.13).
 ///
-/// Vendors put commands into both fields: `;info=alert-autoanswer`, `Ring Answer`, `;answer-after=0`, `intercom`, or
-/// settings of a phone. Nobody can list all harmful values, so ``HarmlessValue`` accepts only a few harmless forms.
+/// Vendors put commands into Alert-Info and Call-Info: `;info=alert-autoanswer`, `Ring Answer`, `;answer-after=0`,
+/// `intercom`, or settings of a phone. Nobody can list all harmful values, so ``HarmlessValue`` accepts only a few
+/// harmless forms.
 enum HarmlessValue {
     /// Whether each value of an Alert-Info field is a name of RFC 7462 without parameters, such as
     /// `<urn:alert:source:external>`.

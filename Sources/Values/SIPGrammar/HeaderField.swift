@@ -55,7 +55,7 @@ package struct HeaderField: Hashable, Sendable, BitwiseCopyable {
 /// The digest credentials of one Authorization or Proxy-Authorization field, with unquoted values (RFC 7616).
 package struct DigestCredentials: Sendable {
     package let username, realm, nonce, uri, response: ByteString
-    /// The digest algorithm; `nil`, which means MD5, if the client named none.
+    /// The digest algorithm; `nil` if the client named none, which means MD5.
     package let algorithm: ByteString?
     package let qop, nonceCount, cnonce: ByteString?
 

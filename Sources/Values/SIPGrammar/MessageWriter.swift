@@ -86,7 +86,7 @@ package struct OutgoingRequest: Sendable {
         self.routeRows = routeRows
     }
 
-    /// Makes the ACK to a final response other than 2xx (RFC 3261 section 17.1.1.3). The argument `to` is the To value
+    /// Makes the ACK to a final response that is not 2xx (RFC 3261 section 17.1.1.3). The argument `to` is the To value
     /// of the final response.
     package func acknowledgement(to: ByteString) -> [UInt8] {
         [UInt8](capacity: 512) { out in

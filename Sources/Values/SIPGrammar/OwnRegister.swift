@@ -37,7 +37,7 @@ package struct OwnRegister: Sendable {
         self.credentials = credentials
     }
 
-    /// The Request-URI for a domain, which is also the parameter `uri` of the credentials.
+    /// The Request-URI for a domain; the parameter `uri` of the credentials has the same value.
     package static func requestURI(of domain: ByteString) -> ByteString {
         ByteString(capacity: domain.count + 4) { out in
             out.append("sip:")

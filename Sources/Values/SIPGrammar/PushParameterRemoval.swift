@@ -117,7 +117,7 @@ struct PushParameterSearch {
         return true
     }
 
-    /// The index of the `@` in the URI that begins at or after `start`, or else `start`.
+    /// The index of the `@` in the URI that begins at or after `start`; without an `@`, `start`.
     private static func hostStart(_ span: Span<UInt8>, from start: Int) -> Int {
         let place = span.firstPlace(in: start..<span.count) { block in
             block.marks(of: "@") .| block.marks(of: "\"")

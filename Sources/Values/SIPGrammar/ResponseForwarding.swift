@@ -46,7 +46,7 @@ extension SIPResponse {
         out.append(frame.bytes, frame.bodyStart..<frame.bytes.count)
     }
 
-    /// A copy of a response that has lost some Vias, with the Vias of the request.
+    /// A copy of the response with the Vias of the request, because the response has lost some Vias.
     package func withVias(
         of request: MessageFrame, topViaAddition: ViaAddition, adding added: [AddedField] = []
     ) -> [UInt8] {

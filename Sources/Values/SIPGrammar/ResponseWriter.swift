@@ -118,7 +118,7 @@ struct RowRun {
 
     init(_ bytes: ByteString) { self.bytes = bytes }
 
-    /// The number of bytes of the message that wait to be copied.
+    /// How many bytes of the message wait to be copied.
     var count: Int { waiting.count }
 
     mutating func append(_ part: Range<Int>, to out: inout ByteSink) {

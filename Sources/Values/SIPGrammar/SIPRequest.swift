@@ -13,7 +13,7 @@ package struct MessageFrame: Sendable {
     package let headersStart: Int
     /// The index of the body; `bytes.count` if the body is empty.
     package let bodyStart: Int
-    /// One bit for each header name that occurs in the message, because most searches look for a missing field.
+    /// One bit for each header name in the message: most searches look for a missing field, and need only these bits.
     private let names: UInt64
 
     package init(bytes: ByteString, fields: HeaderFields, headersStart: Int, bodyStart: Int) {
@@ -69,8 +69,8 @@ package final class SIPRequest: Sendable {
     package let to: NameAddress
     package let callID: ByteString
     package let cseq: CSeq
-    /// The value of Max-Forwards; `nil` if the field is missing, which the proxy then adds (RFC 3261 section 16.6 item
-    /// 3).
+    /// The value of Max-Forwards. If the field is missing, the value is `nil`, and the proxy adds the field (RFC 3261
+    /// section 16.6 item 3).
     package let maxForwards: UInt8?
     package let routes: [NameAddress]
     /// The Contact values of a REGISTER; empty for `*`, for no Contact, and for other methods.

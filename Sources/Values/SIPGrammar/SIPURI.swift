@@ -34,7 +34,7 @@ package struct SIPURI: Sendable {
         let end = headersStart > 0 ? Int(headersStart) - 1 : text.count
         return addressEnd < end ? Parameters(text[Int(addressEnd)..<end]) : .none
     }
-    /// The text after the `?`, still percent-encoded, which the proxy never copies into a request (RFC 3261 section
+    /// The text after the `?`, still percent-encoded. The proxy never copies this text into a request (RFC 3261 section
     /// 16.6).
     package var headers: ByteString? { headersStart > 0 ? text[Int(headersStart)..<text.count] : nil }
 

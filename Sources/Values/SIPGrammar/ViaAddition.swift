@@ -32,7 +32,7 @@ extension SIPRequest {
     }
 
     /// The destination of a response over UDP (RFC 3261 section 18.2.2, RFC 3581 section 4). The proxy ignores `maddr`,
-    /// by which an attacker could direct responses at other hosts.
+    /// because an attacker could use `maddr` to direct responses at other hosts.
     package func responseEndpoint(source: Endpoint) -> Endpoint {
         via.wantsResponsePort ? source : Endpoint(source.address, via.port ?? 5060)
     }

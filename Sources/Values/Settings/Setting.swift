@@ -13,7 +13,7 @@ package struct Setting<Group: Sendable>: Sendable {
     package private(set) var isRequired = false
     /// When a change takes effect; `nil` if the setting's group decides.
     private(set) var ownMoment: ChangeMoment?
-    /// Whether the setting is read after all other keys of the group, on which its value depends.
+    /// Whether the setting is read after all other keys of the group, because its value depends on the other keys.
     var isReadLast = false
     let read: @Sendable (YAMLNode, inout Group, inout SettingsProblems) -> Void
     let reload: SettingReload<Group>
@@ -31,7 +31,7 @@ package struct Setting<Group: Sendable>: Sendable {
         self.outline = outline
     }
 
-    /// A copy for a key without a sensible default, which every settings file must contain.
+    /// A copy of the setting that every settings file must contain, because the setting has no sensible default.
     package func required() -> Setting {
         var copy = self
         copy.isRequired = true

@@ -12,7 +12,7 @@ package enum ChangeMoment: Hashable, Sendable {
 typealias SettingReload<Group> = @Sendable (_ wished: Group, _ present: inout Group, ChangeMoment) -> [String]
 
 extension SettingsGroup {
-    /// Copies each changed setting from `wished` that can take effect without a restart.
+    /// Copies from `wished` each changed setting that can take effect without a restart.
     ///
     /// - Returns: the changed keys that need a restart, such as `log.format`; for an added or removed named group, the
     ///   key of its setting.

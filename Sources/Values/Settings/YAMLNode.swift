@@ -67,7 +67,7 @@ extension YAMLNode {
         return text
     }
 
-    /// The value of a decimal number without quotes, or else `nil`.
+    /// The value of a decimal number without quotes; `nil` for any other node.
     package var integer: Int? {
         guard case .scalar(let text, isPlain: true) = content else { return nil }
         return Int(text)

@@ -59,7 +59,7 @@ package struct Histogram: Hashable, Sendable {
         return rest
     }
 
-    /// The duration that the given share of all durations does not exceed; `nil` without durations. Inside a slot of
+    /// The quantile: the given share of all durations is at most this long; `nil` without durations. Inside a slot of
     /// the histogram, durations count as evenly spread.
     package func quantile(_ share: Double) -> Duration? {
         guard total > 0 else { return nil }

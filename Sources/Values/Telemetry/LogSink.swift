@@ -17,7 +17,7 @@ package final class StandardErrorSink: LogSink {
     /// found writable is still writable when the thread writes.
     private let turn = Mutex(())
 
-    /// Makes a sink for a descriptor, which only in tests is another than standard error, and which stays open.
+    /// Makes a sink for a descriptor, which stays open. Only tests use another descriptor than standard error.
     package init(descriptor: Int32 = STDERR_FILENO) { self.descriptor = descriptor }
 
     package func write(_ line: [UInt8]) -> Bool {

@@ -14,7 +14,7 @@ package enum TerminalText {
         }
     }
 
-    /// Escapes a text of several lines, whose line ends stay unchanged.
+    /// Escapes a text of several lines; the line ends stay unchanged.
     package static func escapedLines(_ text: String) -> String {
         escape(text, keepsLines: true) { "\\u{\(String($0.value, radix: 16))}" }
     }

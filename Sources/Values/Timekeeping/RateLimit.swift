@@ -1,5 +1,5 @@
-/// Limits how many events each key may have in a span of time. The events of a span may happen at the same moment
-/// (generic cell rate algorithm).
+/// Limits how many events each key may have in a span of time. All events that the limit allows in a span may happen at
+/// the same moment (generic cell rate algorithm).
 ///
 /// One instant is stored for each key with events within the last span. If there are too many keys, only the keys with
 /// the most events are kept.

@@ -18,8 +18,8 @@ package struct SharedRate<Key: Hashable & Sendable>: Sendable {
     ///   - share: the maximum number of events in a span, for each target and for each party; with 0 for `share.whole`,
     ///     there is no limit.
     ///   - span: the length of the span.
-    ///   - limitsWhole: false if only the parts of parties are limited, because the owner drops the oldest of too many
-    ///     events.
+    ///   - limitsWhole: whether the sum of all events has a limit; if false, only each party's part is limited, and the
+    ///     owner drops the oldest events.
     package init(_ share: FairShare, in span: Duration = .seconds(60), limitsWhole: Bool = true) {
         whole = RateLimit(limitsWhole ? share.whole : 0, in: span)
         untrusted = RateLimit(share.ofUntrusted < share.whole ? share.ofUntrusted : 0, in: span)

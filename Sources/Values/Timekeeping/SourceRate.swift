@@ -8,8 +8,8 @@ package struct SourceRate: Sendable {
 
     /// The maximum number of sources whose requests are counted.
     private static let capacity = 65_536
-    /// The span of the limit in seconds, whose requests may all arrive at the same moment. With a span of ten seconds,
-    /// all phones behind one address can reconnect together.
+    /// The span of the limit in seconds. All requests that the limit allows in a span may arrive at the same moment.
+    /// With a span of ten seconds, all phones behind one address can reconnect together.
     private static let burst = 10
     private static let weight = 4
 

@@ -25,7 +25,7 @@ actor StreamBench {
     var listener: StreamListener?
     var accepted: [StreamConnection] = []
     var connected: [StreamConnection] = []
-    /// The maximum number of bytes of input that the server's handler uses each time it runs.
+    /// The server's handler uses at most this many bytes of input each time it runs.
     var appetite = Int.max
     /// The function that the server's handler calls after it has used some input.
     var reply: @Sendable (StreamConnection) -> Void = { _ in }

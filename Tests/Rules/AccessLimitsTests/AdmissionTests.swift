@@ -17,7 +17,7 @@ struct AdmissionTests {
 
     private static let most = [100, 100, 80, 90]
 
-    /// The share of each kind of work that the admission control refuses, in percent.
+    /// For each kind of work, how many percent the admission control refuses.
     private func refused(_ admission: Admission, at time: Int) -> [Int] {
         Admission.Kind.allCases.map { kind in
             (0..<100).count { number in

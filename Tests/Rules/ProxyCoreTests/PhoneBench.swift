@@ -84,7 +84,7 @@ final class PhoneBench {
         return said(bench.take())
     }
 
-    /// Lets the phone answer an INVITE, even from another address than the one that received the INVITE.
+    /// Lets the phone answer an INVITE, even from another address than the address that received the INVITE.
     func answer(_ status: Status, to invite: SIPRequest?, at place: Int? = nil) -> [String] {
         guard let invite else { return ["no INVITE"] }
         return said(

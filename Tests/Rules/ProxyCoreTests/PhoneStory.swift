@@ -137,6 +137,6 @@ extension PhoneStory.Step {
         Self("held calls", ["\(count)"]) { ["\($0.bench.engine.heldCalls.count)"] }
     }
 
-    /// Expects the given timeline records, which were completed since the last check.
+    /// Expects that exactly the given timeline records were completed since the last check.
     static func records(_ words: String...) -> Self { Self("records", words) { $0.takeRecords() } }
 }

@@ -5,7 +5,8 @@ import Telemetry
 import Testing
 import Timekeeping
 
-/// Drives a dispatcher: it collects the dispatcher's orders, and reports the outcomes that the test chooses.
+/// Drives a dispatcher: collects the pushes that the dispatcher wants to send, and passes it the outcomes that the test
+/// chooses.
 private final class Desk {
     let dispatcher: PushDispatcher
     private(set) var now = Moment(instant: Instant(nanoseconds: 0), date: sampleDate)

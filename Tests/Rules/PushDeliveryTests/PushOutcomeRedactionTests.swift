@@ -16,7 +16,7 @@ struct PushOutcomeRedactionTests {
     @Test(arguments: [
         ("no such token 0123456789abcdef", "0123456789abcdef", "no such token …"),
         ("0123456789abcdef0123456789abcdef!", "0123456789abcdef", "……!"),
-        // Answers of a provider that contain the beginning of the token, or parts of it.
+        // Answers of a provider that contain the beginning or other parts of the token.
         ("no such token 0123456789ab", "0123456789abcdef", "no such token …"),
         ("bad 00112233445566778899 and aabbccddeeff", "00112233445566778899:voip&aabbccddeeff:remote", "bad … and …"),
         ("gone: https://push.example.org/s/QWxhZGRpbjpvcGVu", "https://push.example.org/s/QWxhZGRpbjpvcGVu", "gone: …"),

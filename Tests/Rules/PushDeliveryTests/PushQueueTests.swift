@@ -6,7 +6,8 @@ private let start = Instant(nanoseconds: 0)
 
 private func at(_ seconds: Int) -> Instant { start + .seconds(seconds) }
 
-/// Returns the time of a failure by the failure's number. The failures are a tenth of a second apart, and failure 5 is at `start`.
+/// Returns the instant of the failure with the given number. The failures are a tenth of a second apart, and failure 5
+/// is at `start`.
 private func failure(_ number: Int) -> Instant { start + .milliseconds(100 * (number - 5)) }
 
 private func push(_ number: Int) -> PushID { PushID(rawValue: UInt64(number)) }

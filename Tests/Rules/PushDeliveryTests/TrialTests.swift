@@ -124,7 +124,7 @@ struct TrialTests {
             #expect(kind(verdict(app, 404)) == .reached && kind(verdict(app, 502)) == .failed)
         }
         let web = try #require(others.first { $0.provider == .webPush })
-        // There is no trial for a host name with a wildcard, because it names no server.
+        // There is no trial for a host name with a wildcard, because a wildcard names no server.
         #expect(web.trials.map(\.subject).contains("fcm.googleapis.com"))
         #expect(!web.trials.contains { $0.request.url.contains("*") || $0.subject == "notify.windows.com" })
     }

@@ -17,7 +17,7 @@ import Timekeeping
 struct PushLedgerTests {
     private var scene = MachineScene()
 
-    /// Makes a ledger with one call that waits for one phone, for which a push was ordered.
+    /// Makes a ledger with one call that waits for one phone; the ledger has requested a push for the phone.
     private func woken(
         _ change: (inout ProxySettings) -> Void = { _ in },
         _ body: (inout PushLedger, ProxiedRequest, inout SeenOrders) throws -> Void
@@ -241,7 +241,7 @@ struct PushLedgerTests {
     }
 }
 
-/// Collects the orders of a push ledger.
+/// Collects what a push ledger tells the engine to do.
 private struct SeenOrders: PushOrders {
     private(set) var transmissions: [PushDispatcher.Transmission] = []
     private(set) var credentials: [PushCredentials.Order] = []

@@ -53,7 +53,7 @@ struct FlowTests {
         let late = try registrar.register(Self.flow(1), callID: "one", cseq: 5, headers: Self.outbound, on: .phone(1))
         #expect(late.status == 200)
         #expect(registrar.bindings().count == 2)
-        // The registrar refuses an older REGISTER of the same flow, because a newer one has overtaken it.
+        // The registrar refuses an older REGISTER of the same flow, because a newer REGISTER has overtaken it.
         #expect(try registrar.register(Self.flow(2), callID: "one", cseq: 5, headers: Self.outbound).status == 500)
     }
 

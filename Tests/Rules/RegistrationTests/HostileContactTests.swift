@@ -85,7 +85,8 @@ struct HostileContactTests {
         "INVITE", "\r\n ", "lr", "ob", "app-id", "pn-tok", "pn-type", "apple",
     ]
 
-    /// Makes a random contact, which begins like a valid one in half of the cases, so that the reader accepts some.
+    /// Makes a random contact. Half of the contacts begin like a valid contact, so that the reader accepts some
+    /// contacts.
     private static func contact(_ random: inout SeededGenerator) -> String {
         var text = random.chance(0.8) ? "<sip:bob@10.0.0.\(Int.random(in: 1...9, using: &random))" : ""
         let isOpen = !text.isEmpty

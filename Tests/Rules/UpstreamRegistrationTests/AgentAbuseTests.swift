@@ -89,7 +89,7 @@ struct AgentAbuseTests {
         let registered = (0..<500).count { world.state("u\($0)") == .registered }
         #expect(registered > 400)
         #expect(registered + (0..<500).count { world.state("u\($0)") == .refused } == 500)
-        // An operator's order makes the agent register users whom the PBX has refused.
+        // An operator's command makes the agent register users whom the PBX has refused.
         world.perform { $0.retryOrdered(AgentWorld.upstream, user: nil, now: $1, into: &$2) }
         world.advance(by: .seconds(60))
         #expect((0..<500).allSatisfy { world.state("u\($0)") == .registered })

@@ -39,7 +39,7 @@ struct AgentWorld {
     var now = Moment(instant: Instant(nanoseconds: 0), date: UnixTime(seconds: start))
     var events: [UpstreamEvent] = []
     var lossRate = 0.0
-    /// The REGISTERs that the agent has ordered, if `keepsOrders` is set.
+    /// If `keepsOrders` is set, the REGISTERs that the agent has requested.
     var sent: [RegisterOrder] = []
     var keepsOrders = false
     var watchesByOptions = true

@@ -86,7 +86,7 @@ struct PlotTests {
         for second in 103...106 { ring.add(held: second, PlotTimes(), at: Int64(second)) }
         #expect(ring.from == 103 && ring.until == 106)
         #expect(texts(try values(ring)["held"]) == ["103", "104", "105", "106"])
-        // After a long gap, nothing old remains.
+        // After a long gap without values, no old value remains.
         ring.add(held: 7, PlotTimes(), at: 1_000_000)
         #expect(ring.from == 1_000_000)
         #expect(texts(try values(ring)["held"]) == ["7"])

@@ -171,7 +171,7 @@ struct StreamFlowsTests {
             _ = try await client.text { $0.contains("SIP/2.0 200") }
             await client.setReading(false)
             let flow = try #require(await scene.flows.first)
-            // The text has as many bytes as may wait for the client, and the kernel accepts only a part of them.
+            // The text has as many bytes as may wait for the client; the kernel accepts only a part of the text.
             let much = String(repeating: "x", count: (8 << 20) - 4096)
             #expect(await send(much, on: flow, scene))
             #expect(await scene.flows.map(\.isConnection) == [true])

@@ -145,7 +145,7 @@ struct FeedbackServiceTests {
         findings.matched = [Self.token(1), Self.token(2)]
         contacts.answers = [findings]
         let bytes = Self.record(1000, 1) + Self.record(2000, 2) + Self.record(3000, 1) + Self.record(0x8000_0001, 3)
-        // The first slice ends in the middle of a record, and the stream ends with an incomplete one.
+        // The first slice ends in the middle of a record, and the stream ends with an incomplete record.
         let slices = [Array(bytes[..<50]), Array(bytes[50..<51]), Array(bytes[51...]) + [0, 0, 1]]
         try await report(of: slices, contacts: contacts) { report, _ in
             #expect(report.records == 4)

@@ -10,8 +10,8 @@ import Telemetry
 import TestSupport
 import Timekeeping
 
-/// A push service on an event loop, and a dispatcher that gives orders to the push service. A mailbox gets the outcomes
-/// of the pushes.
+/// A push service on an event loop, and a dispatcher that tells the push service what to send. A mailbox gets the
+/// outcomes of the pushes.
 actor PushBench {
     let loop: EventLoop
     nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }
@@ -52,7 +52,7 @@ actor PushBench {
         follow()
     }
 
-    /// Passes the dispatcher's orders to the service, and the service's events back.
+    /// Passes the dispatcher's commands to the push service, and the service's events to the dispatcher.
     private func follow() {
         guard !isFollowing, let dispatcher, let service else { return }
         isFollowing = true
@@ -96,12 +96,12 @@ actor PushBench {
         follow()
     }
 
-    /// Sends a push order for each of the given numbers, all in one turn of the event loop.
+    /// Tells the service to send a push for each of the given numbers, all in one turn of the event loop.
     func send(_ numbers: ClosedRange<UInt64>, to token: PushToken) {
         for number in numbers { send(number, to: token) }
     }
 
-    /// Sends an order and its cancellation in one turn of the loop.
+    /// Tells the service to send a push and to cancel the push, in one turn of the loop.
     func sendAndCancel(_ number: UInt64, to token: PushToken) {
         send(number, to: token)
         cancel(number)
@@ -118,7 +118,7 @@ actor PushBench {
 
     var counters: CounterSet { dispatcher?.figures ?? CounterSet() }
 
-    /// The dispatcher's report about the orders of one app.
+    /// The dispatcher's report about the pushes of one app.
     func report(_ app: String) -> PushAppReport {
         dispatcher?.reports.first { $0.app.name == app }?.report ?? PushAppReport()
     }

@@ -8,7 +8,7 @@ extension HTTPSession {
         self.init(on: loop, limits: limits, over: [HTTP2Transport.self, HTTP1Transport.self])
     }
 
-    /// Sends a request and waits for the response, from any task, whose cancellation cancels the request.
+    /// Sends a request from any task, and waits for the response. If the task is cancelled, the request is cancelled.
     ///
     /// The default time limit becomes 300 s, because a test can wait long on a busy machine.
     package nonisolated func response(

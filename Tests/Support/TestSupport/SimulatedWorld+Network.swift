@@ -89,7 +89,7 @@ extension SimulatedWorld {
         tell("the network is interrupted for \(pause)")
     }
 
-    /// The number of copies of a message that arrive; 0 for a lost message.
+    /// How many copies of a message arrive; 0 for a lost message.
     private func copies(on flow: Flow) -> Int {
         if flow.transport.isReliable || isQuiet { return 1 }
         if let end = cutOff[flow.remote], now.instant < end {

@@ -82,7 +82,7 @@ package final class SimulatedWorld {
     var outgoing: [SimulatedOutgoing] = []
     var phoneAt: [Endpoint: Int] = [:]
     var phoneOn: [UInt64: Int] = [:]
-    /// The connections of phones that vanished without notice, on which messages are lost.
+    /// The connections of phones that vanished without notice; messages on these connections are lost.
     var halfOpen = Set<UInt64>()
     var lastConnection: UInt64 = 0
     private var diskFullUntil = Instant(nanoseconds: 0)

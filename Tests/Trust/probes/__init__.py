@@ -18,7 +18,7 @@ STAGES = {
         "settings": {"call": {"pushes-per-device": 3, "pushes-per-caller": 4}, "limits": {"output-timeout": "5s"},
                      "messages": {"store": True, "max-count": 4}},
     },
-    # A closed network without passwords.
+    # A daemon that asks for no passwords, as in a closed network.
     "open": {"settings": {"auth": "off", "registrar": {"min-expires": "1s"}, "call": {"ring-live-flow-within": "20s"},
                           "push": {"fcm": {"after-end": "push"}}}},
     # A daemon with small limits.

@@ -616,7 +616,7 @@ def frames(t):
         return phone.make("OPTIONS", "sip:example.net")
 
     def pieces(s):
-        # A connection that is closed with unread bytes is reset by the kernel, which loses the close frame.
+        # If a connection is closed with unread bytes, the kernel resets the connection, and the close frame is lost.
         for number in range(200):
             if s.closed:
                 break

@@ -16,7 +16,7 @@ from .wake import pushed
 
 PHONES = 1100
 CALLS_EACH = 3
-# The maximum number of unanswered requests, which are repeated after half a second.
+# The maximum number of unanswered requests. A request without an answer is repeated after half a second.
 OUTSTANDING = 64
 AGAIN = 0.5
 # The value from <linux/in.h>, for which Python has no name.

@@ -140,8 +140,8 @@ def flood_of_refusals(t):
     for round in range(50):
         for stranger in strangers:
             stranger.send(stranger.make("INVITE", f"sip:{9000 + round}@example.net"))
-    # Refusals of strangers are reported after three seconds without a password. The reports about strangers use up the
-    # strangers' part of the log lines.
+    # The log reports the refusal of a stranger after three seconds without a password. The reports about strangers use
+    # up the strangers' part of the log lines.
     check(wait_until(lambda: daemon.log().count("status=407") >= 5), f"control: {daemon.log().count('status=407')} lines")
     pbx = t.phone(trusted=True)
     caller, request = call(t, "nobody", caller=pbx)
@@ -287,7 +287,7 @@ def device_show(t):
     caller.send(caller.cancel(request))
     text = shown("accepted")
     check("accepted" in text and "fcm" in text, f"the app and the last push: {text}")
-    # The app was updated. The app's REGISTER changes only the User-Agent, which is written later.
+    # The app was updated. The app's REGISTER changes only the User-Agent; the daemon writes the new User-Agent later.
     stream = t.stream()
     register(11, "Probe/2.0")
     register(21, "Probe/2.1")

@@ -479,7 +479,7 @@ def collector_out_of_order(test):
         # The collector is away.
         refused_call(test, name, phone)
         until(lambda: "spans do not reach the OTLP collector" in daemon.log(), "no line tells that the collector is away")
-        # The collector is silent: calls are served meanwhile, and the queue is bounded.
+        # While the collector is silent, calls are served, and the queue is bounded.
         collector = SpanCollector(port, reply)
         until(lambda: collector.raw, "the daemon does not come back to the collector")
         before = daemon.memory()

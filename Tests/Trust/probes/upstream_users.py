@@ -530,7 +530,8 @@ def registers_have_a_rate(t):
     # A REGISTER that asks the PBX for a user's contacts may come in between.
     order = [re.search(r"sip:([^@]+)@", one.get("to")).group(1) for one in again if one.get("contact")]
     check(called in order[:2], f"the user who was called is at place {order.index(called)}")
-    # On a busy machine, a user may be registered again before the last order, which is then a new order for the user.
+    # On a busy machine, a user may be registered again before the last command. The last command then registers this
+    # user once more.
     early = {re.search(r"sip:([^@]+)@", one.get("to")).group(1) for one in again if one.time <= ordered}
     check(all(order.count(name) <= 3 for name in users if name not in early), "three orders made more than one registration of a user")
     times = [one.time for one in pbx.registers]

@@ -12,7 +12,7 @@ package struct Samples: Sendable {
 
     package var count: Int { values.count }
 
-    /// Returns the smallest duration that `percent` per cent of the durations do not exceed; zero without durations.
+    /// Returns the percentile: `percent` per cent of the durations are at most this long; zero without durations.
     package func percentile(_ percent: Double) -> Duration {
         guard !values.isEmpty else { return .zero }
         let rank = Int((percent / 100 * Double(values.count)).rounded(.up))

@@ -14,7 +14,7 @@ enum InstructionBenchmark {
     /// The pause after a step, in which its transactions and calls end (RFC 3261 section 17, 64 times T1). The
     /// benchmark counts the instructions of the pause for the step before.
     private static let aftermath: Duration = .seconds(35)
-    /// The pause until refreshed contacts are on the disk, whose instructions count for no step.
+    /// The pause in which refreshed contacts reach the disk; the instructions of the pause count for no step.
     private static let untilWritten: Duration = .seconds(20)
 
     static func run(_ options: BenchmarkOptions, into report: inout Report) throws(BenchmarkError) {

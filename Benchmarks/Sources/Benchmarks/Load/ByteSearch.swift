@@ -32,7 +32,7 @@ package enum ByteSearch {
 /// The kind of a datagram from the daemon, found without parsing.
 package enum Arrival: Hashable, Sendable {
     case request
-    /// A response, with its status and the number in its topmost Via's branch.
+    /// A response: its status, and the number in the branch of its topmost Via.
     case response(status: Int, branch: UInt64)
     case unknown
 

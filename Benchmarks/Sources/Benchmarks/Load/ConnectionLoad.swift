@@ -5,7 +5,7 @@ import Reactor
 import Timekeeping
 
 /// Phones that connect to the daemon by TCP or TLS, each with its own connection. The load runs on its own thread, so
-/// that measured calls do not wait for it.
+/// that measured calls do not wait for the load.
 ///
 /// - The class is `@unchecked Sendable`, because only its loop uses it, except for the methods of the measuring thread.
 final class ConnectionLoad: @unchecked Sendable {
@@ -61,7 +61,7 @@ final class ConnectionLoad: @unchecked Sendable {
     /// - Parameters:
     ///   - daemon: the daemon to which the phones connect.
     ///   - isSecure: whether the phones use TLS.
-    ///   - givesWay: whether the kernel prefers the daemon and the measured calls to this load's thread.
+    ///   - givesWay: whether this load's thread has a lower priority than the daemon and the measured calls.
     /// - Throws: ``BenchmarkError`` if the daemon does not listen for TCP and TLS.
     init(at daemon: ServerProcess, isSecure: Bool, givesWay: Bool = false) throws(BenchmarkError) {
         guard let streams = daemon.streams else { throw BenchmarkError("the daemon takes no connections") }

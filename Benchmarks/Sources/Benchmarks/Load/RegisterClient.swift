@@ -52,7 +52,7 @@ final class RegisterClient {
         latencies = Samples()
     }
 
-    /// Sends a REGISTER of a user's phone, whose `cseq` must exceed the user's last one.
+    /// Sends a REGISTER of a user's phone; `cseq` must exceed the CSeq of the user's last REGISTER.
     func register(_ user: Int, cseq: Int) {
         let now = loop.now
         if free.isEmpty {

@@ -4,8 +4,8 @@ import Reactor
 /// The simplest program that turns an INVITE into a push, for comparison with the daemon. The relay reads only the
 /// callee's number, stores nothing, and sends the push immediately.
 ///
-/// The comparison shows which part of a measured time belongs to the daemon, and which to machine, kernel and load. The
-/// relay answers each INVITE with 100, sends pushes over a few open connections, and runs until it is killed.
+/// A comparison with the daemon shows how much of a measured time machine, kernel and load take. The relay answers each
+/// INVITE with 100, sends pushes over a few open connections, and runs until it is killed.
 package enum Relay {
     /// The argument of this program that starts the relay, followed by the port of the push gateway.
     package static let command = "relay"

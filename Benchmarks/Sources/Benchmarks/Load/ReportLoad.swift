@@ -3,8 +3,8 @@ import Foundation
 import Reactor
 import Timekeeping
 
-/// Sends token reports on connections that stay open. Each connection sends its next report when the last one was
-/// answered (a closed loop). The load runs on its own thread, so that measured calls do not wait for it.
+/// Sends token reports on connections that stay open. Each connection sends its next report when the last report was
+/// answered (a closed loop). The load runs on its own thread, so that measured calls do not wait for the load.
 ///
 /// - The class is `@unchecked Sendable`, because only its loop uses it, except for the methods of the measuring thread.
 final class ReportLoad: @unchecked Sendable {
@@ -24,7 +24,7 @@ final class ReportLoad: @unchecked Sendable {
     private var lastUser = 0
     private var result = Result()
 
-    /// A connection, and the time of its unanswered report.
+    /// A connection, and the instant at which its unanswered report was sent.
     private final class Connection {
         var stream: StreamConnection?
         var sent = Instant.distantPast

@@ -149,8 +149,8 @@ final class ServerProcess {
         return String(decoding: output, as: UTF8.self).trimmingCharacters(in: .whitespacesAndNewlines)
     }
 
-    /// The settings that enable the HTTP API. The text begins inside the group `push`, with which the preceding
-    /// settings end.
+    /// The settings that enable the HTTP API. The preceding settings end with the group `push`, so the text begins
+    /// inside this group.
     private static func apiSettings(pushPort: UInt16) -> String {
         """
           acrobits:
@@ -181,8 +181,8 @@ final class ServerProcess {
         folder: String, caller: Endpoint, pushPort: UInt16, slowPort: UInt16, servesStreams: Bool
     ) -> String {
         let listeners = ["udp"] + (servesStreams ? ["tcp", "tls"] : [])
-        // All phones have the same address, so the limit of REGISTERs per source is off, by `streamSettings` for TCP
-        // and TLS.
+        // All phones have the same address, so the limit of REGISTERs per source is off; for TCP and TLS,
+        // `streamSettings` switches this limit off.
         let limits = servesStreams ? "" : "limits: {registers-per-source: 0}"
         return """
             domains: [\(MessageTexts.domain)]

@@ -91,7 +91,7 @@ final class SteadyCalls {
         }
     }
 
-    /// Lets the phone answer a call, with the header fields of the request in the same order.
+    /// Lets the phone answer a call; the response has the header fields of the request in the same order.
     private func called(_ bytes: Span<UInt8>) {
         let text = String(decoding: bytes.indices.map { bytes[$0] }, as: UTF8.self)
         guard text.hasPrefix("INVITE ") else { return }

@@ -74,7 +74,7 @@ final class Workbench {
         try ServerProcess(relay: options.program, pushPort: sink.port, on: loop)
     }
 
-    /// Starts a second daemon with the same settings, for reports and connections, but not for calls.
+    /// Starts a second daemon with the same settings; the second daemon gets reports and connections, but no calls.
     func startTwin(_ options: BenchmarkOptions) throws(BenchmarkError) -> ServerProcess {
         try ServerProcess(
             daemon: options.daemon, servesAPI: true, servesStreams: true, caller: caller.local, pushPort: sink.port,
@@ -89,7 +89,8 @@ final class Workbench {
         slowSink.close()
     }
 
-    /// The objects that receive messages and pushes, set after the sockets that they need.
+    /// The objects that receive messages and pushes. The objects need the sockets, so they are set after the sockets
+    /// are open.
     private final class Hooks {
         weak var client: RegisterClient?
         weak var calls: CallLoad?

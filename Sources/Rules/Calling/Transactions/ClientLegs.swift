@@ -9,7 +9,7 @@ package import UpstreamRegistration
 /// The owner of each client transaction: the part of the proxy that sent the request and handles the responses.
 package struct ClientLegs: ~Copyable {
     package enum Owner {
-        /// A branch of a forked request, whose request was sent to a next hop.
+        /// A branch of a forked request; the branch's request was sent to a next hop.
         case branch(BranchLeg)
         /// An INVITE to a phone after the end of the call.
         case farewell(Farewell)
@@ -174,7 +174,7 @@ package final class AnsweredINVITE {
     package let listener: Listener
     private var tags: Set<ByteString> = []
 
-    /// The maximum number of dialogs of one INVITE that get a BYE; far fewer phones answer one INVITE.
+    /// The maximum number of dialogs that get a BYE after one INVITE; far fewer phones answer one INVITE.
     private static let mostDialogs = 16
 
     package init(_ invite: IncomingRequest, to callee: AddressOfRecord, on flow: Flow, from listener: Listener) {

@@ -65,7 +65,8 @@ package struct TransactionLayer: ~Copyable {
     /// Notes that the connection of a client transaction has ended.
     package mutating func connectionEnded(of client: ClientTransactionID) { transactions.connectionEnded(of: client) }
 
-    /// Notes that the phone gets the request on another flow too, and may answer the first request on that flow.
+    /// Notes that the phone gets the request again on another flow, on which the phone may also answer the first
+    /// request.
     package mutating func calledAnew(_ client: ClientTransactionID, by flow: Flow) {
         transactions.calledAnew(client, by: flow)
     }

@@ -147,7 +147,7 @@ extension ProxyEngine {
             isBye: incoming.request.method == .bye)
     }
 
-    /// Sends a request inside a dialog to the phone, or wakes the phone by a push if the phone sleeps.
+    /// Sends a request inside a dialog to the phone; if the phone sleeps, wakes the phone by a push.
     func sendInDialog(_ incoming: IncomingRequest, _ request: DialogRequest, now: Moment) {
         if let refusal = refusal(of: request) {
             output.counters.count(.shareUsedUp)
@@ -227,8 +227,8 @@ extension ProxyEngine {
 
     // MARK: Waiting
 
-    /// Handles the closed connection of a request inside a dialog: the request is sent on the phone's new flow, or
-    /// waits for the phone.
+    /// Handles the closed connection of a request inside a dialog: sends the request on the phone's new flow, or lets
+    /// the request wait for the phone.
     ///
     /// - Returns: false if the request is outside a dialog, has a final response, or has a phone that cannot be woken.
     func dialogFlowClosed(_ client: ClientTransactionID, _ leg: BranchLeg, now: Moment) -> Bool {

@@ -13,9 +13,8 @@ import Timekeeping
 /// Identifies the two sides of a dialog, and checks that a request comes from the side that its From tag names (T20.2,
 /// T20.4).
 extension ProxyEngine {
-    /// Whether a request inside a dialog comes from the side of the dialog that its From tag names. If
-    /// ``admits(_:_:now:)`` returns false, the engine has answered the request with 407 or, if no password can
-    /// authenticate the sender, with 403.
+    /// Whether a request inside a dialog comes from the side that its From tag names. If ``admits(_:_:now:)`` returns
+    /// false, the engine has answered the request with 407 or, if no password can authenticate the sender, with 403.
     func admits(_ incoming: IncomingRequest, _ pass: DialogPass, now: Moment) -> Bool {
         if isAtHome(incoming.flow, pass, now: now) { return true }
         guard settings.authenticates, let owner = owner(of: pass.sender, asking: incoming) else {
@@ -44,7 +43,7 @@ extension ProxyEngine {
         return false
     }
 
-    /// Whether the flow belongs to the side of the dialog that the request's From tag names.
+    /// Whether the flow belongs to the side that the request's From tag names.
     func isAtHome(_ flow: Flow, _ pass: DialogPass, now: Moment) -> Bool {
         let side = pass.sender
         switch side.party {
@@ -215,7 +214,7 @@ extension ProxyEngine {
             transport: flow.transport, listener: flow.listener, connection: 0, remote: flow.remote, server: server)
     }
 
-    /// The flow for a new connection to a phone without push token whose own connection is closed (T9.2).
+    /// The flow for a new connection to a phone without push token, after the phone's own connection was closed (T9.2).
     func returnFlow(to binding: DeviceID, now: Moment) -> Flow? {
         guard let target = registrar.bindings.forkTarget(binding, now: now.instant),
             case .connection(let place) = hop(to: target),
@@ -250,8 +249,8 @@ extension ProxyEngine {
         return Flow(transport: transport, listener: listener.number, connection: 0, remote: endpoint)
     }
 
-    /// Whether a request inside a dialog that is too large for UDP may be sent over TCP: only to a peer whose URI names
-    /// no transport, if the settings do not demand UDP.
+    /// Whether a request inside a dialog that is too large for UDP may use TCP: only if the peer's URI names no
+    /// transport, and the settings do not demand UDP.
     func mayUseTCP(_ pass: DialogPass, _ next: RouteSet.Next) -> Bool {
         switch pass.receiver.party {
         case .phone, .caller: false
@@ -261,8 +260,8 @@ extension ProxyEngine {
         }
     }
 
-    /// The UDP hop after a failed TCP connection to a peer (RFC 3261 section 18.1.1), if the dialog began over UDP or
-    /// the URI names no transport.
+    /// The UDP hop after a failed TCP connection to a peer (RFC 3261 section 18.1.1); empty unless the dialog began
+    /// over UDP or the URI names no transport.
     func insteadOfConnection(_ hop: Flow, _ pass: DialogPass, _ next: RouteSet.Next) -> [ResolvedHop] {
         let side = pass.receiver
         guard hop.transport == .tcp, !hop.isConnection, side.party == .peer || side.party == .upstream else {

@@ -71,8 +71,8 @@ extension ProxyEngine {
         return glance.refusal(in: bytes, retryAfter: Self.retryTime(high), tag: high, source: source)
     }
 
-    /// A hash of the Call-ID and the time, which decides whether an overloaded daemon refuses the request. A REGISTER
-    /// has the same hash before and after parsing, so the decision about its refusal stays the same.
+    /// A hash of the Call-ID and the time; the hash decides whether an overloaded daemon refuses the request. A
+    /// REGISTER has the same hash before and after parsing, so the decision about its refusal stays the same.
     private static func lot(of callID: ByteString, now: Instant) -> UInt64 {
         var hasher = Hasher()
         callID.hash(into: &hasher)
@@ -107,7 +107,7 @@ extension ProxyEngine {
         log.warning("the daemon is overloaded and refuses new requests", [.duration: .duration(access.admission.limit)])
     }
 
-    /// Logs the end of the overload, or checks again after two seconds if the overload continues.
+    /// If the overload has ended, logs the end; otherwise checks again after two seconds.
     func reliefDue(now: Instant) {
         switch access.admission.mayBeRelieved(at: output.counters[.rejectedOverload], now: now) {
         case .notBegun: break

@@ -75,8 +75,8 @@ extension ProxyEngine {
         }
     }
 
-    /// Sends a NOTIFY of a PBX to phones that are awake. If a user's phones sleep, the PBX gets 200, and the latest
-    /// NOTIFY of each event package is stored until a phone registers.
+    /// Sends a NOTIFY of a PBX to the awake phones. If a user's phones sleep, the PBX gets 200, and the latest NOTIFY
+    /// of each event package is stored until a phone registers.
     func noticeReceived(
         _ incoming: IncomingRequest, to aor: AddressOfRecord, _ targets: [ForkTarget], caller: Caller, now: Moment
     ) {
@@ -178,7 +178,7 @@ extension ProxyEngine {
 
     // MARK: The store
 
-    /// Handles the commit of a stored message: the sender gets 202, or 503 if the commit failed.
+    /// Handles the commit of a stored message: after a success the sender gets 202, and after a failure 503.
     func messageCommitted(_ ticket: CommitTicket, succeeded: Bool, now: Moment) {
         guard let message = messages.committed(ticket, succeeded: succeeded) else { return }
         guard messages[message.id] != nil else { return answerRefusal(of: message, now: now) }
@@ -361,7 +361,7 @@ extension ProxyEngine {
         sendNext(to: device, of: aor, now: now)
     }
 
-    /// Handles the removal of a device: a message for only this device is refused, or is kept for the next device that
+    /// Handles the removal of a device: a message for only this device is refused, or waits for the next device that
     /// registers.
     func messagesLose(_ device: DeviceID, of aor: AddressOfRecord, now: Moment) {
         for message in messages.queue(of: aor) { lose(message, device, now: now) }

@@ -113,7 +113,7 @@ extension ProxyEngine {
         respond(server, status, incoming.response(status, toTag: sip.tags.next(), fields: fields), now: now)
     }
 
-    /// Sends the sender of a message a phone's refusal, or 480 if no phone has refused the message.
+    /// Answers the sender of a message with a phone's refusal; if no phone has refused the message, with 480.
     func answerRefusal(of message: HeldMessage, now: Moment) {
         if let refusal = message.refusal {
             relayToSender(refusal, of: message, now: now)
@@ -136,7 +136,7 @@ extension ProxyEngine {
 
     // MARK: The end
 
-    /// Ends a message for one device, which has got the message or will never get it.
+    /// Ends a message for one device, because the device has got the message or will never get it.
     func close(_ message: HeldMessage, for device: DeviceID, now: Moment) {
         messages.done(message, with: device)
         letGo(device, of: message.aor)

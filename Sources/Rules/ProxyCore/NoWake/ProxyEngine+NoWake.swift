@@ -29,8 +29,8 @@ extension ProxyEngine {
 
     // MARK: A forward
 
-    /// Sends the INVITE of a call for which no phone has registered through the upstream, to the forward URI in the
-    /// settings.
+    /// Forwards a call for which no phone has registered: sends the INVITE through the upstream to the forward URI in
+    /// the settings.
     func forwardWanted(_ call: ProxiedRequest, now: Moment) {
         // A call that its caller has cancelled is not forwarded.
         guard call.fork.acceptsBranches else { return }
@@ -144,7 +144,7 @@ extension ProxyEngine {
         }
     }
 
-    /// Ends a call's wait for each phone whose wake is unlikely after earlier wakes of the phone.
+    /// Ends a call's wait for each phone that is unlikely to wake, as the phone's earlier wakes show.
     func wakeBoundReached(_ call: ProxiedRequest, now: Moment) {
         guard let userCall = call.userCall, call.fork.acceptsBranches, !call.fork.isForwardPending else { return }
         for branch in call.fork.branches.indices {

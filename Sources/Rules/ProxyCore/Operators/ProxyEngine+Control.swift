@@ -150,7 +150,7 @@ extension ProxyEngine {
         package let registeredAt: UnixTime
     }
 
-    /// The name of the app in the settings that a push token belongs to.
+    /// The name, in the settings, of the app to which a push token belongs.
     package func appName(of token: PushToken) -> String? {
         let apps = ledger.dispatcher.directory
         return apps.app(for: token).flatMap { apps[$0]?.name }
@@ -175,8 +175,8 @@ extension ProxyEngine {
     /// equal. The parameter `limit` is the maximum number of devices that one step examines: see
     /// ``BindingTable/forEachDevice(of:with:from:limit:_:)``.
     ///
-    /// - Returns: the devices that may have a token, and the cursor of the next step, which is `nil` after the last
-    ///   step.
+    /// - Returns: the devices that may have a token, and the cursor of the next step. After the last step, the cursor
+    ///   is `nil`.
     package func devices(
         of providers: Set<PushProvider>, with words: [[UInt8]], from cursor: BindingCursor, limit: Int
     ) -> (found: [FoundDevice], next: BindingCursor?) {

@@ -19,7 +19,7 @@ package struct NotificationReceipt: Hashable, Sendable {
     package let code: PushCode
     /// The number of pushes that the daemon sends for the notification.
     package var sent = 0
-    /// The reason for each device that gets no push of the notification.
+    /// For each device that gets no push of the notification, the reason.
     package var skipped: [TimelineRecord.Omission] = []
     /// The recipients of the notification that have no device registered at this daemon.
     package var absent: [NotificationRecipient] = []

@@ -44,8 +44,8 @@ extension ProxyEngine {
         guard !noteToken(outcome, of: push.device, aor: push.aor, now: now), !outcome.isAccepted else { return }
         // While a push provider is paused, a call waits for its phone without a push.
         guard !push.isPaused else { return }
-        // A branch keeps waiting after its push failed if the phone's flow was lost a moment ago, because the phone may
-        // register without a push.
+        // If the push of a branch failed but the phone's flow was lost a moment ago, the branch keeps waiting, because
+        // the phone may register without a push.
         guard call.fork.branches[branch].isWaiting, !call.fork.branches[branch].hasMoved else { return }
         ledger.ended(branch, of: call, .pushFailed, now: now, into: &output.actions)
         branchFailed(branch, of: call, with: .temporarilyUnavailable, now: now)
@@ -314,7 +314,7 @@ extension ProxyEngine {
         deviceRemoved(device, of: aor, because: .tokenDead, now: now)
     }
 
-    /// Removes the bindings of the same device on other flows that have the same dead push token.
+    /// Removes bindings on other flows of the same device, if they have the same dead push token.
     private func removeFlows(of device: DeviceID, with token: PushToken?, now: Moment) -> [EngineChange] {
         registrar.bindings.flows(of: device, now: now.instant).compactMap { flow in
             guard flow != device, registrar.bindings.pushToken(of: flow) == token else { return nil }

@@ -10,7 +10,7 @@ package import Timekeeping
 package enum TestPushTarget: Hashable, Sendable {
     /// All devices of a user.
     case user(AddressOfRecord)
-    /// The device with the given push token, which may belong to no user of the daemon.
+    /// The device with the given push token; the token may belong to no user of the daemon.
     case token(PushToken)
 }
 

@@ -38,8 +38,8 @@ extension ProxyEngine {
         return matches(flow, settings.tenants.peers(of: tenant(of: domain)))
     }
 
-    /// Whether requests of a domain may be sent to an endpoint (T41.2). An endpoint that belongs only to trusted peers
-    /// or PBXs of other domains is refused.
+    /// Whether requests of a domain may be sent to an endpoint (T41.2). An endpoint is refused if it belongs only to
+    /// trusted peers or PBXs of other domains.
     func mayReach(_ endpoint: Endpoint, from domain: ByteString?) -> Bool {
         guard hasTenants else { return true }
         let own = tenant(of: domain)
@@ -116,7 +116,7 @@ extension ProxyEngine {
         return home(of: uri)
     }
 
-    /// The domain of the user that a URI names by one of the daemon's domains or addresses; `nil` if the URI names no
+    /// The domain of the user whom a URI names by one of the daemon's domains or addresses; `nil` if the URI names no
     /// user of this daemon.
     func ownHome(of uri: SIPURI, from incoming: IncomingRequest) -> ByteString? {
         guard hasTenants, !identity.isDomain(uri.host) else { return identity.home(of: uri) }
@@ -128,8 +128,8 @@ extension ProxyEngine {
         senderDomain(incoming).flatMap { tenant(of: $0) == nil ? nil : $0 }
     }
 
-    /// The domain of a call: the domain of the called user or, for a foreign callee, of the caller; `nil` if the call
-    /// names no domain.
+    /// The domain of a call: the called user's domain, or the caller's domain if the callee is foreign; `nil` if the
+    /// call names no domain.
     func home(of call: ProxiedRequest) -> ByteString? {
         if let domain = call.userCall?.aor.host ?? call.sender?.host { return domain }
         guard let request = revive(call)?.request else { return nil }
@@ -192,8 +192,8 @@ extension ProxyEngine {
     /// The user whom a PBX calls by the ``UpstreamToken`` in the daemon's contact at the PBX; `nil` if the URI has no
     /// token.
     ///
-    /// A user can be called by an agent token only from the PBX at which the agent token is registered. A call to an
-    /// agent token from any other sender gets the response for an unknown user, so that tokens cannot be guessed.
+    /// A user can be called by an ``UpstreamToken`` only from the PBX at which the token is registered. A call to an
+    /// ``UpstreamToken`` from any other sender gets the response for an unknown user, so that tokens cannot be guessed.
     func userCalled(byTokenIn uri: SIPURI, _ incoming: IncomingRequest) -> AddressOfRecord? {
         guard !upstreamUsers.pbxs.isEmpty, incoming.isTrusted, let text = uri.user, identity.home(of: uri) != nil,
             let user = upstreamUsers.agent.user(called: text.percentDecoded()),
@@ -203,8 +203,8 @@ extension ProxyEngine {
     }
 
     /// The user, for the log, to whom the ``UpstreamToken`` in a URI belongs. Unlike ``userCalled(byTokenIn:_:)``,
-    /// ``calleeOfToken(in:)`` accepts an agent token from any sender. The log shows only four characters of a text that
-    /// could be a removed user's agent token.
+    /// ``calleeOfToken(in:)`` accepts an ``UpstreamToken`` from any sender. The log shows only four characters of a
+    /// text that could be a removed user's ``UpstreamToken``.
     func calleeOfToken(in uri: SIPURI) -> AddressOfRecord? {
         guard !upstreamUsers.pbxs.isEmpty, let text = uri.user?.percentDecoded(), UpstreamToken(text) != nil else {
             return nil
@@ -262,7 +262,7 @@ extension ProxyEngine {
 
     private func pbxAsking(_ incoming: IncomingRequest, at place: Endpoint) -> Int? {
         guard !upstreamUsers.pbxs.isEmpty, !incoming.isTrusted else { return nil }
-        // In a dialog that the PBX began, the phone's From has the user's agent token.
+        // In a dialog that the PBX began, the phone's From has the user's ``UpstreamToken``.
         let from = incoming.request.from.uri
         let domain = calleeOfToken(in: from)?.host ?? identity.home(of: from)
         guard let number = domain.flatMap({ upstreamUsers.number(of: $0) }),

@@ -81,7 +81,7 @@ extension ProxyEngine {
         call.fork.resolving(branch, lookUp(hop, for: .branch(branch, of: call, request, hop)))
     }
 
-    /// Sends a request to one of the addresses that the DNS look-up of the next hop has found.
+    /// Sends a request to one of the addresses that DNS has for the next hop.
     func found(
         _ hops: [ResolvedHop], of hop: NextHop, for branch: Int, of call: ProxiedRequest, _ incoming: IncomingRequest,
         _ edits: RequestEdits, now: Moment
@@ -219,8 +219,8 @@ extension ProxyEngine {
         /// The request could not be sent, so any address of the hop and any transport may be tried (RFC 3261 section
         /// 18.1.1).
         case anyWay
-        /// The request got 503 or no response, so only another server may be tried, because the first server may have
-        /// the request (RFC 3263 section 4.3).
+        /// The request got 503 or no response. The first server may have the request, so only another server may be
+        /// tried (RFC 3263 section 4.3).
         case otherServers
     }
 

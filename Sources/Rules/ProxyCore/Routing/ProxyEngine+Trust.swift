@@ -54,7 +54,7 @@ extension ProxyEngine {
                 isCertified: name.map { network.flows.names(on: flow)?.contains($0) == true } ?? false))
     }
 
-    /// Whether the flow belongs to a registered device of the callee, which may answer earlier requests on its new
+    /// Whether the flow belongs to a registered device of the callee; the device may answer earlier requests on its new
     /// flow.
     private func isOfCallee(_ flow: Flow, _ client: ClientTransactionID) -> Bool {
         let aor: AddressOfRecord? =

@@ -192,8 +192,7 @@ extension ProxyEngine {
     }
 }
 
-/// Handles the challenges and 2xx responses of a PBX to requests from phones whose users the daemon registers at the
-/// PBX.
+/// Handles challenges and 2xx responses of a PBX, for requests from phones whose users the daemon registers at the PBX.
 ///
 /// The PBX and the daemon ask for passwords in the same realm. A phone answers only one challenge in a realm, so either
 /// the PBX or the daemon may challenge the phone. The daemon challenges a phone only if the PBX accepts the daemon's

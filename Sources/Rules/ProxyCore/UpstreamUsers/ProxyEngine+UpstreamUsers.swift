@@ -111,8 +111,8 @@ extension ProxyEngine {
         return nil
     }
 
-    /// Sends a REGISTER that waited for the user's password, or compares the new password with the password that the
-    /// PBX refused.
+    /// Sends a REGISTER that waited for the user's password; or, after a refusal by the PBX, compares the new password
+    /// with the refused password.
     func passwordSettled(of aor: AddressOfRecord, now: Moment) {
         guard !upstreamUsers.asked.isEmpty, let asked = upstreamUsers.asked.removeValue(forKey: aor) else { return }
         switch asked {

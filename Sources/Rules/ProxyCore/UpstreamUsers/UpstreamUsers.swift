@@ -11,7 +11,7 @@ package import UpstreamRegistration
 /// The state of the PBXs of single domains: the PBXs' servers, the agent that registers users there, and the unanswered
 /// REGISTERs.
 package struct UpstreamUsers {
-    /// The PBX of one domain, which is identified by its index in ``UpstreamUsers/pbxs``.
+    /// The PBX of one domain, identified by its index in ``UpstreamUsers/pbxs``.
     package struct PBX {
         package let domain: ByteString
         package internal(set) var upstream: NextHop
@@ -130,7 +130,7 @@ package struct UpstreamUsers {
         pbxs.firstIndex { $0.registrations == registrations }
     }
 
-    /// The index in ``pbxs`` of the PBX of a domain, whose name must be in lower case; `nil` if the domain has no PBX.
+    /// The index in ``pbxs`` of the PBX for a domain (given in lower case); `nil` if the domain has no PBX.
     func number(of domain: ByteString) -> Int? { pbxs.firstIndex { $0.domain == domain && !$0.isRetired } }
 
     var nextDeadline: Instant? {

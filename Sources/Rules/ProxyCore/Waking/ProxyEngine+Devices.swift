@@ -45,7 +45,7 @@ extension ProxyEngine {
     ///
     /// A sign of life releases a call without a REGISTER, because an awake phone may not register after a push. A
     /// REGISTER releases calls only after the daemon has accepted the REGISTER, because another program at the address
-    /// may have sent it. A wake is counted only after life on a connection, or after a response to the daemon
+    /// may have sent the REGISTER. A wake is counted only after life on a connection, or after a response to the daemon
     /// (`isProved`), because datagrams can be forged.
     func noteLife(on flow: Flow, by sign: TimelineRecord.SignOfLife, isProved: Bool = false, now: Moment) {
         network.flows.showedLife(flow, now: now.instant)
@@ -145,8 +145,8 @@ extension ProxyEngine {
 
 /// Sends responses to calls that began before a restart on the callers' new connections.
 extension ProxyEngine {
-    /// Sets the timer that ends the wait for callers from before the restart, after the longest possible duration of an
-    /// unanswered call.
+    /// Sets the timer that ends the wait for callers from before the restart; the timer fires after the longest
+    /// possible duration of an unanswered call.
     func armAwayCallers(now: Moment) {
         guard !calls.away.isEmpty || wakes.hasCallers else { return }
         let end = now.instant + settings.call.ringTimeout + settings.call.ringLimit

@@ -52,7 +52,7 @@ extension ProxyEngine {
         }
     }
 
-    /// Directs a fork branch to another contact of the user, or back to the branch's own device if `contact` is `nil`.
+    /// Directs a fork branch to another contact of the user; if `contact` is `nil`, back to the branch's own device.
     /// The call leaves the waiting list of the branch's former contact, unless another branch is directed to that
     /// contact.
     func divert(_ branch: Int, of call: ProxiedRequest, to contact: DeviceID?) {
@@ -68,7 +68,7 @@ extension ProxyEngine {
         wakes.noLongerWaits(call, for: left)
     }
 
-    /// Sends the CANCEL of an ending call also on the new flow of a phone that has moved.
+    /// Sends the CANCEL of an ending call also on the phone's new flow, if the phone has moved.
     private func tellEndThere(_ target: ForkTarget, _ call: ProxiedRequest, now: Moment) {
         guard target.path.isEmpty, !target.flow.isClosed else { return }
         for branch in call.fork.branches
@@ -132,8 +132,8 @@ extension ProxyEngine {
 /// Sends waiting calls to the devices that they wait for, and ends waits that took too long.
 extension ProxyEngine {
 
-    /// Sends a contact that has registered the calls that wait for the same user's HTTP-reported device. A contact that
-    /// already has a call does not get the call again.
+    /// Sends the calls that wait for a user's HTTP-reported device to a contact of the same user that has registered. A
+    /// contact that already has a call does not get the call again.
     private func release(_ device: DeviceID, through contact: DeviceID, now: Moment) {
         for call in wakes.calls(of: device) {
             guard call.fork.acceptsBranches, let branch = call.fork.waitingBranch(of: device),
@@ -159,7 +159,7 @@ extension ProxyEngine {
         sendToDevice(incoming, for: branch, of: call, to: target, now: now)
     }
 
-    /// Handles the REGISTER of a contact without push token, which may be the phone of an HTTP-reported device.
+    /// Handles the REGISTER of a contact without push token; the contact may be the phone of an HTTP-reported device.
     ///
     /// A new contact gets each call that waits for the user's HTTP-reported devices once. Calls for a reported device
     /// with a push in flight are sent last.
@@ -206,14 +206,14 @@ extension ProxyEngine {
     }
 }
 
-/// Handles requests without a response for three seconds.
+/// Handles requests that got no response for three seconds.
 extension ProxyEngine {
-    /// Handles each branch of a call without a response for three seconds: tries another flow, or lets the branch wait
-    /// for the phone.
+    /// Handles each branch of a call that got no response for three seconds: tries another flow, or lets the branch
+    /// wait for the phone.
     ///
     /// The engine does not wait for the transaction's time-out, which would be too late for a call. A silent phone
     /// without another flow counts as asleep if a push can wake the phone. A request inside a dialog causes a push only
-    /// after three seconds without a response.
+    /// after it has had no response for three seconds.
     func silenceDue(of call: ProxiedRequest, now: Moment) {
         var goesOn = false
         for branch in call.fork.branches where !branch.wasHeard {
@@ -240,8 +240,8 @@ extension ProxyEngine {
         waitAgain(leg.branch, of: leg.call, for: target, now: now)
     }
 
-    /// Handles a request inside a dialog without a response for three seconds: tries the phone's new flow, or wakes the
-    /// phone.
+    /// Handles a request inside a dialog that got no response for three seconds: tries the phone's new flow, or wakes
+    /// the phone.
     func dialogSilenceDue(of call: ProxiedRequest, now: Moment) {
         guard !call.isForgotten, let request = call.dialogRequest, !call.fork.branches[0].wasHeard,
             call.fork.branches[0].isUnderWay,

@@ -97,8 +97,8 @@ extension ProxyEngine {
         if let target, isWatched(target) { wakes.watch(target.flow, of: target.id) }
     }
 
-    /// Starts the timer that ends a call's wait for phones: `call.ring-timeout` after the INVITE, or earlier if the
-    /// INVITE has an Expires.
+    /// Starts the timer that ends a call's wait for phones, after the shorter of `call.ring-timeout` and the INVITE's
+    /// Expires.
     ///
     /// A call that loses a phone after `call.ring-timeout` still waits ten seconds for the phone.
     func armHold(of call: ProxiedRequest, now: Moment) {
@@ -130,7 +130,7 @@ extension ProxyEngine {
         leg.call.fork.branches[leg.branch].addressee.flatMap { registrar.bindings.forkTarget($0, now: now.instant) }
     }
 
-    /// Sends the INVITE of a branch to its device, which has registered or has moved to another flow.
+    /// Sends the INVITE of a branch to its device, because the device has registered or has moved to another flow.
     func deliver(_ branch: Int, of call: ProxiedRequest, to target: ForkTarget, now: Moment) {
         if let request = call.dialogRequest { return deliver(request, of: call, to: target, now: now) }
         guard let userCall = call.userCall, let incoming = revive(call) else { return }
@@ -157,8 +157,8 @@ extension ProxyEngine {
         sendToDevice(incoming, for: branch, of: call, to: target, now: now)
     }
 
-    /// Sends the CANCEL of INVITEs whose connections have ended on the phone's present flow. A ringing phone recognises
-    /// the CANCEL by the branch parameter (RFC 3261 section 9.2).
+    /// Sends, on the phone's present flow, the CANCEL of INVITEs whose connections have ended. A ringing phone
+    /// recognises the CANCEL by the branch parameter (RFC 3261 section 9.2).
     func takeBack(_ former: [ClientTransactionID], by target: ForkTarget, now: Moment) {
         for client in former where sip.transactions.wasLost(client) && target.path.isEmpty {
             takeBack(client, by: target.flow, reasons: [], now: now)

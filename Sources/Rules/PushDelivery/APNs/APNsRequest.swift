@@ -65,8 +65,8 @@ final class APNsRequest: Sendable {
         }
     }
 
-    /// The collapse key by which an end push replaces the push for the call; `nil` if the payload format has no end
-    /// pushes.
+    /// The collapse key by which a push about a call's end replaces the push for the call; `nil` if the payload format
+    /// has no push about a call's end.
     private func key(of call: IncomingCall) -> String? {
         settings.payload.tellsEnds ? "call-\(call.callRef)" : nil
     }

@@ -9,7 +9,7 @@ package enum BadgeType: String, Hashable, Sendable, CaseIterable {
     case number
 }
 
-/// The value of `apns-push-type` for pushes to a remote token, which decides what iOS does with the push.
+/// The value of `apns-push-type` for pushes to a remote token; the value decides what iOS does with the push.
 package enum RemotePushType: String, Hashable, Sendable, CaseIterable {
     /// iOS shows the push as a notification or passes the push to the app's extension, and the phone wakes immediately.
     case alert

@@ -6,7 +6,8 @@ extension APNsApp {
     /// The body of the test push to Apple. A phone shows nothing for the body of a test push.
     private static let body = Array("{\"aps\":{\"content-available\":1}}".utf8)
 
-    /// The test requests to Apple: one for each topic in the settings, or one without topic if the settings have none.
+    /// The test requests to Apple: one for each topic in the settings; if the settings have no topic, one request
+    /// without topic.
     package var trials: [CredentialTrial] {
         guard !settings.topics.isEmpty else { return [trial(of: nil)] }
         return settings.topics.map { trial(of: $0) }
@@ -42,8 +43,8 @@ extension APNsApp {
         }
     }
 
-    /// Whether Apple refused a test push because the key is valid for production only; a production key is enough,
-    /// except for builds from Xcode.
+    /// Whether Apple refused a test push because the key is valid for production only; such a key is enough, except for
+    /// builds from Xcode.
     private func isOfOtherEnvironment(_ reason: String) -> Bool {
         provider == .apnsDevelopment && settings.environment == .production
             && ["BadEnvironmentKeyIdInToken", "BadEnvironmentKeyInToken", "BadCertificateEnvironment"].contains(reason)

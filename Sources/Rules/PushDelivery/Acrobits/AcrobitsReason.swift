@@ -20,7 +20,7 @@ enum AcrobitsReason {
         }
     }
 
-    /// The code in an answer of the mediator, which may be a number or a text. Older documents of Acrobits' mediator
+    /// The code in an answer of the mediator; the code may be a number or a text. Older documents of Acrobits' mediator
     /// call the code `status`.
     private static func code(_ body: JSONValue?) -> Int64? {
         for name in ["code", "status"] {

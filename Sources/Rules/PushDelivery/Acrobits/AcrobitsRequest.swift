@@ -61,8 +61,8 @@ enum AcrobitsRequest {
         _ notification: PushNotification, _ message: MediatedMessage, badge: Int
     ) -> [PayloadField] {
         var members: [PayloadField] = []
-        // The title precedes the text, because the mediator's format has no title, unless the sender has set the
-        // mediator's own members.
+        // Unless the sender has set the mediator's own members, the title precedes the text, because the mediator's
+        // format has no title.
         let title = notification.mediated == nil ? notification.title.array : []
         let separator = title.isEmpty || notification.text.isEmpty ? [] : Array(": ".utf8)
         let text = ByteString(title + separator + notification.text.array)

@@ -21,7 +21,7 @@ struct AcrobitsAcceptance: TokenAcceptance {
     }
 }
 
-/// The rules for all apps behind Acrobits' mediator, which the daemon treats as one app.
+/// The rules for all apps behind Acrobits' mediator; the daemon treats these apps as one app.
 package final class AcrobitsApp: PushAppRules {
     private let settings: AcrobitsSettings
 

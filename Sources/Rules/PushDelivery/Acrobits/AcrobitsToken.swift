@@ -24,7 +24,7 @@ package struct AcrobitsToken: Hashable, Sendable {
     package let calls: Address?
     /// The address at Acrobits' mediator for all pushes except calls.
     package let other: Address?
-    /// The name of the user's account in the app, which the mediator calls the selector.
+    /// The name of the user's account in the app; the mediator calls this name the selector.
     package let selector: ByteString?
 
     /// Parses the push parameters of an Acrobits contact, after percent-decoding.

@@ -79,8 +79,8 @@ package struct ReportedTokens: Hashable, Sendable {
 
     private func acrobitsToken(over stored: PushToken?) -> PushToken? {
         let known = stored.flatMap { $0.provider == .acrobits ? try? AcrobitsToken($0) : nil }
-        // A stored token without `:calls` or `:other` came from a report with one token, which is for pushes other than
-        // calls.
+        // A stored token without `:calls` or `:other` came from a report with one token; the token is for pushes other
+        // than calls.
         let isUnmarked = stored?.prid.firstIndex(of: UInt8(ascii: ":")) == nil
         let calls = Self.part(calls, over: isUnmarked ? nil : known?.calls)
         let other = Self.part(other, over: known?.other)

@@ -9,7 +9,7 @@ package struct BucketEntry: Hashable, Sendable {
     /// The caller, in the form of ``MissedCall/remoteURI``.
     package let caller: ByteString
     package let date: UnixTime
-    /// The caller whose share of the missed calls limits counts the call.
+    /// The caller whose part of the limits on missed calls includes the call.
     package let broughtBy: Caller
     /// The devices that got a push for the call and must still get the call in their list of missed calls. Each call in
     /// the bucket must still be reported to at least one device.
@@ -38,7 +38,7 @@ package struct BucketEntry: Hashable, Sendable {
 }
 
 extension BucketEntry {
-    /// Whether the call must be reported to the device, or the device already knows of the call.
+    /// Whether the call must be reported to the device, or is already known to the device.
     func concerns(_ device: DeviceID) -> Bool { devices.contains(device) || told.contains(device) }
 }
 
@@ -157,7 +157,7 @@ package struct MissedCallBucket: Sendable {
     }
 
     /// Handles a device that has registered again. Returns the missed calls to report to the device now, oldest first
-    /// (R22), without calls whose list is already being sent.
+    /// (R22); calls whose list is already being sent are omitted.
     package mutating func deviceReturned(
         _ device: DeviceID, settings: BucketSettings, now: UnixTime
     ) -> (calls: [MissedCall], refs: [CallRef], changes: [BucketChange]) {
@@ -204,7 +204,7 @@ package struct MissedCallBucket: Sendable {
         strikeOff(rows.filter { $0.devices.contains(device) }.map(\.callRef), device, hasLearnt: false)
     }
 
-    /// Moves the missed calls of a device with a dead token to the user's other devices (`heirs`) that do not know of
+    /// Moves the missed calls of a device with a dead token to the user's other devices (`heirs`), unless they know of
     /// the calls.
     package mutating func deviceDied(_ device: DeviceID, heirs: [DeviceID]) -> [BucketChange] {
         var changes: [BucketChange] = []
@@ -219,8 +219,8 @@ package struct MissedCallBucket: Sendable {
 
     /// Removes missed calls that an operator has deleted.
     ///
-    /// - Parameter forgotten: the calls at the time of the operator's command, whose rows the store has already
-    ///   deleted.
+    /// - Parameter forgotten: the calls at the time of the operator's command; the store has already deleted their
+    ///   rows.
     /// - Returns: the rows to delete again, because the calls have changed and were written again after the command.
     package mutating func callsForgotten(_ forgotten: [BucketEntry]) -> [BucketChange] {
         var changes: [BucketChange] = []
@@ -259,7 +259,7 @@ package struct MissedCallBucket: Sendable {
         return entry.isStored ? .delete(entry.callRef) : nil
     }
 
-    /// Removes a device from the given calls, and removes each call without devices.
+    /// Removes a device from the given calls, and removes each call that has no device left.
     private mutating func strikeOff(
         _ refs: [CallRef], _ device: DeviceID, hasLearnt: Bool = true
     ) -> [BucketChange] {
@@ -272,12 +272,12 @@ package struct MissedCallBucket: Sendable {
         if rows[index].devices.count == 1 { return remove(at: index) }
         rows[index].devices.remove(at: place)
         if hasLearnt { rows[index].told.append(device) }
-        // A call without a row that the device knows of gets no row, because the journal has noted the device's
-        // knowledge. If the device was removed, the call needs a row in the store.
+        // If the device knows of a call without a row, the call gets no row, because the journal has noted what the
+        // device knows. If the device was removed, the call needs a row in the store.
         return hasLearnt && !rows[index].isStored ? nil : row(index)
     }
 
-    /// Drops a device's missed calls above the limit: each time the oldest call of the most frequent caller, so that
+    /// Drops a device's missed calls above the limit: each time the oldest call from the most frequent caller, so that
     /// one caller cannot displace the others (T32.4). Active calls are never dropped from the list of missed calls.
     private mutating func dropSurplus(of device: DeviceID, _ settings: BucketSettings) -> [BucketChange] {
         var surplus = unread(of: device) - settings.maximumEntries

@@ -2,7 +2,7 @@ package import Settings
 
 /// Whether a call stays in the list of missed calls if the phone got the call's INVITE and CANCEL after the call's end.
 package enum AfterLateInvite: String, Hashable, Sendable, CaseIterable {
-    /// The call stays in the list of missed calls, which is sent as soon as the phone registers (R22).
+    /// The call stays in the list of missed calls; the list is sent as soon as the phone registers (R22).
     case list
     /// A call whose late INVITE the phone answers leaves the list of missed calls, because the app shows the call
     /// itself. The list of missed calls is sent after the phone has answered the late INVITE.
@@ -46,8 +46,8 @@ extension PushDirectory {
         app(for: token).flatMap { self[$0] }?.rules.afterLateInvite(wish) ?? .list
     }
 
-    /// Whether a push to the token can carry a list of missed calls; true for a token of no app, because sending the
-    /// list reports the problem.
+    /// Whether a push to the token can carry a list of missed calls; also true for a token that belongs to no app,
+    /// because sending the list then reports the problem.
     package func carriesLists(_ token: PushToken) -> Bool {
         app(for: token).flatMap { self[$0] }?.rules.carriesLists(token) ?? true
     }

@@ -12,7 +12,7 @@ package struct PushAppReport: Hashable, Sendable {
     package private(set) var payloadsRefused = 0
     /// The number of requests to the provider; each try of a push is one request.
     package var sent = 0
-    /// The number of retries, without the first try of each push.
+    /// The number of retries; the first try of each push does not count.
     package var retried = 0
     /// The number of pushes that were withdrawn before the provider accepted them.
     package var withdrawn = 0

@@ -73,7 +73,7 @@ extension PushDispatcher {
         entry.isInGate = false
         let server = entry.server
         server.gate.left()
-        // A notification that cannot be sent calls ``leaveGate(_:now:)`` again inside the loop. The nested call of
+        // If a notification cannot be sent, ``leaveGate(_:now:)`` is called again inside the loop. The nested call of
         // ``leaveGate(_:now:)`` returns, and the loop of the outer call continues with the next notification.
         guard !server.isOpening else { return }
         server.isOpening = true
@@ -115,8 +115,8 @@ extension PushDispatcher {
         for entry in takeWaiting(for: order) { giveUp(entry, outcome, problem: problem, now: now) }
     }
 
-    /// Asks again for the credentials of waiting pushes whose ordered credential was dropped, because the settings have
-    /// changed.
+    /// Asks again for the credentials of waiting pushes, because a change of the settings has dropped the ordered
+    /// credentials.
     func askAgain(now: Moment) {
         let lost = withoutCredential.filter { !credentials.has($0.order.number) && $0.entry.hasPlace }
         withoutCredential.removeAll { !credentials.has($0.order.number) }

@@ -130,7 +130,7 @@ package final class PushDispatcher {
         chances = ChanceGenerator(seed: setup.seed)
     }
 
-    /// Moves all pending actions in order into `taken`, which loses its old content and keeps its memory.
+    /// Moves all pending actions in order into `taken`; the array loses its old content and keeps its memory.
     package func takeActions(into taken: inout [Action]) {
         taken.removeAll(keepingCapacity: true)
         swap(&taken, &actions)

@@ -14,12 +14,12 @@ extension PushOutcome {
 }
 
 extension PushToken {
-    /// The minimum length, in bytes, of a part of the token that `…` replaces. A part of a token below eight bytes can
+    /// The minimum length, in bytes, of the parts of a token that `…` replaces. A part of a token below eight bytes can
     /// occur in a text by accident.
     private static let shortestPart = 8
 
-    /// The text with `…` in place of the token and its parts. A beginning of a token's part is also replaced if the
-    /// beginning is long enough.
+    /// The text with `…` in place of the token and its parts. If the beginning of a token's part is long enough, the
+    /// beginning is also replaced.
     package func struck(from text: String) -> String {
         let separators: [UInt8] = [UInt8(ascii: "&"), UInt8(ascii: ":"), UInt8(ascii: "/"), UInt8(ascii: "?")]
         let whole = prid.array

@@ -74,7 +74,7 @@ package struct PushQueue: Sendable {
         return .wait
     }
 
-    /// Notes that a started push is no longer a parallel request, and counts a failure of the provider.
+    /// Notes that a started push is no longer a parallel request, and counts the failure if the provider has failed.
     package mutating func left(_ health: Health, now: Instant) {
         inFlight -= 1
         switch (breaker, health) {
@@ -88,7 +88,7 @@ package struct PushQueue: Sendable {
         case (.probing, .failed), (.probing, .failedAgain): breaker = .open(until: now + Self.pause)
         // The result of the probe is unknown, so the next push is sent immediately as a probe.
         case (.probing, .unknown): breaker = .open(until: now)
-        // An answer to a push from before the opening closes the circuit breaker.
+        // An answer to a push that was sent before the circuit breaker opened closes the circuit breaker.
         case (.open, .answered): breaker = .closed(failuresInARow: 0)
         case (.closed, .failedAgain), (.closed, .unknown), (.open, .failed), (.open, .failedAgain), (.open, .unknown):
             break

@@ -1,6 +1,6 @@
 package import Timekeeping
 
-/// The tries of one push, which is sent again after pauses as long as the push is useful.
+/// The tries of one push; after pauses, the push is sent again as long as it is useful.
 ///
 /// ``PushRetries`` does no input or output: it reads no clock and sends no requests. The ``PushDispatcher`` reports
 /// events to ``PushRetries``, and executes the returned actions.
@@ -44,7 +44,7 @@ package struct PushRetries: Hashable, Sendable {
         /// The pauses for a list of missed calls, which is less urgent than a call. After its last try, a list of
         /// missed calls is sent again when the device registers.
         package static let missedCalls = Pauses(durations: [.seconds(1), .seconds(5), .seconds(25), .seconds(60)])
-        /// The pauses for notifications, which are longest, because a notification is lost after its last try.
+        /// The pauses for notifications; they are the longest, because a notification is lost after its last try.
         package static let notification = Pauses(
             durations: [.seconds(1), .seconds(5), .seconds(25), .seconds(60), .seconds(300)])
     }
@@ -54,7 +54,7 @@ package struct PushRetries: Hashable, Sendable {
     /// The time at which the push becomes useless.
     private let deadline: Instant
     private let answerTimeout: Duration
-    /// The number of tries so far, without tries that were refused because of an outdated credential.
+    /// The number of tries so far; a try that was refused because of an outdated credential does not count.
     package private(set) var tries = 0
     /// Whether the provider has refused a credential of the push as outdated, so that the daemon made a new credential.
     private(set) var hasRenewedCredential = false
@@ -111,7 +111,7 @@ package struct PushRetries: Hashable, Sendable {
         }
     }
 
-    /// Handles the end of the time for which ``Action/arm(_:)`` set the timer.
+    /// Handles the timer that ``Action/arm(_:)`` has set.
     package mutating func deadlineReached(now: Instant) -> Action {
         switch state {
         case .pausing(let instant):
@@ -159,7 +159,7 @@ package struct PushRetries: Hashable, Sendable {
 }
 
 extension PushRequest {
-    /// The pauses between the tries of a push, which depend on the kind of its message.
+    /// The pauses between the tries of a push; they depend on the kind of the push's message.
     var pauses: PushRetries.Pauses {
         switch message {
         case .incomingCall, .silent: .call

@@ -78,8 +78,8 @@ struct PushServers {
 
     var all: [PushServer] { byOrigin.isEmpty ? own : own + byOrigin.values }
 
-    /// The next time at which a push may be sent as a probe of its server; the distant future if no push waits for a
-    /// probe.
+    /// The next time at which a push may be sent as a probe of its server; if no push waits for a probe, the distant
+    /// future.
     var nextProbe: Instant {
         var next = Instant.distantFuture
         for server in own { if let probe = server.queue.nextProbe { next = min(next, probe) } }

@@ -5,10 +5,10 @@ package import Timekeeping
 /// Counts the unread pushes of each device, for the badge. The badge in a push is the number of the device's unread
 /// pushes (A18).
 ///
-/// A push counts as unread from its request until the app reports that it was read, or the provider has not accepted
-/// it. A device without unread pushes uses no memory.
+/// A push counts as unread from its request on, until the app reports the push as read or the push fails. A device
+/// without unread pushes uses no memory.
 package struct UnreadPushes: Sendable {
-    /// The subject of a push, which decides whether the push can count as read without a report from the app.
+    /// The subject of a push; it decides whether the push can count as read without a report from the app.
     package enum Matter: Hashable, Sendable {
         case call(CallRef)
         /// The push contains a list of missed calls.
@@ -103,7 +103,7 @@ package struct UnreadPushes: Sendable {
         }
     }
 
-    /// Removes all unread pushes of a device, whose user has read them.
+    /// Removes all unread pushes of a device, because the user has read them.
     ///
     /// - Returns: the codes of the removed pushes.
     package mutating func allRead(by device: DeviceID) -> [PushCode] { removeAll(of: device) { _ in true } }

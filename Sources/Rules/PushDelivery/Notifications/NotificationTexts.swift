@@ -60,8 +60,8 @@ extension PushNotification {
 }
 
 extension PayloadContext {
-    /// Whether the push is a notification that shows nothing, so that its delivery can be delayed. End pushes are not
-    /// delayed, because the phone must stop ringing.
+    /// Whether the push is a notification that shows nothing, so that its delivery can be delayed. A push about a
+    /// call's end is not delayed, because the phone must stop ringing.
     var isSilentNotification: Bool {
         guard case .notification(let notification) = push.message else { return false }
         return notification.isSilent && notification.endedCall == nil

@@ -38,7 +38,7 @@ package struct PushNotification: Hashable, Sendable {
 
     package init(expiresAt: UnixTime) { self.expiresAt = expiresAt }
 
-    /// Creates an end push for a phone that got a push for the call and has not registered since.
+    /// Creates a push about the call's end, for a phone that got a push for the call and has not registered since.
     package init(_ end: EndedCallNotice, expiresAt: UnixTime) {
         self.expiresAt = expiresAt
         isSilent = true
@@ -85,7 +85,7 @@ package struct EndedCallNotice: Hashable, Sendable {
     }
 }
 
-/// A JSON object from an application server, which the app gets unchanged.
+/// A JSON object from an application server; the app gets the object unchanged.
 package struct CustomData: Hashable, Sendable {
     /// The application server's object as compact JSON text.
     package let json: [UInt8]

@@ -84,11 +84,11 @@ package struct PushTimeline: ~Copyable {
     package mutating func lost(_ id: RecordID) { entry(id)?.record.delivery = .unknown }
 
     /// Notes a REGISTER of the phone in the timeline record of its push. A record keeps only the phone's first
-    /// REGISTER, and only from before the INVITE and any other sign of life. Later REGISTERs do not count, because the
-    /// push has not caused them.
+    /// REGISTER, and only if the REGISTER came before the INVITE and any other sign of life. Later REGISTERs do not
+    /// count, because the push has not caused them.
     package mutating func registered(_ id: RecordID, now: Instant) { entry(id)?.registered(now: now) }
 
-    /// Notes a sign of life on the phone's registered flow that released the call.
+    /// Notes that a sign of life on the phone's registered flow released the call.
     package mutating func showedLife(_ id: RecordID, by sign: TimelineRecord.SignOfLife) {
         entry(id)?.showedLife(by: sign)
     }

@@ -7,13 +7,13 @@ package enum Refusal: String, Hashable, Sendable, CaseIterable {
     case otherIdentity = "other-identity"
     /// The Route of the request contains a dialog token that this daemon did not make.
     case forgedRoute = "forged-route"
-    /// Only trusted peers may send a request with the request's method outside a dialog.
+    /// The request is outside a dialog, where only trusted peers may use the request's method.
     case needsTrust = "needs-trust"
     /// The request is a NOTIFY whose event only trusted peers may send.
     case command
-    /// The From of a phone's request differs from the From of the request that began the dialog.
+    /// A phone's request has another From than the request that began the dialog.
     case otherName = "other-name"
-    /// The request is for a user of another domain than its sender, and one of the two domains is a tenant (T41).
+    /// The called user and the sender belong to different domains, and one of the two domains is a tenant (T41).
     case otherTenant = "other-tenant"
     // Refusals with the status 404.
     case unknownUser = "unknown-user"

@@ -8,7 +8,7 @@ package struct StepTime: Hashable, Absentable, Sendable {
 
     private init(rawValue: Int32) { self.rawValue = rawValue }
 
-    /// The value for a missing step, which no step has as its time.
+    /// The value for a missing step; no step has this value as its time.
     package static var absent: StepTime { StepTime(rawValue: .min) }
 
     /// A negative time becomes zero, because no step comes before the start of its record.

@@ -147,7 +147,7 @@ package struct TimelineRecord: Hashable, Sendable {
     package let callID: ByteString
     /// The id of the device; 0 if no phone got the INVITE or a push.
     package let device: DeviceID
-    /// The reference of the call; in the record of a list of missed calls, of the oldest call.
+    /// The reference of the call; the record of a list of missed calls has the reference of the oldest call.
     @PackedOptional package private(set) var callRef: CallRef?
     package let requestedAt: UnixTime
     /// The time ``requestedAt`` by the monotonic clock; the distant past for a record that was never open.
@@ -274,7 +274,7 @@ package struct TimelineRecord: Hashable, Sendable {
         steps.ended = 0
     }
 
-    /// Creates a record without steps. The daemon requests a push with the code `code` if `omission` is `nil`.
+    /// Creates a record without steps. If `omission` is `nil`, the daemon requests a push with the code `code`.
     package init(
         id: RecordID, kind: Kind, user: ByteString, host: ByteString, device: DeviceID, callRef: CallRef?,
         callID: ByteString, calls: Int = 1, requestedAt: UnixTime, omission: Omission?, code: PushCode? = nil,
@@ -333,7 +333,7 @@ extension TimelineRecord {
     }
 }
 
-/// The value for a missing time in packed optionals, which no push's time equals.
+/// The value for a missing time in packed optionals; no push has this time.
 extension UnixTime: Absentable {
     package static var absent: UnixTime { UnixTime(milliseconds: .min) }
 }

@@ -82,8 +82,8 @@ extension ProviderAnswer {
 }
 
 extension PushApp {
-    /// The requests that show whether the provider accepts the app's credentials; empty for an app without credentials
-    /// and without a server.
+    /// The requests that show whether the provider accepts the app's credentials; empty for an app that has neither
+    /// credentials nor a server.
     package var trials: [CredentialTrial] { Array(rules.trials.prefix(CredentialTrial.limit)) }
 
     /// The verdict on the app's credentials, by the provider's answer to a trial request.

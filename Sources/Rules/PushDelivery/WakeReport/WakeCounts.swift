@@ -29,7 +29,7 @@ package struct WakeTimes: Hashable, Sendable {
 
     package var total: Int64 { counts.reduce(0, &+) }
 
-    /// The number of wakes up to `milliseconds`, which must be the end of a class.
+    /// The number of wakes up to `milliseconds`; this value must be the end of a class.
     package func within(milliseconds: Int64) -> Int64 {
         zip(Self.bounds, counts).reduce(0) { $1.0 <= milliseconds ? $0 &+ $1.1 : $0 }
     }

@@ -10,8 +10,7 @@ package enum WakeOutcome: Hashable, Sendable {
     /// the call.
     case endedOtherwise
 
-    /// The number of milliseconds without a sign of life after which a phone counts as never come, however the call
-    /// ended.
+    /// A phone without a sign of life for this number of milliseconds counts as never come, however the call ended.
     package static let patience: Int64 = 30_000
 
     /// The steps of a timeline record that decide the outcome, in milliseconds after the push was requested.
@@ -19,7 +18,7 @@ package enum WakeOutcome: Hashable, Sendable {
         package var registered: Int64?
         package var invited: Int64?
         package var ended: Int64?
-        /// Whether a message of the phone other than a REGISTER released the call.
+        /// Whether a message of the phone released the call, and not a REGISTER.
         package var showedLife: Bool
 
         package init(registered: Int64?, invited: Int64?, ended: Int64?, showedLife: Bool) {
@@ -31,7 +30,7 @@ package enum WakeOutcome: Hashable, Sendable {
     /// The result is `nil` for a phone that got the INVITE without a sign of life, because the phone seemed awake or
     /// came before a restart.
     package init?(_ steps: Steps, end: () -> TimelineRecord.End?) {
-        // A sign of life releases the call at once, so the time of the INVITE is the time of the sign of life.
+        // A sign of life releases the call at once, so the INVITE and the sign of life have the same time.
         let came = steps.registered ?? (steps.showedLife ? steps.invited ?? steps.ended : nil)
         if let came {
             self = .came(milliseconds: max(0, came))

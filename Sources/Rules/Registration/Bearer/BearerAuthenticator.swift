@@ -13,12 +13,13 @@ package struct BearerAuthenticator: Sendable {
     package enum Verdict: Hashable, Sendable {
         /// The token proves that its sender is the given user of the domain.
         case proved(ByteString)
-        /// The bearer token proves no user; the token counts as a wrong password of the user `guessed`, if not `nil`.
+        /// The bearer token proves no user; unless `guessed` is `nil`, the token counts as a wrong password of the user
+        /// `guessed`.
         case bad(BearerFault, guessed: ByteString?)
         /// The signature was not checked, because the source address has sent too many tokens or wrong passwords; the
         /// sender must wait for the given duration.
         case limited(Duration)
-        /// The issuer's keys are being read, or could never be read since the start of the daemon.
+        /// The issuer's keys are being read, or the daemon has not been able to read them since its start.
         case awaitingKeys
     }
 

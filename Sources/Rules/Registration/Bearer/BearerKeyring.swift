@@ -19,7 +19,7 @@ struct BearerKeyring: Sendable {
     /// The minimum time between the last reading of the keys and a reading because of a token.
     static let pause: Duration = .seconds(30)
     private static let firstRetry: Duration = .seconds(2)
-    /// The maximum number of keys of one issuer that are tried for a token.
+    /// The maximum number of an issuer's keys that are tried for one token.
     private static let tried = 4
 
     init(refresh: Duration) { self.refresh = refresh }

@@ -19,7 +19,7 @@ package struct BearerRules: Hashable, Sendable {
         package var leeway: Duration = .seconds(30)
         /// The URL of the server from which phones get tokens, for `authz_server` in challenges.
         package var server: ByteString
-        /// The scope in challenges, which phones request from the token server; `nil` for no scope.
+        /// The scope in challenges; phones request the scope from the token server. The value `nil` means no scope.
         package var scope: ByteString?
         /// The interval at which the keys of the issuer are read again.
         package var refresh: Duration = .seconds(600)
@@ -36,7 +36,7 @@ package struct BearerRules: Hashable, Sendable {
 
     /// The issuers of tokens, at most one for each domain.
     package var issuers: [Issuer] = []
-    /// The maximum number of remembered tokens, whose signatures need no second check.
+    /// The maximum number of remembered tokens; the signature of a remembered token is not checked again.
     package var remembered = 100_000
 
     package init() {}
@@ -74,7 +74,7 @@ package enum BearerFault: Hashable, Sendable {
     case malformed, tooLong, repeated, algorithm, issuer, audience, expired, early, endless, noUser, otherDomain
     case unknownKey, signature
 
-    /// The fault in words for log lines, which never contain parts of a token.
+    /// The fault in words for log lines; the words never contain parts of a token.
     package var sentence: StaticString {
         switch self {
         case .malformed: "its token is not a signed JWT"

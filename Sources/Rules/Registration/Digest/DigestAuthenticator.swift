@@ -54,7 +54,7 @@ package struct DigestAuthenticator: Sendable {
         }
     }
 
-    /// The daemon's role toward the sender of a request, which decides the status and the header fields of a challenge.
+    /// The daemon's role toward a request's sender; the role decides the status and the header fields of a challenge.
     package enum Role: Hashable, Sendable {
         /// The daemon answers as registrar: with 401, WWW-Authenticate and Authorization.
         case registrar
@@ -69,7 +69,7 @@ package struct DigestAuthenticator: Sendable {
     private let functions: DigestFunctions
     private(set) var ledger: NonceLedger
     private var nextSerial: UInt64 = 1
-    /// The HA1 for responses of unknown users, which no password has.
+    /// An HA1 that no password has, for responses of unknown users.
     private let dummy: [UInt8]
     /// The algorithms for which the sources outside the store have hashes of all users; `nil` without such sources.
     private let elsewhere: Set<DigestAlgorithm>?
@@ -85,7 +85,7 @@ package struct DigestAuthenticator: Sendable {
         dummy = Hex.encode(functions.code(Array("no such user".utf8)))
     }
 
-    /// Sets the realms of the given domains, which are all domains of the daemon.
+    /// Sets the realms of the given domains; the given domains are all domains of the daemon.
     package mutating func realmsChanged(_ realms: Realms, of domains: [ByteString]) {
         self.realms = realms
         realmTexts = realms.texts(of: domains)
@@ -134,7 +134,7 @@ package struct DigestAuthenticator: Sendable {
         return Nonce(serial: nextSerial, issued: now, marks).text(for: holder, functions)
     }
 
-    /// Makes a nonce for a push to a user's phone, which can use the nonce from any address.
+    /// Makes a nonce for a push to a user's phone; the phone can use the nonce from any address.
     package mutating func nonce(pushedTo user: AddressOfRecord, now: Instant) -> ByteString {
         nonce(for: .user(user), .isPushed, now: now).text
     }

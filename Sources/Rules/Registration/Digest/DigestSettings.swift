@@ -20,7 +20,7 @@ package struct DigestSettings: SettingsGroup, Hashable {
     package var reusesNonces = true
     package var oldClients = [Self.namelessClients, "baresip v0.", "baresip v1.", "SIPp"]
 
-    /// The entry in the list of old clients that stands for clients without a User-Agent.
+    /// The entry that stands for clients without a User-Agent in the list of old clients.
     static let namelessClients = "-"
 
     package init() {}

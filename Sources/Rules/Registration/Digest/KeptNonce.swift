@@ -10,7 +10,7 @@ package struct KeptNonce: Hashable, Sendable {
     package let name: UInt64
     /// The highest nonce count that a REGISTER has used.
     package let count: UInt32
-    /// The nonce count in the store, which is at least ``count``. After a restart, a kept nonce is accepted only with a
+    /// The nonce count in the store; it is at least ``count``. After a restart, a kept nonce is accepted only with a
     /// nonce count above the stored count.
     package let stored: UInt32
 
@@ -22,8 +22,8 @@ package struct KeptNonce: Hashable, Sendable {
 
     package static let none = KeptNonce(name: 0, count: 0, stored: 0)
 
-    /// How far the stored nonce count is ahead of the used count. With 32, only every 32nd refresh on an open
-    /// connection waits for the disk.
+    /// How far the stored nonce count is ahead of the used count. With a lead of 32 nonce counts, only every 32nd
+    /// refresh on an open connection waits for the disk.
     static let countsAhead: UInt32 = 32
 
     /// The change of a binding's kept nonce by a REGISTER.
@@ -83,12 +83,11 @@ package struct NonceUse: Hashable, Sendable {
 
     package let origin: Origin
     package let name: UInt64
-    /// The nonce count; the highest possible number for a client without nonce count, which can use the nonce only
-    /// once.
+    /// The nonce count; a client without nonce count can use the nonce only once, and gets the highest possible number.
     let count: UInt32
     /// Whether the client uses its nonces in later requests too.
     let isReused: Bool
-    /// The nonce for the next REGISTER of a client without qop, which can use each nonce only once.
+    /// The nonce for the next REGISTER of a client without qop; such a client can use each nonce only once.
     let next: Next?
 
     package init(origin: Origin, name: UInt64, count: UInt32, isReused: Bool) {

@@ -16,8 +16,8 @@ package struct LoginLimit: Sendable {
     private var users: RateLimit<Int>
     /// The counts of wrong passwords from sources where the user has authenticated before, by user and source.
     private var known: RateLimit<Int>
-    /// Hashes of the pairs of user and source from which a right password came. The hashes are in two sets, so that the
-    /// older half can be dropped.
+    /// Hashes of pairs of a user and a source, for each right password that came from the source. The hashes are in two
+    /// sets, so that the older half can be dropped.
     private var recentProofs = Set<Int>()
     private var olderProofs = Set<Int>()
 

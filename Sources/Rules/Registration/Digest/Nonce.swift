@@ -37,7 +37,7 @@ struct Nonce {
     private static let bodyLength = 10
     private static let codeLength = 11
     private static let part: UInt64 = 1 << 40
-    /// The number of different serial numbers, which have 38 bits; the next two bits are flags.
+    /// The number of different serial numbers; a serial number has 38 bits, and the next two bits are flags.
     private static let serials: UInt64 = 1 << 38
 
     init(serial: UInt64, issued: Instant, _ marks: Marks = []) {
@@ -92,7 +92,7 @@ struct Nonce {
         bytes.reduce(0) { $0 << 8 | UInt64($1) }
     }
 
-    /// A nonce with its text, which may come from the network and be forged.
+    /// A nonce with its text; the text may come from the network and be forged.
     struct NonceText {
         let nonce: Nonce
         private let body: [UInt8]

@@ -102,7 +102,7 @@ package struct UserCache: Sendable {
         /// The number of queries that the source has not answered yet.
         var asked = 0
         var lastAnswer = Instant.distantPast
-        /// The time of the next query to a source that is away, and the pause before it; `nil` while the source
+        /// The time of the next query to a source that is away, and the pause before this query; `nil` while the source
         /// answers.
         var rest: (until: Instant, pause: Duration)?
 
@@ -281,7 +281,7 @@ package struct UserCache: Sendable {
         askNext(question.source, now: now)
     }
 
-    /// Passes queued queries to a source up to the source's limit, or one query if the source was away.
+    /// Passes queued queries to a source, up to the source's limit; a source that was away gets one query.
     private mutating func askNext(_ index: Int, now: Instant) {
         while sources[index].asked < (sources[index].rest == nil ? sources[index].rules.parallel : 1),
             let (user, number) = sources[index].queue.popFirst()

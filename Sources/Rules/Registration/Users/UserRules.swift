@@ -27,7 +27,7 @@ package struct UserRules: Hashable, Sendable {
     package var sources: [Source] = []
     /// How long a remembered answer accepts a user's right password without a new query.
     package var knownFor: Duration = .seconds(300)
-    /// The maximum age of an answer that refuses a password or a user without a new query.
+    /// The maximum age at which an answer can refuse a password or a user without a new query.
     package var refusedFor: Duration = .seconds(10)
     /// How long the last good answer about a user counts while the source does not answer.
     package var keptFor: Duration = .seconds(86_400)
@@ -45,7 +45,7 @@ package struct UserRules: Hashable, Sendable {
     }
 }
 
-/// The number of one query to a source of users, which matches the answer to the query.
+/// The number of one query to a source of users; the answer has the number of its query.
 package struct UserTicket: Hashable, Sendable {
     package let number: UInt64
     package init(_ number: UInt64) { self.number = number }

@@ -19,8 +19,8 @@ package struct UserSecrets: Hashable, Sendable {
     ///   - realm: the realm of the daemon's challenge.
     ///   - algorithms: the digest algorithms for which the password is hashed.
     ///   - functions: the hash functions.
-    /// - Returns: the user, or the fault of the secrets; `nil` for a user without secret, or for another user whom a
-    ///   case-insensitive database found.
+    /// - Returns: the user, or the fault of the secrets; `nil` for a user without secret, and if a case-insensitive
+    ///   database found another user.
     func user(
         named name: ByteString, realm: ByteString, algorithms: [DigestAlgorithm], functions: DigestFunctions
     ) -> Result<DigestUser?, UserFault> {

@@ -67,8 +67,8 @@ package struct KnownFlows: ~Copyable {
         timers.isEmpty ? [] : timers.heard(flow, span: span, now: now)
     }
 
-    /// The time for which the engine must set a timer for missing keep-alives; `nil` if no timer is needed or a timer
-    /// is already set.
+    /// The instant at which a new timer for missing keep-alives must fire; `nil` if no timer is needed or a timer is
+    /// already set.
     package mutating func armsTimer() -> Instant? {
         guard !isTimerArmed, let next = timers.nextDeadline else { return nil }
         isTimerArmed = true
@@ -80,8 +80,8 @@ package struct KnownFlows: ~Copyable {
     /// Expects no keep-alives any more, because phones get no Flow-Timer.
     package mutating func timersEnded() { timers = FlowTimers() }
 
-    /// Returns the next flow without keep-alives for too long, and the bindings on the flow; `nil` if no flow was
-    /// silent for so long.
+    /// Returns the next flow that was silent for too long, and the bindings on the flow; `nil` if no flow was silent
+    /// for so long.
     package mutating func fallenSilent(
         span: Duration, now: Instant, isOn: (DeviceID, Flow) -> Bool
     ) -> (flow: Flow, bindings: [DeviceID])? {

@@ -6,12 +6,12 @@ package import Timekeeping
 
 /// Watches whether the upstream's servers answer the requests of phones (T33.4).
 ///
-/// Each upstream server gets an OPTIONS at an interval, and also after a call without a response for two seconds. Any
-/// response shows that the upstream server is up. A server without any response for the time `patience` counts as down.
-/// While an upstream server is down, its calls without a response are ended, and OPTIONS are still sent.
+/// Each upstream server gets an OPTIONS at an interval, and also after a call that has got no response for two seconds.
+/// Any response shows that the upstream server is up. A server that sends no response for the time `patience` counts as
+/// down. While an upstream server is down, its calls without a response are ended, and OPTIONS are still sent.
 ///
-/// A server that answers INVITEs but never OPTIONS can count as down, but still gets calls. A call to a server that is
-/// down ends after four seconds without a response.
+/// A server that answers INVITEs but never OPTIONS can count as down, but still gets calls. If a call to a server that
+/// is down has no response after four seconds, the call ends.
 package struct UpstreamHealth: Sendable {
     package enum State: String, Hashable, Sendable {
         /// The server has got no OPTIONS yet, or has not answered its first OPTIONS yet.
@@ -28,8 +28,8 @@ package struct UpstreamHealth: Sendable {
         package fileprivate(set) var since: Instant
         /// The time of the server's last response.
         fileprivate var lastHeard: Instant?
-        /// Whether the server has answered any OPTIONS since the start; a server without an answer still gets calls
-        /// while it counts as down.
+        /// Whether the server has answered any OPTIONS since the start; a server that has answered none still gets
+        /// calls while it counts as down.
         package fileprivate(set) var answersProbes = false
         /// Whether an OPTIONS to the server has no response yet.
         fileprivate var isAsked = false
@@ -66,13 +66,13 @@ package struct UpstreamHealth: Sendable {
     private var nextRound: Instant?
     /// The calls to the upstream in the last two seconds, oldest first.
     private var calls = Queue<WaitingCall>()
-    /// The calls to the upstream without a response for more than two seconds.
+    /// The calls to the upstream that have had no response for more than two seconds.
     private var silent: [WaitingCall] = []
     /// The time of the next work for ``due(now:isSilent:)``.
     package private(set) var nextDeadline: Instant?
 
-    /// How long a call waits for a response before its server gets an OPTIONS (`suspicion`), and before the call ends
-    /// if the server is down (`trial`).
+    /// After `suspicion`, a call without a response makes its server get an OPTIONS; after `trial`, the call ends if
+    /// the server is down.
     private static let suspicion: Duration = .seconds(2)
     private static let trial: Duration = .seconds(4)
     /// The pauses before the next OPTIONS to an unreachable server, and before the next look-up of the host name.
@@ -179,7 +179,8 @@ package struct UpstreamHealth: Sendable {
 
     // MARK: Time
 
-    /// Returns the orders that are due; the closure `isSilent` says whether a call is pending without any response.
+    /// Returns the orders to the engine that are due; the closure `isSilent` says whether a call is pending without any
+    /// response.
     package mutating func due(now: Instant, isSilent: (ClientTransactionID) -> Bool) -> [Order] {
         guard isOn else { return [] }
         var orders: [Order] = []
@@ -212,7 +213,7 @@ package struct UpstreamHealth: Sendable {
         return orders
     }
 
-    /// Ends the calls without a response whose upstream servers are down.
+    /// If an upstream server is down, ends its calls that have no response.
     ///
     /// A call without a response does not end if its server answers other requests.
     private mutating func endSilentCalls(

@@ -3,13 +3,13 @@ package import ProxyPolicy
 import SIPGrammar
 package import Timekeeping
 
-/// The state of the checks of the upstream and of the daemon's advertised host name.
+/// The state of the check of the upstream, and of the check of the daemon's advertised host name.
 package struct UpstreamState: ~Copyable {
     package var health = UpstreamHealth(.off, isUsed: false, now: .distantPast)
     package var ownName = AdvertisedName(isUsed: false, now: .distantPast)
     /// The addresses of the upstream's host name from DNS look-ups.
     package private(set) var places: [Endpoint] = []
-    /// The number of the upstream's host name, which a certificate must prove on flows with this number.
+    /// The number of the upstream's host name; on flows with this number, a certificate must prove the host name.
     package private(set) var server = ServerNumber.none
     /// Whether the log has reported that a next hop is the daemon itself.
     private var hasToldOfOwnHop = false
@@ -23,7 +23,7 @@ package struct UpstreamState: ~Copyable {
 
     package init() {}
 
-    /// Notes the upstream's addresses, whose requests count as requests from the upstream.
+    /// Notes the upstream's addresses; a request from one of the addresses counts as a request from the upstream.
     package mutating func resolved(to hops: [ResolvedHop]) {
         if let server = hops.first(where: { $0.server != .none })?.server { self.server = server }
         for hop in hops where !places.contains(hop.endpoint) { places.append(hop.endpoint) }

@@ -9,9 +9,9 @@ package final class APIKeyRing: @unchecked Sendable {
     private var coming: [String: APIKey] = [:]
 
     package static let limit = 1000
-    /// The maximum number of keys for one domain that administrators of domains may add.
+    /// The maximum number of keys for one domain, for keys that administrators of domains add.
     package static let limitOfDomain = 100
-    /// The number of places for keys that administrators of domains must leave to administrators of the whole daemon.
+    /// How many places for keys are reserved for administrators of the whole daemon.
     static let reserve = 100
 
     package init(_ keys: [APIKey] = []) {

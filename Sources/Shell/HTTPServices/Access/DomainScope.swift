@@ -70,7 +70,8 @@ package enum DomainScope: Hashable, Sendable {
         }
     }
 
-    /// The part of a query about one domain that the caller may ask; an empty list selects nothing.
+    /// The domains that a query about `domain` may search for the caller: `nil` for all domains, and an empty list for
+    /// none.
     package func hosts(named domain: String?) -> [ByteString]? {
         guard let domain else { return hosts }
         let host = ByteString(domain).lowercased()
@@ -80,7 +81,7 @@ package enum DomainScope: Hashable, Sendable {
 
 /// How an HTTP route treats keys with domains.
 package enum DomainRule: String, Hashable, Sendable {
-    /// The route is for the whole daemon, and refuses keys with domains with 403.
+    /// The route is for the whole daemon, and answers 403 to a key with domains.
     case wholeDaemon = "whole-daemon"
     /// The handler asks ``ServiceCall/domains`` about each object, and shows only objects of the caller's domains. If
     /// the handler does not ask, a key with domains gets no answer.

@@ -1,4 +1,4 @@
-/// A type of request or answer bodies, whose schema can have descriptions and limits.
+/// A type of request or answer bodies; its schema can have descriptions and limits.
 package protocol DescribedBody: Decodable {
     /// The name of the type's shared schema in the OpenAPI document; `nil` if the document repeats the schema at each
     /// use.

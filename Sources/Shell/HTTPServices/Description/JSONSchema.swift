@@ -106,8 +106,8 @@ package struct JSONSchema: Hashable, Sendable {
         noted(JSONSchema([("description", .string(text))]))
     }
 
-    /// The schema with the keywords of a note, which replace the schema's own keywords. A note must not change the
-    /// schema's type.
+    /// The schema with the keywords of a note; the note's keywords replace the schema's own keywords. A note must not
+    /// change the schema's type.
     func noted(_ note: JSONSchema?) -> JSONSchema {
         guard let note, case .object(let own) = value, case .object(let more) = note.value else { return self }
         precondition(note.value["type"].map { $0 == value["type"] } ?? true, "a note of another type: \(more)")

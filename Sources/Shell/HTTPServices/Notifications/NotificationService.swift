@@ -107,7 +107,7 @@ struct NotificationService {
 
     private struct Users {
         var known: [(aor: AddressOfRecord, name: String)] = []
-        /// The names of users whose domain is not one of the daemon's domains, or not one of the sender's domains.
+        /// The names of users whose domain does not belong to the daemon or does not belong to the sender.
         var unknown: [String] = []
     }
 
@@ -171,7 +171,7 @@ struct NotificationService {
         }
     }
 
-    /// The maximum number of records that are read for one order, because no order has more devices.
+    /// The maximum number of records that are read for one push order, because no push order has more devices.
     private static let deviceLimit = 2000
 
     private func tellMetrics(_ call: ServiceCall) async throws(ServiceProblem) {
@@ -197,7 +197,8 @@ struct NotificationService {
 
     // MARK: All forms
 
-    /// Makes the engine send a notification to all devices of the recipients that can receive it.
+    /// Makes the engine send a notification to all devices that belong to the recipients and can receive the
+    /// notification.
     ///
     /// - Throws: a problem before any push is sent, if the notification is too long for one device, or too many
     ///   notifications are in progress.

@@ -1,13 +1,14 @@
 import PushDelivery
 import Timekeeping
 
-/// Remembers the push orders of the last minutes, because the store gets a push's records only some time after its end.
+/// Remembers the push orders (notifications of application servers) of the last minutes, because the store gets a
+/// push's records only some time after the push's end.
 ///
 /// - The class is `@unchecked Sendable`, because only the shard's loop uses it.
 final class RecentOrders: @unchecked Sendable {
     struct Order {
         let sent, skipped: Int
-        /// The domains of the order's sender, who may see the numbers of the whole order.
+        /// The domains of the sender of the push order; this sender may see the numbers of the whole order.
         let domains: DomainScope
         fileprivate let date: UnixTime
     }

@@ -1,7 +1,7 @@
 import HTTPServer
 import JSON
 
-/// The body of a request, which must be one JSON object without repeated members. Each function reads a member as one
+/// The body of a request; it must be one JSON object without repeated members. Each function reads a member as one
 /// type, and refuses a member of another type.
 ///
 /// Unknown members of the object are ignored, as on the 10darts platform.

@@ -22,7 +22,7 @@ struct MarkRoutes {
     private static let marks: [(word: String, mark: PushMark)] = [
         ("received", .received), ("follow", .followed), ("read", .read),
     ]
-    /// The HTTP methods of an app's report, which differ between the 10darts documents and the apps.
+    /// The HTTP methods of an app's report; the 10darts documents and the apps use different methods.
     private static let methods = ["PATCH", "PUT", "POST"]
 
     func register(in router: inout ServiceRouter) {

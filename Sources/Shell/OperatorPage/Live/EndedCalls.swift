@@ -7,7 +7,7 @@ import Timekeeping
 /// The calls that have ended since the last snapshot, while an operator watches the live view.
 struct EndedCalls {
     private var calls: [LiveSnapshot.EndedCall] = []
-    /// The indices in ``calls`` of calls by reference, because each phone of a call has its own record.
+    /// The index in ``calls`` of each call, by the call's reference, because each phone of a call has its own record.
     private var places: [CallRef: Int] = [:]
 
     static let limit = 100

@@ -82,8 +82,8 @@ final class CallJournal {
         for (number, path) in Self.files(in: folder) {
             let bytes = Self.contents(of: path, log)
             let length = found.read(bytes, key)
-            // A power failure during a write leaves zeros at the end of a file. Unreadable bytes other than zeros at
-            // the end of a journal file are reported in the log.
+            // A power failure during a write leaves zeros at the end of a file. Unreadable bytes at the end of a
+            // journal file are reported in the log, unless they are zeros.
             if bytes[length...].contains(where: { $0 != 0 }) {
                 log.error(
                     "the end of the call journal cannot be read, because the file was cut off, was changed, or belongs to another store",

@@ -17,7 +17,7 @@ struct JournalContents {
 
     /// Adds the entries of the next journal file, up to the first entry that cannot be read.
     ///
-    /// - Returns: the number of bytes of the journal file that were read.
+    /// - Returns: the number of bytes that were read from the journal file.
     mutating func read(_ bytes: [UInt8], _ key: JournalKey) -> Int {
         var place = 0
         while let entry = JournalEntry(in: bytes, at: place, key) {
@@ -37,7 +37,7 @@ struct JournalContents {
         return place
     }
 
-    /// Returns the next calls in the journal, sorted by number, without calls whose first journal entry is missing.
+    /// Returns the next calls in the journal, sorted by number; a call whose first journal entry is missing is omitted.
     mutating func calls(after id: UInt64, limit: Int) -> [StoredCall] {
         let all = calls ?? changes.values.compactMap(Self.call).sorted { $0.id < $1.id }
         calls = all

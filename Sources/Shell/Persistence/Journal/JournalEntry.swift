@@ -140,7 +140,7 @@ extension CallChange {
         bytes.sealJournalEntry(at: start, key)
     }
 
-    /// The estimated size of the encoded entry in bytes, which is rarely too small.
+    /// The estimated size of the encoded entry in bytes; the estimate is rarely too small.
     private var sizeHint: Int {
         switch self {
         case .begun(let call): 512 + call.request.count + 128 * call.branches.count

@@ -14,7 +14,7 @@ struct CommitTurns {
         groupSize = settings.groupSizeLimit
     }
 
-    /// Notes that a commit begins. The parameter `tickets` is the number of entries in the commit whose results are
+    /// Notes that a commit begins. The parameter `tickets` is the number of the commit's entries whose results are
     /// awaited.
     mutating func began(for tickets: Int, now: Instant) { next = tickets < groupSize ? .distantPast : now + interval }
 }

@@ -18,7 +18,7 @@ package enum RowChange: Sendable {
     case pruneWakes(beforeDay: Int64)
 }
 
-/// The number of changes that were submitted together, for the engine or the service that waits for their result.
+/// The ticket of changes that were submitted together; the engine or a service waits for the result of the changes.
 package enum StoreTicket: Hashable, Sendable {
     case engine(CommitTicket)
     /// The ticket of a waiting service, with a number that ``SQLiteStore`` assigns.

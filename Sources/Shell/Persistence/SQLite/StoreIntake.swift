@@ -103,7 +103,7 @@ struct StoreIntake {
         return lazyRows.isEmpty
     }
 
-    /// Adds the lazy rows of a failed transaction again, except for bindings with a newer row or change.
+    /// Adds the lazy rows of a failed transaction again; a row is omitted if its binding has a newer row or change.
     mutating func restore(_ rows: [StoredBinding]) {
         var newer: Set<DeviceID> = []
         for entry in entries.elements {

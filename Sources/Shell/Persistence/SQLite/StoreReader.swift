@@ -33,7 +33,7 @@ actor StoreReader {
         return try await answer(question)
     }
 
-    /// Writes on the reader's thread, which is allowed only at the start, while the writer is idle.
+    /// Writes on the reader's thread; a write is allowed only at the start, while the writer is idle.
     func write<Answer: Sendable>(
         _ change: @Sendable (Connection) throws -> Answer
     ) throws(StoreError) -> Answer {

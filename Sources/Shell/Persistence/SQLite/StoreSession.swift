@@ -76,8 +76,8 @@ actor StoreSession {
         }
     }
 
-    /// Starts the gathering time for changes whose result nobody awaits. The gathered changes are written after the
-    /// gathering time, or earlier together with an awaited change.
+    /// Starts the gathering time for changes whose result nobody awaits. After the gathering time, the gathered changes
+    /// are written; if a result is awaited earlier, they are written with the awaited change.
     func changesGather() {
         if gatherTimer == nil {
             gatherTimer = try? LoopTimer(on: loop) { [weak self] in self?.assumeIsolated { $0.gatheringEnded() } }
@@ -388,7 +388,7 @@ actor StoreSession {
     }
 
     /// Copies the few pages that were added during the checkpoint, between two transactions. SQLite reuses the log only
-    /// after all pages are copied, which the checkpointer's thread never reaches while changes arrive.
+    /// after all pages are copied; while changes arrive, the checkpointer's thread never gets that far.
     private func checkpointFinished() {
         isCheckpointing = false
         _ = try? connection?.checkpoint(.passive)

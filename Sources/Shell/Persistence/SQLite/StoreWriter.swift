@@ -114,7 +114,7 @@ package final class StoreWriter: Sendable {
     /// The number of changes in the queue, without lazy rows.
     package var queueLength: Int { intake.withLock { $0.count } }
 
-    /// Why the store can write no changes; `nil` if the store can write or a test of the disk has succeeded.
+    /// Why the store can write no changes; `nil` if the store can write, or if a test of the disk has succeeded.
     package var failure: String? { health.withLock { $0.failure } }
 
     /// The numbers of commits, changes and failures, and the durations of commits, since the start.

@@ -12,14 +12,14 @@ package struct StoreWriterSettings: Hashable, Sendable {
     package var gatherLimit = 250
     /// The minimum time between the starts of two commits, if at least ``groupSizeLimit`` results of the previous
     /// commit were awaited. The precision of the loop's clock can extend the interval between commits to four
-    /// milliseconds. A commit begins immediately if as many entries wait as the last commits had.
+    /// milliseconds. If as many entries wait as the last commits had, a commit begins immediately.
     package var commitInterval: Duration = .microseconds(1500)
     package var groupSizeLimit = 4
     /// The maximum waiting time of lazy rows.
     package var lazyInterval: Duration = .seconds(5)
     /// The maximum number of waiting lazy rows, above which ``StoreWriter/refresh(_:)`` refuses rows.
     package var lazyLimit = 50_000
-    /// The number of pages of the write-ahead log at which a checkpoint copies the log into the database. The store
+    /// When the write-ahead log has this number of pages, a checkpoint copies the log into the database. The store
     /// accepts writes during a checkpoint.
     package var checkpointPages = 8192
 

@@ -17,8 +17,8 @@ final class TimelineWriting {
     /// The number of records that were dropped because too many changes waited.
     private(set) var dropped: UInt64 = 0
 
-    /// The number of waiting changes from which new timeline records are dropped. The rest of the writer's queue is
-    /// reserved for awaited changes.
+    /// The number of waiting changes at which new timeline records begin to be dropped. The rest of the writer's queue
+    /// is reserved for awaited changes.
     private let queueLimit: Int
     /// The number of new records after which old records are deleted. Each deletion examines twice as many old records,
     /// so that a surplus of records shrinks.
@@ -38,7 +38,7 @@ final class TimelineWriting {
     private static let intervalsOfCount = 60
     /// The maximum number of records that are counted in one interval, so that no commit is slow.
     private static let wakesInTurn = 4096
-    /// The number of days for which the counts of the report of wakes are kept.
+    /// The number of days for which the report of wakes keeps its counts.
     private static let daysOfWakes: Int64 = 400
 
     init(

@@ -23,7 +23,7 @@ package enum MachineFindings {
     private static let fewSyncs = 100
     private static let littleRoom: UInt64 = 1 << 30
     private static let noRoom: UInt64 = 64 << 20
-    /// The receive buffer in bytes that holds the datagrams of a busy UDP listener for one second.
+    /// The size in bytes of a receive buffer that holds the datagrams to a busy UDP listener for one second.
     private static let usualReceiveMemory = 4 << 20
 
     package static func findings(_ facts: MachineFacts) -> [Finding] {

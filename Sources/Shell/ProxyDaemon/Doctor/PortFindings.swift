@@ -20,7 +20,7 @@ package struct PortFact: Hashable, Sendable {
 package enum PortFindings {
     private static let area = "ports"
 
-    /// Returns a finding for each faulty port in the settings, or one finding if no port is faulty. The parameter
+    /// Returns a finding for each faulty port in the settings; if no port is faulty, one finding. The parameter
     /// `daemon` is the process number of the running daemon; `nil` if no daemon runs.
     package static func findings(_ facts: [PortFact], daemon: Int32?) -> [Finding] {
         let found = facts.compactMap { finding($0, daemon) }

@@ -43,7 +43,7 @@ final class HEPSender {
     private static let goodAfter: Duration = .seconds(10)
     /// The maximum number of bytes that wait for a collector over TCP or TLS.
     static let outputLimit = 1 << 20
-    /// The maximum number of datagrams to the collector that wait for the kernel.
+    /// The maximum number of datagrams to the collector for which the kernel has no room yet.
     private static let queueLimit = 256
     /// The number of bytes that a collector may send over one connection, although HEP has no answers.
     private static let inputLimit = 64 << 10

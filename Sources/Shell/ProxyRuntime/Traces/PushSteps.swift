@@ -7,7 +7,7 @@ import Timekeeping
 
 /// Describes the steps of pushes for traces, as JSON in one line without secrets.
 enum PushSteps {
-    /// The request of one try, which was given to the HTTP client.
+    /// The request of one try, after the HTTP client got the request.
     static func sent(_ transmission: PushDispatcher.Transmission) -> JSONValue {
         .members([("push", "sent")] + members(of: transmission.push, transmission.app))
     }

@@ -15,7 +15,7 @@ package struct SlowPush: Codable, Sendable {
     }
 }
 
-/// The slowest pushes of the last minute, which are noted while an operator examines them.
+/// The slowest pushes of the last minute; pushes are noted only while an operator examines them.
 struct SlowPushes {
     private var pushes: [(at: Instant, device: DeviceID, push: SlowPush)] = []
     private var until = Instant.distantPast

@@ -166,8 +166,8 @@ struct SpanBuilder {
 
     // MARK: Times
 
-    /// The start of a call or record in nanoseconds since 1970. The monotonic time is exact, but wrong after a change
-    /// of the clock, or for a call from before a restart.
+    /// The start of a call or record in nanoseconds since 1970. The monotonic time is exact; after a change of the
+    /// clock, or for a call from before a restart, it is wrong.
     static func start(_ date: UnixTime, _ began: Instant, _ unixStart: Int64) -> Int64 {
         let coarse = date.milliseconds.multipliedReportingOverflow(by: 1_000_000).partialValue
         let exact = sum(began.nanoseconds, unixStart)

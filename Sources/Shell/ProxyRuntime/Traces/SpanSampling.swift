@@ -10,8 +10,8 @@ struct SpanSampling {
     private var newer: [SpanID: [TraceSpan]] = [:]
     private var older: [SpanID: [TraceSpan]] = [:]
     private var newerCount = 0
-    /// The root spans of failed calls, whose later spans are kept too. A new root overwrites an earlier root, so the
-    /// table needs no more memory.
+    /// The root spans of failed calls; later spans of these calls are kept too. A new root overwrites an earlier root,
+    /// so the table needs no more memory.
     private var failed: [UInt64] = []
 
     /// The maximum number of spans in a table.
@@ -30,7 +30,7 @@ struct SpanSampling {
     /// calls.
     func has(_ trace: TraceID) -> Bool { oneIn == 1 || trace.low % oneIn == 0 }
 
-    /// The spans to send now: the given spans, or none if they must wait.
+    /// Returns the spans to send now: the given spans; if they must wait, none.
     mutating func take(_ spans: [TraceSpan], of root: SpanID) -> [TraceSpan] {
         guard let first = spans.first else { return [] }
         if has(first.trace) || failed[Self.place(root)] == root.rawValue { return spans }

@@ -9,8 +9,8 @@ import Timekeeping
 
 /// Sends spans to the OTLP collector in batches, one request at a time.
 ///
-/// A batch is sent when it is full, or five seconds after its first span. A batch is sent again after a pause if the
-/// collector asks for a pause or does not answer, and dropped if the collector refuses it.
+/// A batch is sent when it is full, or five seconds after its first span. If the collector asks for a pause or does not
+/// answer, a batch is sent again after a pause; if the collector refuses the batch, the batch is dropped.
 final class SpanSender {
     struct Target {
         let url: String
@@ -239,7 +239,7 @@ final class SpanSender {
             ])
     }
 
-    /// The text without the secrets of the header fields, which a collector's answer can quote.
+    /// The text without the secrets of the header fields, because a collector's answer can quote the secrets.
     private func struck(_ text: String) -> String {
         var text = text
         for value in target.headers.map(\.value) {

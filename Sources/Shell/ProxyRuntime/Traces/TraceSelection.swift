@@ -15,7 +15,7 @@ struct TraceSelection {
 
     private let users: [User]
     private let sample: UInt64
-    /// The hashes of the Call-IDs of calls whose users the traces select. A new hash overwrites an earlier hash in its
+    /// The hashes of Call-IDs, for calls whose users the traces select. A new hash overwrites an earlier hash in its
     /// slot, so the table's size is fixed.
     private var calls: [UInt64] = []
 

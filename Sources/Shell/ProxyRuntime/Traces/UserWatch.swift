@@ -30,13 +30,13 @@ package struct TraceEvent: Codable, Sendable {
 /// The events of a trace since the command's last fetch.
 package struct TraceReport: Codable, Sendable {
     package var events: [TraceEvent]
-    /// The number of events of the trace that were dropped because too many waited.
+    /// The number of events that the trace has dropped because too many events waited.
     package var dropped: Int
     /// Whether the time of the trace is over, so that no more events follow.
     package var isOver: Bool
 }
 
-/// The messages and pushes of one user, which wait until the operator's command fetches them.
+/// The messages and pushes of one user; they wait until the operator's command fetches them.
 final class UserWatch {
     private var selection: TraceSelection
     private let mask = SecretMask()

@@ -124,8 +124,8 @@ package struct FlowAdmission {
         silent.remove(place)
     }
 
-    /// Notes that a user has authenticated on the connection, or has registered a contact if no password is required.
-    /// ``proved(_:by:)`` must be called only once for each connection.
+    /// Notes that a user has authenticated on the connection; if no password is required, that a phone has registered a
+    /// contact. ``proved(_:by:)`` must be called only once for each connection.
     ///
     /// - Returns: false if the account has reached its limit; the connection is still served, but counts as
     ///   unauthenticated.

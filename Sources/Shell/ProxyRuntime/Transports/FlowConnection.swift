@@ -14,7 +14,7 @@ final class FlowConnection {
     /// Whether bytes have arrived since the last WebSocket ping.
     var isAlive = true
     var standing: FlowAdmission.Standing
-    /// A second flow on the connection, whose peer accepts requests at the alias's address (RFC 5923).
+    /// A second flow on the connection; the peer accepts requests at the alias's address on this connection (RFC 5923).
     var alias: Flow?
 
     init(

@@ -5,7 +5,7 @@ import WebSocket
 
 /// The input of connections: SIP messages and keep-alives, which the framer or the WebSocket separates.
 extension StreamFlows {
-    /// The number of messages of one connection that are handled before other connections have their turn.
+    /// After this number of messages from one connection, other connections have their turn.
     private static let messagesInTurn = 16
 
     /// Cuts the input of a connection into messages and keep-alives, and handles them.

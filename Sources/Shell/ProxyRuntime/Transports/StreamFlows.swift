@@ -35,7 +35,8 @@ package final class StreamFlows: @unchecked Sendable {
     private var logLimit = LogRateLimit()
     private var handshakeLog = LogRateLimit(burst: 5, per: .seconds(60))
 
-    /// The time without traffic after which a connection is closed, long because phones keep silent connections open.
+    /// The time without traffic after which a connection is closed; it is long, because phones keep silent connections
+    /// open.
     private static let quiet: Duration = .seconds(3600)
     /// The maximum time for opening a connection. After four seconds, the daemon tries another route, because the
     /// caller waits.
@@ -295,7 +296,7 @@ package final class StreamFlows: @unchecked Sendable {
         received: { [weak self] stream, bytes in self?.received(bytes, on: stream) ?? bytes.count },
         closed: { [weak self] stream, reason in self?.closed(stream, reason) })
 
-    /// Handles the end of a TLS handshake, whose certificate can make the peer trusted (RFC 5922 section 7).
+    /// Handles the end of a TLS handshake; the peer's certificate can make the peer trusted (RFC 5922 section 7).
     private func opened(_ stream: StreamConnection) {
         guard let session = stream.tls, let connected = connections[stream.id], let shard else { return }
         counters.count(session.isResumed ? .tlsResumed : .tlsFull)

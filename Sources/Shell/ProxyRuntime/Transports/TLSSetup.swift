@@ -13,7 +13,7 @@ package final class TLSSetup: @unchecked Sendable {
     private var names: [String] = []
     private var numbers: [String: ServerNumber] = [:]
 
-    /// The maximum number of server names, which is never reached, because only the settings and trusted peers name
+    /// The maximum number of server names; it is never reached, because only the settings and trusted peers name
     /// servers.
     private static let limit = 4096
 

@@ -76,7 +76,7 @@ struct PageMask {
         return String(decoding: bytes, as: UTF8.self)
     }
 
-    /// Masks a value, whose name decides whether it is secret.
+    /// Masks a value; `name` decides whether the value is secret.
     func value(_ text: String, of name: String) -> String {
         Self.isSecret(name) ? crossed(text) : plain(text)
     }

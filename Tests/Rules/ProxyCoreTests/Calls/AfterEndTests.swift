@@ -116,8 +116,8 @@ struct AfterEndTests {
     ])
     func `the outcome in its push`(story: PhoneStory) { #expect(story.faults == []) }
 
-    /// A story in which another phone of bob answers the call. The function `delivered` reports the outcomes of the
-    /// pushes before the other phone answers.
+    /// A story in which another phone of bob answers the call. The function `delivered` tells the engine the outcomes
+    /// of the pushes before the other phone answers.
     private func takenByAnother(
         _ wish: AfterEnd, _ delivered: (EngineBench, PushRequest) -> Void
     ) throws -> (bench: EngineBench, pushes: [PushRequest]) {

@@ -318,7 +318,7 @@ import Timekeeping
         return bench
     }
 
-    /// A bench with a call from the PBX over TLS, whose phone rings over UDP. The returned ticket belongs to the
+    /// A bench with a call from the PBX over TLS to a phone that rings over UDP. The returned ticket belongs to the
     /// look-up of the PBX's address, which the engine starts after the crash.
     private static func calledOverTLS() throws -> (bench: RestartBench, invite: SIPRequest, ticket: ResolutionTicket) {
         let bench = offeredOverTLS()

@@ -255,8 +255,8 @@ struct NoWakeTests {
         #expect(sent.records.map(\.refusal) == [.noContact] && sent.records.map(\.endStatus) == [404])
         let line = try #require(bench.line.takeLines().first { $0.contains("call refused") })
         #expect(line.contains("code=---D status=404 reason=\"the user has no contact\""), "\(line)")
-        // The record of a call to an unknown user has the reason `unknownUser`. A request other than INVITE to a user
-        // without a contact gets 480.
+        // The record of a call to an unknown user has the reason `unknownUser`. If the called user has no contact, a
+        // request that is no INVITE gets 480.
         #expect(bench.bench.invite(to: "nobody", callID: "c2", branch: "i2").records.map(\.refusal) == [.unknownUser])
         let message = bench.bench.inviteText(callID: "m", branch: "m").replacing("INVITE", with: "MESSAGE")
         #expect(story(bench.bench.receive(message, from: EngineBench.pbx)) == ["480 message > pbx"])

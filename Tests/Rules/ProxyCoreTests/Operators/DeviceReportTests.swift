@@ -60,7 +60,8 @@ extension PhoneStory.Step {
     /// A report of a device that is written to the disk.
     fileprivate static var reported: Self { .report("commit", "report 1 done(1)") }
 
-    /// A report of a device in the mediator's format, and a call with a push that was accepted if `isPushed` is true.
+    /// A report of a device in the format of Acrobits' mediator, and a call. If `isPushed` is true, the push for the
+    /// call is accepted.
     fileprivate static func mediated(isPushed: Bool = true) -> Self {
         Self("call to a device of the mediator", []) { phone in
             phone.bench.reportMediated(calls: "C", other: "O")

@@ -151,7 +151,7 @@ struct OperatorOrderTests {
         #expect(bench.engine.buckets.entries(of: EngineBench.bob).map(\.isOver) == [false])
         // The engine deletes nothing from the store, because the store has deleted the missed calls before `missedCallsForgotten` runs.
         #expect(bench.take().isEmpty)
-        // A second order to forget the same missed calls has no effect.
+        // An operator's second command to forget the same missed calls has no effect.
         bench.engine.missedCallsForgotten(calls, of: EngineBench.bob, now: bench.now)
         #expect(bench.take().isEmpty)
     }

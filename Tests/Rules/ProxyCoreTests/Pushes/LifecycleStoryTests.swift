@@ -31,7 +31,7 @@ struct LifecycleStoryTests {
         return bench.receive(SIPText.response(status, to: request, tag: "p", contact: "sip:bob@192.0.2.5"))
     }
 
-    /// Makes calls with the given numbers, which nobody answers.
+    /// Makes calls with the given numbers; nobody answers the calls.
     private func missed(_ numbers: ClosedRange<Int>, _ bench: EngineBench) throws -> [PushRequest] {
         var pushes: [PushRequest] = []
         for number in numbers {

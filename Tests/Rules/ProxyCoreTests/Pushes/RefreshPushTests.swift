@@ -19,7 +19,7 @@ struct RefreshPushTests {
         return bench
     }
 
-    /// Returns the times in seconds at which the engine ordered pushes, within the given duration.
+    /// Returns the times in seconds at which the engine requested pushes within the given duration.
     private func pushes(_ bench: EngineBench, within seconds: Int) -> [Int] {
         (1...seconds).flatMap { second in
             bench.pass(.seconds(1)).pushes.map { push in

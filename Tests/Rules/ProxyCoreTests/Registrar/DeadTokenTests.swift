@@ -52,7 +52,7 @@ extension PhoneStory.Step {
     /// A call to bob's phone and bob's tablet. The push to the device that registered last is sent first.
     fileprivate static var callOfBoth: Self { .call("100 invite > pbx", "push invite tok2", "push invite tok1") }
 
-    /// A call that nobody answers, and a phone that registers after it.
+    /// A call that nobody answers, and a REGISTER of the called phone after the call.
     fileprivate static var missedCall: Self {
         Self("a missed call", []) { phone in
             _ = phone.register(at: 0)

@@ -378,7 +378,7 @@ private final class NonceScene {
     }
 
     /// Sends a REGISTER with the phone's nonce. If `flow` is `nil`, the request comes on the flow of the last
-    /// challenge, or else from a new address.
+    /// challenge; without a challenge, from a new address.
     ///
     /// - Returns: the status, followed by `stale` if the challenge has `stale=true`.
     func register(

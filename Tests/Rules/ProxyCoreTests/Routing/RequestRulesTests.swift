@@ -14,7 +14,7 @@ import Timekeeping
 struct RequestRulesTests {
     private static let eve = Endpoint(IPAddress(v4: 0xc000_0209), 40_009)
 
-    /// A bench with bob's phone and eve's phone, on which bob calls eve directly, without a PBX.
+    /// A bench with the phones of bob and eve; bob calls eve directly, without a PBX.
     private func direct() -> EngineBench {
         let bench = EngineBench.authenticating { $0.upstream = nil }
         let registered = bench.receiveProved(

@@ -10,8 +10,8 @@ import TestSupport
 import Testing
 import Timekeeping
 
-/// An engine with two tenants, `a.example` and `b.example`, whose PBXs ask in one realm, and with the common domain
-/// `example.net`.
+/// An engine with the common domain `example.net` and two tenants, `a.example` and `b.example`; the PBXs of both
+/// tenants challenge in one realm.
 private struct Tenancy {
     let bench: EngineBench
 

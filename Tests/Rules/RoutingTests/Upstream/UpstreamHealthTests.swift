@@ -33,8 +33,8 @@ struct UpstreamHealthTests {
             return health.due(now: now) { silent.contains($0.rawValue) }
         }
 
-        /// Advances the clock by the duration, and returns the orders of the state machine, each with its time in seconds. Each look-up
-        /// of the upstream's name finds the same addresses.
+        /// Advances the clock by the duration, and returns the commands of the state machine, each with its time in
+        /// seconds. Each look-up of the upstream's name finds the same addresses.
         mutating func pass(_ duration: Duration) -> [String] {
             let end = now + duration
             var told: [String] = []

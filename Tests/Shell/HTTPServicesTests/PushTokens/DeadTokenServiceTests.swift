@@ -35,7 +35,7 @@ struct DeadTokenServiceTests {
         let next: Int64?
     }
 
-    /// A client of the API of a daemon that has a store.
+    /// A client of the HTTP API; its daemon has a store.
     private struct Client {
         let session: HTTPSession
         let endpoint: Endpoint

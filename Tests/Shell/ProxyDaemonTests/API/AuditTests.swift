@@ -83,7 +83,7 @@ extension RunningDaemonSuites {
             case ("POST", "/v1/push-tests"):
                 return admin("/v1/push-tests", #"{"user":"100@example.net"}"#, "100@example.net")
             case ("POST", "/v1/feedback/pull"): return admin("/v1/feedback/pull", "", "feedback service")
-            // The order to drain is invalid, because a valid order would end the daemon.
+            // The command to drain is invalid, because a valid command would end the daemon.
             case ("POST", "/v1/drain"): return admin("/v1/drain?within=x", "", "the daemon")
             case ("POST", "/pnm2/send"):
                 return Request(

@@ -9,7 +9,7 @@ import Telemetry
 import TestSupport
 import Testing
 
-/// A phone and a caller on one UDP socket, and the mediator that wakes the phone.
+/// A phone and a caller on one UDP socket, and a simulated push mediator that wakes the phone.
 actor Outside {
     let loop: EventLoop
     nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }

@@ -117,7 +117,7 @@ struct RunningDaemon: Sendable {
     /// An API key with all scopes.
     static let adminKey = "spd_" + String(repeating: "B", count: 43)
 
-    /// An API key that may send pushes and report what happened to them.
+    /// An API key that may send pushes, and may report the marks of pushes.
     static let senderKey = "spd_" + String(repeating: "C", count: 43)
 
     func stop() async throws {

@@ -117,7 +117,7 @@ extension RunningDaemonSuites {
         }
 
         private func check(_ operation: Operation, _ daemon: RunningDaemon, _ endpoint: Endpoint) async throws {
-            // The order to drain is invalid, because a valid order would end the daemon.
+            // The command to drain is invalid, because a valid command would end the daemon.
             let path =
                 operation.path.replacing(/\{[A-Za-z]+\}/, with: "x")
                 + (operation.path == "/v1/drain" ? "?within=x" : "")

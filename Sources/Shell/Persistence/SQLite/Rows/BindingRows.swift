@@ -54,7 +54,7 @@ extension Connection {
 
     func removeBinding(_ id: DeviceID) throws(SQLError) { try run("DELETE FROM binding WHERE id = ?", id) }
 
-    /// Returns the User-Agents of the given devices, without devices that have none.
+    /// Returns the User-Agents of the given devices; devices that have none are omitted.
     func userAgents(of devices: [DeviceID]) throws(SQLError) -> [DeviceID: ByteString] {
         var found: [DeviceID: ByteString] = [:]
         for device in devices {
@@ -72,7 +72,7 @@ extension Connection {
             } else {
                 try statement("SELECT * FROM binding ORDER BY id")
             }
-        // The bindings of a page share one block of memory, which is freed together with the page's last binding.
+        // The bindings of a page share one block of memory; the block is freed together with the page's last binding.
         var texts = ByteStringWriter(capacity: 1 << 16)
         return try values(of: rows, limit: limit) { $0.storedBinding(&texts) }
     }

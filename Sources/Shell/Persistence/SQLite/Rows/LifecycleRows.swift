@@ -5,7 +5,7 @@ import Timekeeping
 
 /// The SQL statements for apps' reports about their pushes.
 extension Connection {
-    /// Records an app's report about a push; a repeated report keeps the time of the first.
+    /// Records an app's report about a push; a repeated report keeps the time of the first report.
     func note(_ mark: PushMark, of code: PushCode, device: DeviceID, at date: UnixTime) throws(SQLError) -> Bool {
         let column = mark.rawValue
         try statement(

@@ -5,7 +5,7 @@ import Timekeeping
 /// Push statistics, which SQL counts over the rows of the timeline.
 extension Connection {
     /// The SQL expressions that compute the statistics. For calls, SIP proves two values: a phone that registered has
-    /// received the push, and a phone that answered has followed it.
+    /// received the push, and a phone that answered has followed the push.
     private static let figures = """
         count(*), total(tries > 0), total(answer IN ('accepted', 'new-token')),
         total(delivery = 'finished' AND coalesce(answer NOT IN ('accepted', 'new-token'), 1)),

@@ -13,7 +13,7 @@ extension Connection {
         try countWakes(after: counted, upTo: min(last, counted + Int64(limit)))
     }
 
-    /// Counts the pushes in all records up to the number `end`, because the records are deleted.
+    /// Counts the pushes in all records up to the number `end`, because the records are about to be deleted.
     func countWakes(upTo end: Int64) throws(SQLError) {
         let counted = try countedRecord()
         if counted < end { try countWakes(after: counted, upTo: end) }
@@ -30,7 +30,7 @@ extension Connection {
     /// The number of timeline records that are not counted yet; a complete report of wakes needs 0.
     func uncountedRecords() throws(SQLError) -> Int64 { try lastRecord() - countedRecord() }
 
-    /// The number of records in the store that are not counted yet, before anything is written.
+    /// The number of the store's records that are not counted yet, before anything is written.
     static func uncountedRecords(in path: String) throws(SQLiteFailure) -> Int {
         let connection = try openStore(path, mayCreate: false)
         return try SQLiteFailure.wrapping { () throws(SQLError) in

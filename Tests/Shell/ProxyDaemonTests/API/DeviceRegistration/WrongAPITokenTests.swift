@@ -14,8 +14,8 @@ import Testing
 @testable import HTTPServices
 
 extension RunningDaemonSuites {
-    /// Tests that a wrong ApiToken in a body gets the same answer as a right one, but counts as a wrong login (threat
-    /// T8).
+    /// Tests that a wrong ApiToken in a body gets the same answer as a right ApiToken, but counts as a wrong login
+    /// (threat T8).
     @Suite("Wrong API tokens", .timeLimit(.minutes(10)))
     struct WrongAPITokenTests {
         private static let paths = ["", "/batch", "/status", "/status/", "/cleanup", "/cleanup/batch"]
