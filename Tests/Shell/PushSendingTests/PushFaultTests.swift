@@ -79,7 +79,9 @@ struct PushFaultTests {
             }
             for number in 1001...1100 {
                 await bench.send(UInt64(number), to: apple(number))
-                let outcome = try await bench.outcomes.next()
+                var outcome = try await bench.outcomes.next()
+                // On a busy machine, the time of the slow app's pushes is over before the test ends.
+                while outcome.0.rawValue <= 50 { outcome = try await bench.outcomes.next() }
                 #expect(outcome.0.rawValue == UInt64(number))
                 #expect(outcome.1.isAccepted)
             }
