@@ -32,7 +32,7 @@ package struct RegistrarSettings: SettingsGroup, Equatable {
     /// The parts of a Contact that name the device, in the order in which they are tried.
     package var labelSources: [LabelSource] = [.label, .instance]
     package var unsupportedPush = UnsupportedPush.reject
-    /// The value of `+sip.pnsreg`; zero for no announcement of `+sip.pnsreg`.
+    /// The value of `+sip.pnsreg`. If it is zero, responses have no `+sip.pnsreg`.
     package var announcedRefresh: Duration = .seconds(130)
     package var announcesPURR = false
     /// The time between a refresh push and the expiry of the phone's contact; zero for no refresh push.
@@ -113,6 +113,6 @@ extension RegistrarSettings {
     /// The value of the header field Flow-Timer in seconds; `nil` for no Flow-Timer.
     var flowTimerSeconds: UInt32? { flowTimer == .zero ? nil : ContactLifetime.seconds(flowTimer) }
 
-    /// The value of `+sip.pnsreg` in seconds; `nil` for no announcement of `+sip.pnsreg`.
+    /// The value of `+sip.pnsreg` in seconds. If it is `nil`, responses have no `+sip.pnsreg`.
     var refreshSeconds: UInt32? { announcedRefresh == .zero ? nil : ContactLifetime.seconds(announcedRefresh) }
 }

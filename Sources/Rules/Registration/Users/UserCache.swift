@@ -57,7 +57,7 @@ package struct UserCache: Sendable {
         package var failed = 0
         /// The number of queries without an answer within ``UserRules/patience``.
         package var late = 0
-        /// The number of decisions by an old answer, because no source gave a newer answer.
+        /// How often an old answer of a source decided, because no source gave a new answer.
         package var kept = 0
         /// The number of searches that ended without a result, because no source could say whether the user exists.
         package var refused = 0
