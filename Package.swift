@@ -89,6 +89,7 @@ let package = Package(
         // The files of the operators' web page, and Debian's Chart.js, as C arrays.
         .target(name: "CPage", path: "Sources/CLibraries/CPage", exclude: ["files"]),
         library("CPQ", pkgConfig: "libpq", debian: "libpq-dev"),
+        library("CQREncode", pkgConfig: "libqrencode", debian: "libqrencode-dev"),
         library("CSQLite", pkgConfig: "sqlite3", debian: "libsqlite3-dev"),
         // This library has no description for pkg-config.
         library("CWSlay", pkgConfig: nil, debian: "libwslay-dev"),
@@ -123,6 +124,7 @@ let package = Package(
         module("PostgreSQLClient", on: .outside, ["CPQ"]),
         module("MariaDBClient", on: .outside, ["CMariaDB"]),
         module("Compression", on: .outside, ["CLZ4", "Bytes"]),
+        module("QRCode", on: .outside, ["CQREncode"]),
         module("HTTP2", on: .outside, ["CNGHTTP2"]),
         module(
             "HTTPClient", on: .outside,
@@ -169,14 +171,14 @@ let package = Package(
             "Routing", on: .rules,
             [
                 "PushDelivery", "Registration", "SIPDialogs", "ProxyPolicy", "SIPTransactions", "SIPGrammar", "Bytes",
-                "Addressing", "Collections", "Timekeeping",
+                "Addressing", "Collections", "Timekeeping", "Telemetry",
             ]),
         module(
             "Calling", on: .rules,
             [
                 "UpstreamRegistration", "PushDelivery", "Registration", "Routing", "SIPDialogs", "ProxyPolicy",
                 "SIPTransactions", "SIPGrammar",
-                "Bytes", "Addressing", "Collections", "Timekeeping",
+                "Bytes", "Addressing", "Collections", "Timekeeping", "JSON",
             ]),
         module(
             "Waking", on: .rules,
@@ -191,6 +193,9 @@ let package = Package(
                 "Bytes", "Addressing", "Timekeeping",
             ]),
         module(
+            "ServiceEvents", on: .rules,
+            ["Calling", "PushDelivery", "Registration", "Bytes", "Addressing", "Timekeeping"]),
+        module(
             "PushPlanning", on: .rules,
             [
                 "PushDelivery", "Registration", "Calling", "Routing", "AccessLimits", "ProxyPolicy", "SIPGrammar",
@@ -203,7 +208,8 @@ let package = Package(
             "ProxyCore", on: .rules,
             [
                 "UpstreamRegistration",
-                "Calling", "Waking", "Messaging", "PushPlanning", "LocationService", "ProxyPolicy", "AccessLimits",
+                "Calling", "Waking", "Messaging", "PushPlanning", "ServiceEvents", "LocationService", "ProxyPolicy",
+                "AccessLimits",
                 "SIPDialogs", "Routing", "PushDelivery", "Registration", "SIPTransactions", "SIPGrammar", "Bytes",
                 "Addressing", "Collections", "Timekeeping", "Telemetry", "Settings",
             ]),
@@ -231,7 +237,8 @@ let package = Package(
         module(
             "ProxyRuntime", on: .shell,
             [
-                "HTTPSemantics", "Persistence", "PushSending", "ProxyCore", "PushPlanning", "Calling", "Routing",
+                "HTTPSemantics", "Persistence", "PushSending", "ProxyCore", "ServiceEvents", "PushPlanning", "Calling",
+                "Routing",
                 "SIPDialogs", "ProxyPolicy", "PushDelivery", "Registration", "HTTPServer", "HEP", "OTLP", "WebSocket",
                 "HTTP1Connections", "HTTPClient", "Resolver",
                 "Reactor", "Crypto", "Compression", "SIPMessage", "SIPGrammar", "JSON", "Bytes", "Addressing",
@@ -240,7 +247,8 @@ let package = Package(
         module(
             "HTTPServices", on: .shell,
             [
-                "HTTPSemantics", "ProxyRuntime", "Persistence", "PushSending", "ProxyCore", "Routing", "ProxyPolicy",
+                "HTTPSemantics", "ProxyRuntime", "Persistence", "PushSending", "ProxyCore", "ServiceEvents", "Calling",
+                "Routing", "ProxyPolicy",
                 "PushDelivery", "Registration", "HTTP1Connections", "HTTPClient", "HTTPServer", "Resolver", "Reactor",
                 "Crypto", "JSON", "SIPGrammar", "Bytes", "Addressing", "Collections", "Timekeeping", "Telemetry",
                 "Settings",
@@ -248,7 +256,8 @@ let package = Package(
         module(
             "Control", on: .shell,
             [
-                "HTTPServices", "ProxyRuntime", "Persistence", "PushSending", "ProxyCore", "PushPlanning", "Messaging",
+                "HTTPSemantics", "HTTPServices", "ProxyRuntime", "Persistence", "PushSending", "ProxyCore",
+                "PushPlanning", "Messaging",
                 "Calling", "Routing", "ProxyPolicy", "UpstreamRegistration", "Settings", "PushDelivery", "Registration",
                 "HTTPServer", "Reactor", "Crypto", "JSON",
                 "SIPGrammar", "Bytes", "Addressing", "Collections", "Timekeeping", "Telemetry",
@@ -273,7 +282,8 @@ let package = Package(
             "sippushd", on: .shell,
             [
                 "ProxyDaemon", "Control", "HTTPServices", "ProxyRuntime", "PushSending", "PushDelivery", "Registration",
-                "HTTP1Connections", "HTTPClient", "Reactor", "Settings", "Telemetry", "Timekeeping", "JSON", "Bytes",
+                "HTTP1Connections", "HTTPClient", "QRCode", "Reactor", "Settings", "Telemetry", "Timekeeping", "JSON",
+                "Bytes",
             ], libraries: [allocator.library]),
         module(
             "PushSandbox", on: .tools,
@@ -307,6 +317,7 @@ let package = Package(
         tests("BytesTests", on: .values, ["Bytes"]),
         tests("CollectionsTests", on: .values, ["TestSupport", "Collections"]),
         tests("CompressionTests", on: .outside, ["TestSupport", "Compression", "Bytes"]),
+        tests("QRCodeTests", on: .outside, ["QRCode"]),
         tests("CryptoTests", on: .outside, ["TestSupport", "Crypto", "Bytes", "Timekeeping"]),
         tests("HTTP2Tests", on: .outside, ["HTTP2"]),
         tests(
@@ -326,7 +337,10 @@ let package = Package(
         tests("JSONTests", on: .values, ["TestSupport", "JSON", "Bytes"]),
         tests(
             "RoutingTests", on: .rules,
-            ["TestSupport", "Routing", "ProxyPolicy", "SIPTransactions", "SIPGrammar", "Addressing", "Timekeeping"]),
+            [
+                "TestSupport", "Routing", "ProxyPolicy", "SIPTransactions", "SIPGrammar", "Bytes", "Addressing",
+                "Timekeeping", "Telemetry",
+            ]),
         tests(
             "AccessLimitsTests", on: .rules,
             [
@@ -367,11 +381,17 @@ let package = Package(
                 "SIPTransactions", "SIPGrammar", "Bytes", "Addressing", "Collections", "Timekeeping",
             ]),
         tests(
+            "ServiceEventsTests", on: .rules,
+            [
+                "ServiceEvents", "Calling", "PushDelivery", "Registration", "SIPGrammar", "SIPTransactions", "Bytes",
+                "Addressing", "Timekeeping",
+            ]),
+        tests(
             "ProxyCoreTests", on: .rules,
             [
                 "UpstreamRegistration",
-                "ProxyCore", "Messaging", "LocationService", "PushPlanning", "Calling", "Routing", "SIPDialogs",
-                "AccessLimits", "ProxyPolicy", "Crypto", "TestSupport", "PushDelivery", "Registration",
+                "ProxyCore", "ServiceEvents", "Messaging", "LocationService", "PushPlanning", "Calling", "Routing",
+                "SIPDialogs", "AccessLimits", "ProxyPolicy", "Crypto", "TestSupport", "PushDelivery", "Registration",
                 "SIPTransactions", "SIPMessage", "SIPGrammar", "Bytes", "Addressing", "Collections", "Telemetry",
                 "Timekeeping",
             ]),
@@ -409,14 +429,16 @@ let package = Package(
             "HTTPServicesTests", on: .shell,
             [
                 "HTTPSemantics", "HTTPServices", "ProxyRuntime", "Persistence", "StoreTesting", "ProviderTesting",
-                "PushSandbox", "LoopTesting", "TestSupport", "ProxyCore", "PushPlanning", "ProxyPolicy", "PushDelivery",
-                "Registration", "HTTPClient", "HTTPServer", "Reactor", "Storage", "Crypto", "JSON", "Settings",
+                "PushSandbox", "LoopTesting", "TestSupport", "ProxyCore", "ServiceEvents", "PushPlanning",
+                "ProxyPolicy", "PushDelivery", "Registration", "HTTPClient", "HTTPServer", "Reactor", "Storage",
+                "Crypto", "JSON", "Settings",
                 "SIPGrammar", "Bytes", "Addressing", "Timekeeping", "Telemetry", "Collections",
             ]),
         tests(
             "ControlTests", on: .shell,
             [
-                "Control", "UpstreamRegistration", "HTTPServices", "ProxyRuntime", "Persistence", "PushSending",
+                "HTTPSemantics", "Control", "UpstreamRegistration", "HTTPServices", "ProxyRuntime", "Persistence",
+                "PushSending",
                 "StoreTesting",
                 "ProviderTesting", "LoopTesting", "TestSupport", "ProxyCore", "Routing", "ProxyPolicy", "PushDelivery",
                 "Registration", "HTTP1Connections", "HTTPClient", "HTTPServer", "Reactor", "Storage", "Crypto",
@@ -452,7 +474,8 @@ let package = Package(
             [
                 "PushSending", "PushSandbox", "ProviderTesting", "LoopTesting", "TestSupport", "ProxyCore",
                 "PushDelivery",
-                "Registration", "HTTPServer", "Reactor", "Crypto", "JSON", "Settings", "Bytes", "Addressing",
+                "Registration", "HTTPClient", "HTTPServer", "Reactor", "Crypto", "JSON", "Settings", "Bytes",
+                "Addressing",
                 "Timekeeping",
                 "Telemetry",
             ]),

@@ -16,7 +16,7 @@ package_packages() { echo dpkg-dev debhelper; }
 # The packages that the checks need in addition, and packages that they use only if they are installed.
 check_packages() { echo openssl curl sqlite3 sip-tester python3-venv valgrind binutils cmark-gfm; }
 # The tests start the programs of the database servers in temporary folders.
-optional_check_packages() { echo postgresql mariadb-server-core nghttp2-client nghttp2-server baresip-core linphone-cli kamailio chromium strace sngrep $(package_packages) mmdebstrap lintian mandoc zsh fish umoci kotlin \
+optional_check_packages() { echo postgresql mariadb-server-core nghttp2-client nghttp2-server baresip-core linphone-cli kamailio zbar-tools chromium strace sngrep $(package_packages) mmdebstrap lintian mandoc zsh fish umoci kotlin \
     iproute2 libfaketime kamailio-sqlite-modules kamailio-mysql-modules kamailio-postgres-modules; }
 
 missing_packages() {

@@ -34,11 +34,14 @@ final class EasyHandle {
 
     /// The source address of connections; `nil` to let the kernel choose.
     private let source: IPAddress?
+    /// How many seconds a connection without requests is kept.
+    private let idleSeconds: Int
 
     private static let keepAliveIdle = 60
 
-    init?(from source: IPAddress?) {
-        self.source = source
+    init?(_ limits: HTTPSession.Limits) {
+        source = limits.source
+        idleSeconds = limits.idleSeconds
         guard let url = unsafe curl_url() else { return nil }
         guard let raw = unsafe curl_easy_init() else {
             unsafe curl_url_cleanup(url)
@@ -114,7 +117,7 @@ final class EasyHandle {
     private func setFixedOptions() -> Bool {
         set(CURLOPT_NOSIGNAL, 1) && set(CURLOPT_FOLLOWLOCATION, 0) && set(CURLOPT_TCP_NODELAY, 1)
             && set(CURLOPT_TCP_KEEPALIVE, 1)
-            && set(CURLOPT_TCP_KEEPIDLE, Self.keepAliveIdle) && set(CURLOPT_MAXAGE_CONN, HTTPSession.idleSeconds)
+            && set(CURLOPT_TCP_KEEPIDLE, Self.keepAliveIdle) && set(CURLOPT_MAXAGE_CONN, idleSeconds)
             && set(CURLOPT_PROTOCOLS_STR, "http,https") && set(CURLOPT_HTTP_VERSION, Int(CURL_HTTP_VERSION_1_1))
     }
 
@@ -251,14 +254,21 @@ final class EasyHandle {
                 return .failure(HTTPClientError(.reset, detail: "the kept connection was closed without an answer"))
             }
             if let error = proxyError(code) { return .failure(error) }
+            if code == CURLE_WRITE_ERROR, isBodyTooLarge, exchange?.request.dropsLongBody == true {
+                body = []
+                return .success(response)
+            }
             let wasSent = microseconds(CURLINFO_PRETRANSFER_TIME_T) > .zero
             let detail = unsafe String(cString: curl_easy_strerror(code))
             return .failure(HTTPClientError(errorCode(code, wasSent: wasSent), detail: detail))
         }
-        return .success(
-            HTTPClientResponse(
-                status: long(CURLINFO_RESPONSE_CODE), version: .http1, head: head, body: body,
-                duration: microseconds(CURLINFO_TOTAL_TIME_T), isNewConnection: long(CURLINFO_NUM_CONNECTS) > 0))
+        return .success(response)
+    }
+
+    private var response: HTTPClientResponse {
+        HTTPClientResponse(
+            status: long(CURLINFO_RESPONSE_CODE), version: .http1, head: head, body: body,
+            duration: microseconds(CURLINFO_TOTAL_TIME_T), isNewConnection: long(CURLINFO_NUM_CONNECTS) > 0)
     }
 
     /// The error of a request that failed because of the proxy; otherwise `nil`.

@@ -14,7 +14,7 @@ import Timekeeping
 package final class HTTP1Transport: HTTPTransport, @unchecked Sendable {
     private let loop: EventLoop
     private let raw: UnsafeMutableRawPointer
-    private let source: IPAddress?
+    private let limits: HTTPSession.Limits
     private var timer: LoopTimer?
     private var watches: FileWatches?
     /// The easy handles of active requests, retained while libcurl uses them.
@@ -32,7 +32,7 @@ package final class HTTP1Transport: HTTPTransport, @unchecked Sendable {
     package init(on loop: EventLoop, limits: HTTPSession.Limits, names: HostNames) throws(HTTPClientError) {
         precondition(Self.isLibraryReady, "libcurl could not be initialised")
         self.loop = loop
-        source = limits.source
+        self.limits = limits
         guard let raw = unsafe curl_multi_init() else { throw HTTPClientError(.failed, detail: "out of memory") }
         unsafe self.raw = raw
         unsafe multi_set_long(raw, CURLMOPT_MAX_HOST_CONNECTIONS, limits.connectionsPerHost)
@@ -65,7 +65,7 @@ package final class HTTP1Transport: HTTPTransport, @unchecked Sendable {
     // MARK: Requests
 
     package func send(_ exchange: HTTPExchange) throws(HTTPClientError) -> Bool {
-        guard let easy = idle.popLast() ?? EasyHandle(from: source) else {
+        guard let easy = idle.popLast() ?? EasyHandle(limits) else {
             throw HTTPClientError(.failed, detail: "out of memory")
         }
         guard easy.prepare(exchange.request), unsafe curl_multi_add_handle(raw, easy.raw) == CURLM_OK else {

@@ -34,8 +34,9 @@ package final class HTTP2Client {
         case reset(HTTP2ErrorCode)
         /// The response violates HTTP, or its head is too long.
         case malformed(HTTP2ErrorCode)
-        case bodyTooLarge
-        /// The request cannot be sent; the text is nghttp2's reason.
+        /// The body of the response is longer than the request allows. The associated response has no body.
+        case bodyTooLarge(Response)
+        /// The request cannot be sent; the associated text is nghttp2's reason.
         case unsendable(String)
     }
 
@@ -316,7 +317,7 @@ package final class HTTP2Client {
         guard !stream.isAbandoned else { return }
         let outcome: Outcome
         if stream.isBodyTooLarge {
-            outcome = .bodyTooLarge
+            outcome = .bodyTooLarge(Response(status: stream.status, head: stream.head, body: []))
         } else if stream.isHeadTooLong {
             outcome = .malformed(code)
         } else if stream.hasEnded, stream.hasFinalHead {

@@ -40,7 +40,7 @@ extension HTTP2Connection {
             client.ping()
             write()
         }
-        if client.openCount == 0, now >= idleSince + .seconds(HTTPSession.idleSeconds), origin?.isKeptWarm == false {
+        if client.openCount == 0, now >= idleSince + .seconds(limits.idleSeconds), origin?.isKeptWarm == false {
             retire()
             origin?.flushSoon()
         }

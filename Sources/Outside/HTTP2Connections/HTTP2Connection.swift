@@ -206,18 +206,21 @@ final class HTTP2Connection: @unchecked Sendable {
     private func outcome(
         of exchange: HTTPExchange, _ outcome: HTTP2Client.Outcome, now: Instant
     ) -> Result<HTTPClientResponse, HTTPClientError> {
-        switch outcome {
-        case .answered(let response):
-            return .success(
+        func success(_ response: HTTP2Client.Response) -> Result<HTTPClientResponse, HTTPClientError> {
+            .success(
                 HTTPClientResponse(
                     status: response.status, version: .http2, head: response.head, body: response.body,
                     duration: now - exchange.started, isNewConnection: exchange.opensConnection))
+        }
+        switch outcome {
+        case .answered(let response): return success(response)
         case .refused: return .failure(HTTPClientError(.reset, detail: "refused"))
         case .reset(let code):
             return .failure(HTTPClientError(.reset, detail: ending("stream ended with \(code)")))
         case .malformed(let code):
             return .failure(HTTPClientError(.badResponse, detail: "stream ended with \(code)"))
-        case .bodyTooLarge: return .failure(HTTPClientError(.bodyTooLarge))
+        case .bodyTooLarge(let head):
+            return exchange.request.dropsLongBody ? success(head) : .failure(HTTPClientError(.bodyTooLarge))
         case .unsendable(let reason): return .failure(HTTPClientError(.invalidRequest, detail: reason))
         }
     }

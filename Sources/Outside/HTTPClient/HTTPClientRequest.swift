@@ -69,6 +69,8 @@ package struct HTTPClientRequest: Sendable {
     package static let standardConnectTimeout: Duration = .seconds(5)
     /// The maximum size of the response body in bytes, above which the request fails.
     package var responseLimit = 1 << 20
+    /// Whether a response with a longer body counts as a response without body. The client reads no more of the body.
+    package var dropsLongBody = false
     package var route: HTTPRoute {
         get { shared.route }
         set { shared = SharedRoute(newValue) }

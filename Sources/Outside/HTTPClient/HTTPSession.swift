@@ -14,7 +14,13 @@ package final class HTTPSession: @unchecked Sendable {
         package var streams = 1000
         /// The maximum number of simultaneous requests of a group; further requests fail immediately.
         package var requests = 10_000
-        /// How long an HTTP/2 connection without requests may be silent before a PING is sent.
+        /// The maximum number of request groups. When the session has so many groups, the requests of all further groups
+        /// share one group.
+        package var groups = 256
+        /// How many seconds a connection without requests is kept. The default is long, because push providers ask their
+        /// clients to keep connections open.
+        package var idleSeconds = 3600
+        /// How long an HTTP/2 connection without requests can be silent before the client sends a PING.
         package var pingInterval: Duration = .seconds(60)
         /// How long an HTTP/2 connection with waiting requests may be silent before a PING is sent. The waiting time
         /// doubles with each PING, up to ``pingInterval``.
@@ -37,9 +43,6 @@ package final class HTTPSession: @unchecked Sendable {
 
     package typealias Completion = (Result<HTTPClientResponse, HTTPClientError>) -> Void
 
-    /// How many seconds an idle connection is kept, because push providers ask clients to keep connections open.
-    package static let idleSeconds = 3600
-
     package let loop: EventLoop
     private let limits: Limits
     private let names: HostNames
@@ -47,10 +50,8 @@ package final class HTTPSession: @unchecked Sendable {
     private var groups: [String: RequestGroup] = [:]
     private var recent: (name: String, group: RequestGroup)?
 
-    /// The maximum number of request groups, after which further requests share one group.
-    private static let groupLimit = 256
-
-    /// Creates a session, which gives each request to the first transport that accepts it.
+    /// Creates a session for HTTP requests. The session gives each request to the first of the `transports` that
+    /// accepts the request.
     package init(on loop: EventLoop, limits: Limits = Limits(), over transports: [any HTTPTransport.Type]) {
         self.loop = loop
         self.limits = limits
@@ -114,7 +115,7 @@ package final class HTTPSession: @unchecked Sendable {
         }
         if let recent, request.isOf(recent.name) { return recent.group }
         let wanted = request.route.group
-        let name = groups.count < Self.groupLimit || groups[wanted] != nil ? wanted : ""
+        let name = groups.count < limits.groups || groups[wanted] != nil ? wanted : ""
         let group =
             if let known = groups[name] { known } else {
                 try RequestGroup(on: loop, limits: limits, names: names, transports)

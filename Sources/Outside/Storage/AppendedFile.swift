@@ -1,4 +1,5 @@
 import Glibc
+import Synchronization
 
 /// A file to which bytes are only appended. Appended bytes survive the end of the process, but not always a power
 /// failure, because they may be only in the kernel's cache.
@@ -46,7 +47,39 @@ package final class AppendedFile {
         size += written
     }
 
-    /// Returns the contents of a file that only this process's user and root can have written; refuses any other file.
+    /// Whether a thread is writing a file to the disk, so that a slow disk never has more than one such thread.
+    private static let isSyncing = Atomic<Bool>(false)
+
+    /// Begins to write the appended bytes to the disk, on a thread of its own, unless the disk still works on an earlier
+    /// order. The caller does not wait.
+    ///
+    /// - Returns: whether the order was accepted.
+    package func syncLater() -> Bool {
+        guard !Self.isSyncing.exchange(true, ordering: .acquiring) else { return false }
+        let copy = fcntl(descriptor, F_DUPFD_CLOEXEC, 3)
+        var thread = pthread_t()
+        let code =
+            copy < 0
+            ? EBADF
+            : unsafe pthread_create(
+                &thread, nil,
+                { context in
+                    let copy = Int32(truncatingIfNeeded: Int(bitPattern: context))
+                    fdatasync(copy)
+                    close(copy)
+                    AppendedFile.isSyncing.store(false, ordering: .releasing)
+                    return nil
+                }, UnsafeMutableRawPointer(bitPattern: Int(copy)))
+        guard code == 0 else {
+            if copy >= 0 { close(copy) }
+            Self.isSyncing.store(false, ordering: .releasing)
+            return false
+        }
+        pthread_detach(thread)
+        return true
+    }
+
+    /// Returns the contents of a file; the function refuses the file unless only its owner can have written it.
     ///
     /// Only a plain file is read, because reading a pipe would block. A file above the limit is refused, because a file
     /// with holes can be longer than its disk.
@@ -75,6 +108,38 @@ package final class AppendedFile {
             }
         }
         return bytes
+    }
+
+    /// Returns at most `limit` bytes of a file, from `offset` on; fewer bytes at the end of the file.
+    package static func part(of path: String, from offset: Int, limit: Int) throws(Failure) -> [UInt8] {
+        let descriptor = unsafe open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
+        guard descriptor >= 0 else { throw Failure() }
+        defer { close(descriptor) }
+        var bytes = [UInt8](repeating: 0, count: limit)
+        var filled = 0
+        while filled < limit {
+            let count = unsafe bytes.withUnsafeMutableBytes { buffer in
+                let rest = unsafe UnsafeMutableRawBufferPointer(rebasing: buffer[filled...])
+                return unsafe pread(descriptor, rest.baseAddress, rest.count, off_t(offset + filled))
+            }
+            if count > 0 {
+                filled += count
+            } else if count == 0 {
+                break
+            } else if errno != EINTR {
+                throw Failure()
+            }
+        }
+        bytes.removeLast(limit - filled)
+        return bytes
+    }
+
+    /// Creates or replaces a small file, so that a reader finds the old or the new content at any time.
+    package static func replace(_ path: String, with bytes: [UInt8]) throws(Failure) {
+        let draft = path + ".new"
+        remove(draft)
+        try AppendedFile(creating: draft).append(bytes)
+        try move(draft, to: path)
     }
 
     /// Renames a file, and replaces an existing file at the new path.

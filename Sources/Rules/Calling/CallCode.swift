@@ -70,6 +70,8 @@ package struct CallCode: Hashable, Sendable, CustomStringConvertible {
         case endedByOperator = "O"
         /// This daemon refused the call immediately.
         case denied = "D"
+        /// No phone rang, because the user's rules ask for no disturbance.
+        case notDisturbed = "S"
     }
 
     package var hold: Hold
@@ -94,6 +96,8 @@ package struct CallCode: Hashable, Sendable, CustomStringConvertible {
     package var isFailure: Bool {
         switch end {
         case .timeOver, .pushFailed, .noAnswer, .unreachable: true
+        // A call that no phone could get needs a log line, although a person has chosen the rule.
+        case .notDisturbed: true
         case .forwarded, .redirected: wake == .nobody || hold == .none
         case .phonesGone: hold == .none
         case .callerGaveUp:
@@ -132,6 +136,7 @@ extension CallCode.End {
         case .redirected: "no phone came, so the caller was redirected"
         case .endedByOperator: "an operator ended the call"
         case .denied: "refused at once"
+        case .notDisturbed: "do not disturb, so no phone rang: see sippushd user rules"
         }
     }
 }
@@ -162,4 +167,6 @@ package struct CallMarks: OptionSet, Sendable {
     package static let phonesGone = CallMarks(rawValue: 4096)
     /// The log line about the end of the call was written.
     package static let told = CallMarks(rawValue: 2048)
+    /// The user's rules let no phone ring.
+    package static let notDisturbed = CallMarks(rawValue: 8192)
 }

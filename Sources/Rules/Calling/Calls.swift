@@ -242,6 +242,12 @@ package struct UserCallKey: Equatable {
     }
 }
 
+/// The turns of a call's devices, and the time of the call's INVITE.
+package struct CallTurns: Sendable {
+    package fileprivate(set) var order: RingTurns
+    package let since: Instant
+}
+
 /// All requests that are being proxied, each found by its id, its server transaction, or its ``UserCallKey``.
 package struct Calls: ~Copyable {
     /// The answered calls in the call journal; the journal keeps them in case the daemon restarts.
@@ -258,6 +264,10 @@ package struct Calls: ~Copyable {
     package private(set) var limits: HeldShares.Limits
     /// Ended calls, kept for phones that got a push for the call and have not registered yet.
     package private(set) var ended = EndedCalls()
+    /// The rules of users for calls, which operators set.
+    package var rules = UserRulesTable()
+    /// The turns of the devices of each call whose devices do not all ring at the same time.
+    private var turns: [ForkID: CallTurns] = [:]
     private var lastID: UInt64 = 0
     /// The latest calls, in the order of their arrival; each of them keeps its parsed request.
     ///
@@ -293,6 +303,12 @@ package struct Calls: ~Copyable {
 
     private func place(of key: UserCallKey) -> UInt32? {
         userCalls.find(hash: key.hash) { calls[Int($0)]?.userCall?.key == key }
+    }
+
+    /// The final response to a call for which no phone rang because of do-not-disturb; `nil` for any other call.
+    package func silenceStatus(of call: ProxiedRequest) -> Status? {
+        guard call.marks.contains(.notDisturbed), let aor = call.userCall?.aor else { return nil }
+        return rules[aor]?.doNotDisturb.map { Status(code: $0.status) }
     }
 
     // MARK: Limits (T11.3)
@@ -394,6 +410,7 @@ package struct Calls: ~Copyable {
     package mutating func finish(_ call: ProxiedRequest) {
         // A late CANCEL can finish a call twice, and must not remove a newer call with the same key.
         guard !call.isForgotten else { return }
+        if !turns.isEmpty { turns[call.id] = nil }
         if let userCall = call.userCall { userCalls.remove(hash: userCall.key.hash, slot: call.place) }
         if !call.request.isEmpty {
             shares.giveBack(call.share, of: call.claim)
@@ -416,6 +433,25 @@ package struct Calls: ~Copyable {
         call.isForgotten = true
         calls[Int(call.place)] = nil
         vacant.append(call.place)
+    }
+
+    // MARK: Devices that ring one after the other
+
+    /// Keeps the turns of a call's devices until the call ends; `since` is the time of the INVITE.
+    package mutating func takesTurns(_ call: ProxiedRequest, _ order: RingTurns, since: Instant) {
+        turns[call.id] = CallTurns(order: order, since: since)
+    }
+
+    /// The turns of a call's devices; `nil` if all devices ring at the same time.
+    package func turns(of call: ProxiedRequest) -> CallTurns? { turns.isEmpty ? nil : turns[call.id] }
+
+    /// Removes and returns the branches of a call that must begin to ring now. If `isNext` is true, the next group
+    /// begins before its time.
+    package mutating func takeTurns(of call: ProxiedRequest, isNext: Bool, now: Instant) -> [Int] {
+        guard let since = turns[call.id]?.since else { return [] }
+        return
+            (isNext
+            ? turns[call.id]?.order.takeNext(at: now - since) : turns[call.id]?.order.takeDue(at: now - since)) ?? []
     }
 
     // MARK: Ended calls

@@ -59,6 +59,8 @@ package struct Fork: Sendable {
         case respondInstead(of: SIPResponse, Status)
         /// Forward the request to the destination in the settings, because no phone of the user was found.
         case forward
+        /// Let the next devices ring, because all devices that rang have failed.
+        case startNextGroup
         /// Send no final response, because no branch answered a request other than INVITE (RFC 4320 section 4.2).
         case giveUp
         case cancel(ClientTransactionID, CancelReason)
@@ -160,6 +162,17 @@ package struct Fork: Sendable {
         branches.firstIndex { $0.device == device && $0.isWaiting }
     }
 
+    /// The index of the branch whose device is the given device and has not had its turn; `nil` if there is none.
+    package func delayedBranch(of device: DeviceID) -> Int? {
+        branches.firstIndex { $0.device == device && $0.isDelayed }
+    }
+
+    /// Whether all devices that rang have failed, and other devices have not had their turn.
+    package var isReadyForNextGroup: Bool {
+        phase == .proceeding && branches.allSatisfy { $0.isEnded || $0.isDelayed }
+            && branches.contains(where: \.isDelayed)
+    }
+
     /// Whether at least one branch waits for its device.
     package var isWaiting: Bool { branches.contains(where: \.isWaiting) }
 
@@ -173,6 +186,10 @@ package struct Fork: Sendable {
         branches.append(ForkBranch(device: device))
         return branches.count - 1
     }
+
+    package mutating func delays(_ branch: Int) { branches[branch].delays() }
+
+    package mutating func turnCame(_ branch: Int) { branches[branch].turnCame() }
 
     package mutating func waits(_ branch: Int) { branches[branch].waits() }
 
@@ -262,7 +279,7 @@ package struct Fork: Sendable {
             return client == nil || present == client ? orders : orders + [.cancel(present, .moved)]
         case .waiting: return orders + [.stopWaiting(branch: branch)]
         case .silent(let present): return orders + [.stopWaiting(branch: branch), .cancel(present, .moved)]
-        case .unsent, .resumed, .resolving, .ended: return orders
+        case .unsent, .delayed, .resumed, .resolving, .ended: return orders
         }
     }
 
@@ -335,15 +352,29 @@ package struct Fork: Sendable {
 
     /// Ends the wait for devices, because the call's time limit has been reached (R18).
     package mutating func deadlineReached() -> [Order] {
-        if forwardsNow { return goesForward() }
-        return endWaits()
+        guard forwardsAtDeadline else { return endWaits() }
+        // Devices whose turn has not come no longer get it, and the forwarded call waits for the other devices.
+        let orders = endDelays()
+        return forwardsNow ? orders + goesForward() : orders
     }
 
     private mutating func endWaits() -> [Order] {
-        let waiting = branches.indices.filter { branches[$0].isWaiting }
-        return waiting.flatMap { index in
-            [.stopWaiting(branch: index)] + failed(index, with: .temporarilyUnavailable, response: nil)
+        // Devices that have not had their turn no longer get it, because the time of the whole call is over.
+        endDelays()
+            + branches.indices.filter { branches[$0].isWaiting }.flatMap { index in
+                [.stopWaiting(branch: index)] + failed(index, with: .temporarilyUnavailable, response: nil)
+            }
+    }
+
+    /// Ends the branches whose devices have not had their turn.
+    package mutating func endDelays() -> [Order] {
+        let delayed = branches.indices.filter { branches[$0].isDelayed }
+        guard !delayed.isEmpty else { return [] }
+        for index in delayed {
+            branches[index].ended(.gaveUp(.temporarilyUnavailable))
+            best.consider(.temporarilyUnavailable, nil)
         }
+        return closeIfDone()
     }
 
     // MARK: Devices that move to another flow
@@ -402,7 +433,8 @@ package struct Fork: Sendable {
     }
 
     private mutating func closeIfDone() -> [Order] {
-        guard phase != .ended, branches.allSatisfy(\.isEnded) else { return [] }
+        guard phase != .ended else { return [] }
+        guard branches.allSatisfy(\.isEnded) else { return isReadyForNextGroup ? [.startNextGroup] : [] }
         if forwardsNow { return goesForward() }
         // If the called user has no device and the destination of the forwarded call has refused, the caller gets 480.
         if best.status == nil, branches.indices.allSatisfy(isForward) { best.consider(.temporarilyUnavailable, nil) }
@@ -430,7 +462,7 @@ extension Fork {
         guard forwardBranch >= 0, !forwardStands, phase == .proceeding else { return false }
         switch branches[Int(forwardBranch)].state {
         case .unsent, .resumed(cancelled: nil), .resolving(_, cancelled: nil), .calling: return true
-        case .resumed, .resolving, .waiting, .takingBack, .silent, .cancelled, .ended: return false
+        case .delayed, .resumed, .resolving, .waiting, .takingBack, .silent, .cancelled, .ended: return false
         }
     }
 
@@ -448,17 +480,23 @@ extension Fork {
     /// Whether the request is forwarded as soon as the wait for all phones ends.
     package var forwardsNow: Bool { forwardsAfter(nil) }
 
+    /// Whether the request is forwarded when the time of the whole call is over. Devices whose turn has not come no
+    /// longer get it, so they do not prevent the forward.
+    package var forwardsAtDeadline: Bool { forwards { branches[$0].isWaiting || branches[$0].isDelayed } }
+
     /// Decides whether the request can be forwarded if no phone is found.
     package mutating func allowsForward(_ isAllowed: Bool) { mayForward = isAllowed }
 
     /// Whether the request is forwarded as soon as the wait of the given branch ends; `nil` stands for the waits of all
     /// branches.
     package func forwardsAfter(_ branch: Int?) -> Bool {
+        forwards { index in branches[index].isWaiting && (branch == nil || branch == index) }
+    }
+
+    /// Whether the request can be forwarded, because each branch has ended without a device, or ends now.
+    private func forwards(_ endsNow: (Int) -> Bool) -> Bool {
         guard mayForward, phase == .proceeding else { return false }
-        return branches.indices.allSatisfy { index in
-            branches[index].end == .gaveUp(.temporarilyUnavailable)
-                || branches[index].isWaiting && (branch == nil || branch == index)
-        }
+        return branches.indices.allSatisfy { branches[$0].end == .gaveUp(.temporarilyUnavailable) || endsNow($0) }
     }
 
     private mutating func goesForward() -> [Order] {
@@ -491,6 +529,12 @@ extension Fork {
 
     /// Ends the branch of the forwarded call, because the destination was silent for too long.
     package mutating func forwardTimedOut() -> [Order] { forwardWithdrawn() + endWaits() + closeIfDone() }
+
+    /// Ends the wait for one device, because the next devices ring.
+    package mutating func turnIsOver(_ branch: Int) -> [Order] {
+        guard branches[branch].isWaiting else { return [] }
+        return [.stopWaiting(branch: branch)] + failed(branch, with: .temporarilyUnavailable, response: nil)
+    }
 
     private mutating func forwardRang(_ response: SIPResponse, on branch: Int) -> [Order] {
         guard phase == .proceeding, case .calling = branches[branch].state else { return [] }

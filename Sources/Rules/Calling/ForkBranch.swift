@@ -9,8 +9,10 @@ package import SIPTransactions
 /// One target of a fork: a device of the called user, or a next hop such as the PBX.
 package struct ForkBranch: Sendable {
     package enum State: Hashable, Sendable {
-        /// The request was not sent yet; the next state is `waiting`, `resolving`, `calling` or `ended`.
+        /// The request was not sent yet; the next state is `delayed`, `waiting`, `resolving`, `calling` or `ended`.
         case unsent
+        /// The device's turn to ring has not come (``RingTurns``); the next state is `unsent` or `ended`.
+        case delayed
         /// The daemon's earlier run left the branch active or cancelled; the next state can be any except `unsent`.
         case resumed(cancelled: Fork.CancelReason?)
         /// The branch waits until its device registers or sends a message; the next state is `resolving`, `calling` or
@@ -107,6 +109,8 @@ package struct ForkBranch: Sendable {
         hasMoved = stored.hasMoved
         if stored.stage == .ended {
             state = .ended(stored.end ?? .silent)
+        } else if stored.stage == .delayed {
+            state = .delayed
         } else if case .cancelled(let reason)? = stored.end {
             state = .resumed(cancelled: reason)
         } else {
@@ -140,9 +144,12 @@ package struct ForkBranch: Sendable {
         switch state {
         case .resumed(let reason), .resolving(_, let reason): reason
         case .cancelled(_, let reason): reason
-        case .unsent, .waiting, .calling, .takingBack, .silent, .ended: nil
+        case .unsent, .delayed, .waiting, .calling, .takingBack, .silent, .ended: nil
         }
     }
+
+    /// Whether the device's turn to ring has not come.
+    package var isDelayed: Bool { if case .delayed = state { true } else { false } }
 
     package var isEnded: Bool { if case .ended = state { true } else { false } }
 
@@ -150,7 +157,7 @@ package struct ForkBranch: Sendable {
     package var isWaiting: Bool {
         switch state {
         case .waiting, .silent: true
-        case .unsent, .resumed, .resolving, .calling, .takingBack, .cancelled, .ended: false
+        case .unsent, .delayed, .resumed, .resolving, .calling, .takingBack, .cancelled, .ended: false
         }
     }
 
@@ -158,7 +165,7 @@ package struct ForkBranch: Sendable {
     package var client: ClientTransactionID? {
         switch state {
         case .calling(let client), .takingBack(let client), .silent(let client), .cancelled(let client, _): client
-        case .unsent, .resumed, .waiting, .resolving, .ended: nil
+        case .unsent, .delayed, .resumed, .waiting, .resolving, .ended: nil
         }
     }
 
@@ -201,6 +208,12 @@ package struct ForkBranch: Sendable {
     }
 
     // MARK: Sending
+
+    /// Lets the branch wait for the turn of its device, before the request is sent.
+    package mutating func delays() { state = .delayed }
+
+    /// Notes that the turn of the branch's device has come.
+    package mutating func turnCame() { if isDelayed { state = .unsent } }
 
     /// Begins the wait for the branch's device, before the request is sent.
     package mutating func waits() { state = .waiting }
@@ -316,7 +329,7 @@ package struct ForkBranch: Sendable {
         case .silent(let client):
             becomesFormer(client)
             state = .ended(.cancelled(reason))
-        case .unsent, .waiting: state = .ended(.cancelled(reason))
+        case .unsent, .delayed, .waiting: state = .ended(.cancelled(reason))
         case .resumed(let earlier), .resolving(_, let earlier): state = .ended(.cancelled(earlier ?? reason))
         case .cancelled, .ended: break
         }
@@ -397,6 +410,7 @@ package struct ForkBranch: Sendable {
             case .waiting: 1
             case .called: 2
             case .ended: 3
+            case .delayed: 0
             }
         let end = self.end
         return stage | (wasWoken ? 4 : 0) | (deviceKnows ? 8 : 0) | (hasMoved ? 16 : 0) | (end != nil ? 32 : 0)
@@ -409,6 +423,7 @@ package struct ForkBranch: Sendable {
     package var stage: StoredCall.Branch.Stage {
         switch state {
         case .waiting: .waiting
+        case .delayed: .delayed
         case .unsent, .resumed, .resolving, .calling, .takingBack, .silent, .cancelled: .called
         case .ended: .ended
         }

@@ -44,6 +44,8 @@ package struct StoredCall: Hashable, Sendable {
             /// The branch has sent the INVITE, or will send the INVITE now.
             case called
             case ended
+            /// The device's turn to ring has not come.
+            case delayed
         }
 
         package let stage: Stage
@@ -107,6 +109,8 @@ package struct StoredCall: Hashable, Sendable {
 
     /// The devices that the call waits for.
     package var waiting: [DeviceID] { branches.filter { $0.stage == .waiting }.compactMap(\.device) }
+    /// The devices that ring later than others, and have not begun to ring.
+    package var delayed: [DeviceID] { branches.filter { $0.stage == .delayed }.compactMap(\.device) }
     /// The devices to which the daemon has sent the INVITE.
     package var ringing: [DeviceID] { branches.filter { $0.stage == .called }.compactMap { $0.contact ?? $0.device } }
 }

@@ -3,6 +3,7 @@ import Calling
 package import PushDelivery
 package import PushPlanning
 package import Registration
+package import ServiceEvents
 import Telemetry
 import Timekeeping
 
@@ -17,6 +18,12 @@ struct EngineOutput {
     var callLines = CallLines()
     /// Whether the engine reports the end of each call; the traces of calls need the reports.
     var reportsEnds = false
+    /// The events for the operator's receiver.
+    var events = EventReports()
+}
+
+extension [ProxyAction]: EventOrders {
+    package mutating func tell(_ event: ServiceEvent) { append(.tell(event)) }
 }
 
 extension [ProxyAction]: PushOrders {

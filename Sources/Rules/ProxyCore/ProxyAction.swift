@@ -7,6 +7,7 @@ package import PushDelivery
 package import PushPlanning
 package import Registration
 package import Routing
+package import ServiceEvents
 package import Timekeeping
 
 /// An order from the engine to its shell; the shell does all input and output. The shell performs actions in the order
@@ -38,7 +39,10 @@ package enum ProxyAction: Sendable {
     /// Write the end of a call to the traces. The engine orders ``callEnded(_:)`` only after a call of
     /// ``ProxyEngine/reportsEnds(_:)``.
     indirect case callEnded(EndedCallReport)
-    /// Store the given upper bound of CSeq numbers for the daemon's own REGISTERs, then call
+    /// Write the given event to the log of events before any later action is performed. The engine orders this only
+    /// after ``ProxyEngine/reportsEvents(_:)``.
+    case tell(ServiceEvent)
+    /// Store the given upper bound for the CSeq numbers of the daemon's own REGISTERs, then call
     /// ``ProxyEngine/registerCeilingStored(_:now:)``.
     case storeRegisterCeiling(UInt32)
     /// Send the result to the HTTP client that reported or removed a device.
@@ -72,4 +76,6 @@ package enum EngineChange: Sendable {
     case deadToken(DeadToken)
     /// Store the new expiry time of a renewed dialog; the number is a hash of the dialog token.
     case dialogRenewed(UInt64, until: UnixTime)
+    /// Store the rules of a user for calls, in place of the user's earlier rules.
+    indirect case userRules(StoredUserRules)
 }

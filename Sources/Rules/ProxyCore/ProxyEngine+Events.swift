@@ -12,6 +12,7 @@ package import Registration
 package import Routing
 package import SIPGrammar
 import SIPTransactions
+import ServiceEvents
 import Telemetry
 package import Timekeeping
 import UpstreamRegistration
@@ -32,6 +33,7 @@ extension ProxyEngine {
         ledger.started(now: now, into: &output.actions)
         restoreMissedCalls(now: now)
         restoreMessages(now: now)
+        ledger.refreshes.started(now: now.instant)
         armRefreshPushes(now: now)
         watchUpstream(since: now.instant)
         findUpstreamUsers(now: now)
@@ -119,6 +121,10 @@ extension ProxyEngine {
             case .keysDue: readKeys(now: now)
             case .silence(let place, let id):
                 if let call = calls.call(at: place), call.id == id { silenceDue(of: call, now: now) }
+            case .turnDue(let place, let id):
+                if let call = calls.call(at: place), call.id == id {
+                    noWakeGoesOn(turnDue(of: call, now: now), of: call, now: now)
+                }
             case .wakeBound(let place, let id):
                 if let call = calls.call(at: place), call.id == id { wakeBoundReached(call, now: now) }
             }
@@ -142,7 +148,13 @@ extension ProxyEngine {
     func settle(now: Moment) {
         repeat {
             while let output = sip.unsettled.takeOutput() { carryOut(output, now: now) }
-        } while settleDeliveries(now: now) || settleForwards(now: now)
+        } while settleDeliveries(now: now) || settleForwards(now: now) || settleTurns(now: now)
+    }
+
+    private func settleTurns(now: Moment) -> Bool {
+        let wanted = sip.unsettled.takeTurns()
+        for call in wanted { noWakeGoesOn(nextTurnWanted(of: call, now: now), of: call, now: now) }
+        return !wanted.isEmpty
     }
 
     private func settleDeliveries(now: Moment) -> Bool {
@@ -163,6 +175,7 @@ extension ProxyEngine {
             pushEnded(push, outcome, now: now)
             settle(now: now)
         }
+        if output.events.isOn { output.events.push(ledger.dispatcher.takeNews(), now: now, into: &output.actions) }
     }
 
     private func carryOut(_ output: TransactionOutput, now: Moment) {

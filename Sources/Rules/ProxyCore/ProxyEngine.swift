@@ -13,6 +13,7 @@ package import Routing
 package import SIPDialogs
 import SIPGrammar
 import SIPTransactions
+import ServiceEvents
 package import Telemetry
 package import Timekeeping
 import Waking
@@ -79,6 +80,7 @@ package final class ProxyEngine {
         }
         dialogs = Dialogs(run: UInt32(truncatingIfNeeded: functions.random()))
         registrar.numbersAnswers(from: dialogs.run)
+        for row in stored.userRules { calls.rules.set(row.rules, of: row.aor, zone: functions.zone) }
         for provider in stored.pausedProviders {
             ledger.pause(provider, now: Moment(instant: .distantPast, date: date), into: &output.actions)
         }
@@ -87,6 +89,15 @@ package final class ProxyEngine {
     package var counters: CounterSet { output.counters }
 
     var log: Log { functions.log }
+
+    /// Begins or ends to report the end of each call for users, for traces.
+    package func reportsEnds(_ isOn: Bool) { output.reportsEnds = isOn }
+
+    /// Begins or ends to report events for the operator's receiver.
+    package func reportsEvents(_ isOn: Bool) {
+        output.events.isOn = isOn
+        ledger.dispatcher.reportsNews(isOn)
+    }
 
     package var upstreamState: UpstreamState { _read { yield network.upstream } }
 
@@ -159,8 +170,11 @@ enum EngineTimer: Sendable {
     /// The engine checks whether a call's forwarded request has got a response. The ``ForkID`` shows whether the slot
     /// in ``Calls`` belongs to a newer call now.
     case silence(place: UInt32, ForkID)
-    /// A call stops waiting for a phone whose earlier wakes make a wake unlikely. The ``ForkID`` shows whether the slot
-    /// in ``Calls`` belongs to a newer call now.
+    /// The next devices of a call must begin to ring. The ``ForkID`` shows whether the slot in ``Calls`` has been given
+    /// to a newer call.
+    case turnDue(place: UInt32, ForkID)
+    /// The call need not wait any longer for a phone, according to the phone's earlier wakes. The ``ForkID`` shows
+    /// whether the slot in ``Calls`` has been given to a newer call.
     case wakeBound(place: UInt32, ForkID)
 }
 

@@ -7,6 +7,7 @@ package import Registration
 package import SIPDialogs
 package import SIPGrammar
 package import Telemetry
+package import Timekeeping
 
 /// Functions that the engine gets from outside, because they come from libraries or are not deterministic.
 package struct ProxyFunctions {
@@ -22,12 +23,15 @@ package struct ProxyFunctions {
     /// daemon. The computed code is the user part of the contact that the daemon registers at a PBX.
     package let upstreamCode: ([UInt8]) -> [UInt8]
     package let log: Log
+    /// The offsets of the time zone with the given name; `nil` if the machine does not know the time zone.
+    package let zone: (String) -> ZoneOffsets?
 
     package init(
         seal: DialogSeal, random: @escaping () -> UInt64,
         reread: @escaping (ByteString) -> SIPRequest?, packing: RequestPacking, digest: DigestFunctions,
         deviceCode: @escaping (DeviceID) -> ByteString? = { _ in nil },
-        upstreamCode: (([UInt8]) -> [UInt8])? = nil, log: Log = .silent
+        upstreamCode: (([UInt8]) -> [UInt8])? = nil, zone: @escaping (String) -> ZoneOffsets? = { _ in nil },
+        log: Log = .silent
     ) {
         self.seal = seal
         self.random = random
@@ -37,6 +41,7 @@ package struct ProxyFunctions {
         self.deviceCode = deviceCode
         self.upstreamCode = upstreamCode ?? digest.code
         self.log = log
+        self.zone = zone
     }
 }
 
@@ -49,11 +54,13 @@ package struct StoredState: Sendable {
     package var messages: [StoredMessage]
     /// The upper bound of the CSeq numbers in the daemon's REGISTERs of earlier runs.
     package var registerCeiling: UInt32
+    /// The rules of users for calls.
+    package var userRules: [StoredUserRules]
 
     package init(
         users: UserDirectory = UserDirectory(), bucketEntries: [StoredBucketEntry] = [],
         disabledProviders: Set<PushProvider> = [], pausedProviders: Set<PushProvider> = [],
-        messages: [StoredMessage] = [], registerCeiling: UInt32 = 0
+        messages: [StoredMessage] = [], registerCeiling: UInt32 = 0, userRules: [StoredUserRules] = []
     ) {
         self.users = users
         self.bucketEntries = bucketEntries
@@ -61,5 +68,6 @@ package struct StoredState: Sendable {
         self.pausedProviders = pausedProviders
         self.messages = messages
         self.registerCeiling = registerCeiling
+        self.userRules = userRules
     }
 }

@@ -3,6 +3,16 @@ import SIPTransactions
 
 /// Settings for how calls reach devices, and how long calls can last.
 package struct CallSettings: SettingsGroup {
+    /// The order in which the devices of a user ring.
+    package enum RingOrder: String, Hashable, Sendable, CaseIterable, Codable {
+        /// All devices ring at the same time.
+        case parallel
+        /// Devices with a higher `q` ring first, and continue to ring when other devices begin.
+        case q
+        /// Devices with a higher `q` ring first, and stop ringing when the next devices begin.
+        case inTurn = "q-in-turn"
+    }
+
     /// The maximum time that an INVITE waits for a sleeping device (A12).
     package var ringTimeout: Duration = .seconds(30)
     /// The maximum ringing time of a phone: Timer C, which is more than three minutes (RFC 3261 section 16.6 item 11).
@@ -23,6 +33,9 @@ package struct CallSettings: SettingsGroup {
     package var pushesPerDevice = 20
     package var pushesPerCaller = 60
     package var noWake = NoWakeSettings()
+    package var ringOrder = RingOrder.parallel
+    /// The time between the beginnings of two groups of devices, for the orders by `q`.
+    package var groupTime: Duration = .seconds(15)
 
     package init() {}
 
@@ -70,6 +83,14 @@ package struct CallSettings: SettingsGroup {
         .integer(
             "pushes-per-caller", in: 0...1_000_000, \.pushesPerCaller,
             "The maximum number of pushes in a minute for all calls of one caller. pushes-per-caller does not limit trusted peers, such as the PBX. The value 0 means that there is no limit."
+        ),
+        .choice(
+            "ring-order", \.ringOrder,
+            "The order in which the devices of a user ring. With parallel, all devices ring at the same time. With q, devices whose Contact has a higher q ring first, and other devices begin after group-time. The first devices continue to ring. With q-in-turn, the first devices get a CANCEL when other devices begin. With q and q-in-turn, the next devices ring at once when all earlier devices have failed. Devices with equal q ring together. The rules of a user (sippushd user rules) take precedence over ring-order."
+        ),
+        .duration(
+            "group-time", in: .milliseconds(100) ... .seconds(180), \.groupTime,
+            "How long devices with a higher q ring before devices with the next lower q begin. group-time has an effect only with the orders q and q-in-turn. A call waits for sleeping phones for ring-timeout after the last devices have begun."
         ),
         .group("no-wake", \.noWake, "How the daemon treats calls for which no phone wakes (docs/pbx/Nobody-wakes.md)."),
     ]

@@ -38,6 +38,12 @@ package struct PushAcceptance: Equatable, Sendable {
         return .otherDomain
     }
 
+    /// The server that the token's phone has chosen; `nil` if the settings name the server of the token.
+    package func chosenHost(of token: PushToken) -> String? { self[token.provider].chosenHost(of: token) }
+
+    /// The maximum number of servers that the devices of one user can choose.
+    package static let chosenHostLimit = 4
+
     package static func == (left: PushAcceptance, right: PushAcceptance) -> Bool {
         left.settings == right.settings && left.vapidKey == right.vapidKey
     }

@@ -27,12 +27,21 @@ package final class PushApp: Sendable {
     /// Builds the request for one try of a push.
     ///
     /// - Parameters:
-    ///   - push: the push to a device whose token belongs to the app.
-    ///   - deviceCode: the code that names the device in the app's reports, if ``asksForDeviceCode`` is true.
+    ///   - push: the push and its device, whose token belongs to the app.
+    ///   - isSmallest: whether the payload is as small as possible, because the server refused a larger payload.
+    ///   - deviceCode: the code by which the app's reports name the device, if ``asksForDeviceCode`` is true.
     ///   - now: the time of the try, from which lifetimes are counted.
     /// - Returns: the request, or the outcome of a push for which no request can be built.
-    package func render(_ push: PushRequest, deviceCode: ByteString? = nil, now: UnixTime) -> PushRendering {
-        rules.request(PayloadContext(push: push, deviceCode: deviceCode, settings: payload, now: now))
+    package func render(
+        _ push: PushRequest, isSmallest: Bool = false, deviceCode: ByteString? = nil, now: UnixTime
+    ) -> PushRendering {
+        var context = PayloadContext(
+            push: isSmallest ? push.smallest : push, deviceCode: deviceCode, settings: payload, now: now)
+        let whole = rules.request(context)
+        guard case .impossible(.payloadRefused) = whole, context.mustHaveTie else { return whole }
+        // The caller chooses the Call-ID and the name, so that they must not prevent the push.
+        context.isShort = true
+        return rules.request(context)
     }
 
     /// Whether payloads contain the device's code, which the app needs for its reports about pushes.
@@ -63,4 +72,7 @@ package final class PushApp: Sendable {
     package var keepsConnection: Bool { baseURL?.hasPrefix("https:") == true }
 
     package var limits: ProviderLimits { rules.limits }
+
+    /// The limits for each server that tokens name, if phones choose the servers; `nil` if the settings name the servers.
+    package var chosenHosts: ChosenHostRules? { rules.chosenHosts }
 }

@@ -29,14 +29,23 @@ package protocol PushAppRules: AnyObject, Sendable {
     /// Whether a call stays in the list of missed calls after the phone got its INVITE late. The parameter `wish` is
     /// the setting of the app, or `nil` for the app's default.
     func afterLateInvite(_ wish: AfterLateInvite?) -> AfterLateInvite
+    /// The limits for each server that tokens name, if phones choose the servers; `nil` if the settings name the servers.
+    var chosenHosts: ChosenHostRules? { get }
+    /// Whether the operator has named the token's server as a server of the operator's own network.
+    func isPrivate(_ token: PushToken) -> Bool
     /// Whether a push to the token can carry a list of missed calls (A28).
     func carriesLists(_ token: PushToken) -> Bool
+    /// The maximum number of refresh pushes that the provider tolerates for one phone in an hour.
+    var refreshPushesPerHour: Int { get }
 }
 
 extension PushAppRules {
     package func origin(of token: PushToken) -> String? { nil }
+    package var chosenHosts: ChosenHostRules? { nil }
+    package func isPrivate(_ token: PushToken) -> Bool { false }
     package var asksForDeviceCode: Bool { false }
     package func carriesLists(_ token: PushToken) -> Bool { true }
+    package var refreshPushesPerHour: Int { 12 }
 }
 
 /// The settings for an app's connections to its push server.

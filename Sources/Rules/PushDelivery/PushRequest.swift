@@ -133,6 +133,30 @@ package struct PushRequest: Sendable {
 }
 
 extension PushRequest {
+    /// The longest URI and Call-ID, in bytes, in the smallest payload. A longer text is left out and not cut, because a
+    /// part of a URI would name somebody else.
+    private static let smallestText = 128
+
+    /// The push with the smallest payload from which the app still knows the kind of message: a call without display
+    /// name, or the newest missed call alone.
+    var smallest: PushRequest {
+        let message: PushMessage
+        switch self.message {
+        case .incomingCall(let call):
+            let isLong = call.callerURI.count > Self.smallestText
+            message = .incomingCall(
+                IncomingCall(
+                    callRef: call.callRef, callerURI: isLong ? .empty : call.callerURI, displayName: .empty,
+                    isAnonymous: call.isAnonymous, receivedAt: call.receivedAt,
+                    callID: call.callID.count > Self.smallestText ? .empty : call.callID))
+        case .missedCalls(let calls): message = .missedCalls(Array(calls.suffix(1)))
+        case .silent, .notification: message = self.message
+        }
+        return PushRequest(
+            id: id, code: code, device: device, token: token, message: message, badge: badge, deadline: deadline,
+            nonce: nonce)
+    }
+
     package var isNotification: Bool {
         switch message {
         case .notification: true

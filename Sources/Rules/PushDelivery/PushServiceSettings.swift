@@ -15,6 +15,9 @@ package protocol PushServiceSettings: SettingsGroup, Equatable {
     /// The setting names for an app's credentials, as text that begins with a full stop; empty if apps need no
     /// credentials.
     static var credentialKeys: String { get }
+    /// The app for push servers that phones choose, as the name of an app in the settings would be; `nil` if the settings
+    /// name all servers of the service.
+    static var chosenHostsApp: String? { get }
 
     var enabled: Bool { get }
     /// The enabled apps for tokens with the given provider. The app without a name is the first app in the list.
@@ -30,6 +33,7 @@ package protocol PushServiceSettings: SettingsGroup, Equatable {
 extension PushServiceSettings {
     package static var tokenKeys: String { "the settings" }
     package static var credentialKeys: String { "" }
+    package static var chosenHostsApp: String? { nil }
     package var notes: [String] { [] }
 }
 
@@ -60,10 +64,13 @@ package protocol TokenAcceptance: Sendable {
     func problem(with token: PushToken) -> TokenProblem?
     /// The app that the token's `pn-param` selects; the parameter `apps` maps each value of `pn-param` to its app.
     func app(of token: PushToken, in apps: [ByteString: PushApp.ID]) -> PushApp.ID?
+    /// The server that the token's phone has chosen; `nil` if the settings name the server of the token.
+    func chosenHost(of token: PushToken) -> String?
 }
 
 extension TokenAcceptance {
     package func app(of token: PushToken, in apps: [ByteString: PushApp.ID]) -> PushApp.ID? { apps[token.param] }
+    package func chosenHost(of token: PushToken) -> String? { nil }
 }
 
 /// A file whose path is in the settings of a push service.

@@ -9,6 +9,7 @@ package struct PushSettings: SettingsGroup, Equatable {
     package var acrobits = AcrobitsSettings()
     package var http = HTTPPushSettings()
     package var ruStore = RuStoreSettings()
+    package var hms = HMSSettings()
     package var payload = PayloadSettings()
     package var requestTimeout: Duration = .seconds(5)
     package var timeline = TimelineSettings()
@@ -24,6 +25,7 @@ package struct PushSettings: SettingsGroup, Equatable {
         .group("webpush", \.webPush, "Web push: browsers, and apps with their own subscription (RFC 8030)."),
         .group("acrobits", \.acrobits, "The mediator of Acrobits, which sends pushes to apps made with its tools."),
         .group("rustore", \.ruStore, "The push service of RuStore, an app store for Android."),
+        .group("hms", \.hms, "Huawei's Push Kit, for Android phones with HMS Core."),
         .group("http", \.http, "Your own servers, which get pushes as requests in a form that you define."),
         .duration(
             "invite-ttl-margin", in: .zero ... .seconds(60), \.payload.inviteMargin,
@@ -56,7 +58,12 @@ package struct PushSettings: SettingsGroup, Equatable {
         ),
     ]
 
-    package var services: [any PushServiceSettings] { [apns, fcm, webPush, acrobits, ruStore, http] }
+    package func complaints() -> [SettingComplaint] {
+        guard webPush.enabled, webPush.hasChosenHosts, webPush.proxy == nil, proxy != nil else { return [] }
+        return [SettingComplaint(WebPushSettings.proxyComplaint, key: "proxy")]
+    }
+
+    package var services: [any PushServiceSettings] { [apns, fcm, webPush, acrobits, ruStore, hms, http] }
 
     /// The push service whose tokens have the given provider.
     package func service(of provider: PushProvider) -> (any PushServiceSettings)? {

@@ -15,6 +15,8 @@ package enum PushProvider: String, Hashable, Sendable, CaseIterable {
     case http
     /// The push service of RuStore, an app store for Android; `pn-param` is the project's id.
     case ruStore = "rustore"
+    /// Huawei's Push Kit, for Android phones with HMS Core. `pn-param` is the app's id.
+    case hms
 
     /// Parses a value of `pn-provider`, in upper or lower case, or an alias that real clients send; `nil` for an
     /// unknown provider.
@@ -27,6 +29,7 @@ package enum PushProvider: String, Hashable, Sendable, CaseIterable {
         case "acrobits": self = .acrobits
         case "http": self = .http
         case "rustore": self = .ruStore
+        case "hms", "huawei": self = .hms
         default: return nil
         }
     }
@@ -41,6 +44,7 @@ package enum PushProvider: String, Hashable, Sendable, CaseIterable {
         case .acrobits: 5
         case .http: 6
         case .ruStore: 7
+        case .hms: 8
         }
     }
 
@@ -53,6 +57,7 @@ package enum PushProvider: String, Hashable, Sendable, CaseIterable {
         case 5: self = .acrobits
         case 6: self = .http
         case 7: self = .ruStore
+        case 8: self = .hms
         default: return nil
         }
     }

@@ -20,18 +20,18 @@ extension PushLedger {
     package mutating func began(
         _ branch: Int, of call: ProxiedRequest, _ userCall: UserCall, _ device: DeviceID,
         _ omission: TimelineRecord.Omission?,
-        _ code: PushCode? = nil, app: String, since earlier: UnixTime? = nil, now: Moment
+        _ code: PushCode? = nil, app: String, reason: String = "", since earlier: UnixTime? = nil, now: Moment
     ) {
         guard timeline.isOn, keepsRecord(from: userCall.caller, now: now.instant) else { return }
         let id = newRecordID()
         call.fork.recorded(branch, as: id)
         let date = min(earlier ?? now.date, now.date)
-        timeline.began(
-            TimelineRecord(
-                id: id, kind: .call, user: userCall.aor.user, host: userCall.aor.host, device: device,
-                callRef: userCall.ref, callID: userCall.key.callID, requestedAt: date, omission: omission, code: code,
-                app: app),
-            now: now.instant + (date - now.date))
+        var record = TimelineRecord(
+            id: id, kind: .call, user: userCall.aor.user, host: userCall.aor.host, device: device,
+            callRef: userCall.ref, callID: userCall.key.callID, requestedAt: date, omission: omission, code: code,
+            app: app)
+        if !reason.isEmpty { record.reason = reason }
+        timeline.began(record, now: now.instant + (date - now.date))
     }
 
     /// Begins the timeline record of a phone's call to the upstream.
@@ -152,11 +152,11 @@ extension PushLedger {
 
     /// Writes into a branch's timeline record a reason for the end that the fork does not know.
     package mutating func ended(
-        _ branch: Int, of call: ProxiedRequest, _ end: TimelineRecord.End, now: Moment,
+        _ branch: Int, of call: ProxiedRequest, _ end: TimelineRecord.End, status: UInt16? = nil, now: Moment,
         into actions: inout some PushOrders
     ) {
         guard let id = call.fork.takeRecord(branch) else { return }
-        keep(timeline.ended(id, end, now: now.instant), into: &actions)
+        keep(timeline.ended(id, end, status: status, now: now.instant), into: &actions)
     }
 
     /// Updates the timeline records of a fork's branches after a change of the fork.

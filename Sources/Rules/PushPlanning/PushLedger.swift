@@ -21,6 +21,7 @@ package struct PushLedger: ~Copyable {
     package internal(set) var timeline: PushTimeline
     package internal(set) var unread: UnreadPushes
     package internal(set) var buckets: BucketTable
+    package var refreshes: RefreshPushes
     private var limits: PushRates
     /// The rate limit of log lines about refused pushes of callers.
     private var lines = CallerLines()
@@ -43,6 +44,8 @@ package struct PushLedger: ~Copyable {
         unread = UnreadPushes(limit: settings.unreadLimit, maximumAge: settings.unreadAge)
         buckets = BucketTable(settings: settings.sharedBucket, restoring: entries)
         limits = PushRates(settings)
+        refreshes = RefreshPushes(
+            tries: settings.registrar.refreshPushTries, perSecond: settings.registrar.refreshPushRate)
         recordShares = RecordShares(settings)
         self.random = random
         self.log = log

@@ -25,6 +25,9 @@ final class AskedContact {
 
     var isSignOut: Bool { expires == 0 }
 
+    /// Whether the contact gets pushes, or would get pushes if its provider were switched on.
+    var isKeptForPush: Bool { notUsed == nil || notUsed == .unsupported(.providerOff) }
+
     /// The push token in the contact, even if the daemon does not use the token.
     var token: PushToken? { push.token }
 

@@ -8,6 +8,13 @@ extension BindingTable {
     package struct Ended: Hashable, Sendable {
         package let id: DeviceID
         package let aor: AddressOfRecord
+        /// Whether the binding was one of several flows of a device, which keeps its id.
+        package let isFurtherFlow: Bool
+    }
+
+    private func ended(at slot: UInt32) -> Ended {
+        let id = self[slot].id
+        return Ended(id: id, aor: aor(at: slot), isFurtherFlow: device(of: id) != id)
     }
 
     /// Removes bindings without push token whose granted expiry is over. ``removeExpired(limit:now:)`` examines at most
@@ -22,7 +29,7 @@ extension BindingTable {
             } else if self[slot].marks.contains(.isBusy) {
                 scheduleExpiry(of: slot, at: now + .seconds(1))
             } else {
-                ended.append(Ended(id: self[slot].id, aor: aor(at: slot)))
+                ended.append(self.ended(at: slot))
                 remove(slot: slot)
             }
         }
@@ -64,7 +71,7 @@ extension BindingTable {
         var ended: [Ended] = []
         for slot in slots where self[slot].provider == provider.number && !self[slot].isVacant {
             if endsWithProvider(slot, now: now) {
-                ended.append(Ended(id: self[slot].id, aor: aor(at: slot)))
+                ended.append(self.ended(at: slot))
                 remove(slot: slot)
             } else {
                 scheduleExpiry(of: slot)

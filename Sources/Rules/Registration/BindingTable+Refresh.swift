@@ -32,6 +32,11 @@ extension BindingTable {
         return due
     }
 
-    /// The number of slots that a search through the whole table examines.
+    /// The end of a contact's granted time, and the length of this time in seconds; `nil` if the contact is gone.
+    package func grant(of id: DeviceID) -> (until: Instant, seconds: UInt32)? {
+        slot(of: id).map { (self[$0].freshUntil, self[$0].granted) }
+    }
+
+    /// The number of slots that a walk through the whole table visits.
     package var walkLength: Int { slots.count }
 }

@@ -52,6 +52,7 @@ struct ContactRegistration {
         if let refusal = readContacts(for: plan.aor) { return refusal }
         dropRepeated()
         match()
+        if let refusal = refuseFurtherHosts(for: plan.aor) { return refusal }
 
         var nextID = firstNewID
         var added: [DeviceID] = []
@@ -124,12 +125,38 @@ struct ContactRegistration {
         for index in asked.indices where !asked[index].isSignOut {
             asked[index].notUsed = reasonNotToPush(asked[index])
             if case .unsupported(let problem) = asked[index].notUsed, settings.unsupportedPush == .reject {
-                let warning = AddedField.warning(399, by: aor.host, "\(problem.sentence)")
-                return .rejected(
-                    .pushNotSupported, offer(to: asked[index]) + [warning], because: problem)
+                return rejection(of: asked[index], problem, for: aor)
             }
         }
         return nil
+    }
+
+    /// Limits the number of push servers that the devices of one user choose (T46.7). A contact at a further server is
+    /// treated like a contact whose push service is not supported. Contacts of a provider that is switched off count,
+    /// because the provider can be switched on.
+    ///
+    /// - Returns: the refusal of the whole REGISTER, if the settings ask for a refusal.
+    private mutating func refuseFurtherHosts(for aor: AddressOfRecord) -> RegisterDecision? {
+        var known: Set<String>?
+        for index in asked.indices where !asked[index].isSignOut && asked[index].isKeptForPush {
+            guard let token = asked[index].token, let host = settings.push.chosenHost(of: token) else { continue }
+            var hosts = known ?? settings.push.chosenHosts(of: stored.indices.filter { !taken[$0] }.map { stored[$0] })
+            if !hosts.contains(host), hosts.count >= PushAcceptance.chosenHostLimit {
+                asked[index].notUsed = .unsupported(.webPushHostCount)
+                guard settings.unsupportedPush == .reject else { continue }
+                return rejection(of: asked[index], .webPushHostCount, for: aor)
+            }
+            hosts.insert(host)
+            known = hosts
+        }
+        return nil
+    }
+
+    private func rejection(
+        of contact: AskedContact, _ problem: TokenProblem, for aor: AddressOfRecord
+    ) -> RegisterDecision {
+        let warning = AddedField.warning(399, by: aor.host, "\(problem.sentence)")
+        return .rejected(.pushNotSupported, offer(to: contact) + [warning], because: problem)
     }
 
     /// The refusal of a REGISTER that breaks RFC 5626 section 6, or whose contact is the user's own GRUU (RFC 5627
@@ -214,8 +241,7 @@ struct ContactRegistration {
         let granted = lifetime.granted(contact.expires)
         // A contact keeps its provider's number while the provider is switched off, so that pushes work again when the
         // provider is switched on.
-        var provider: UInt8 = 0
-        if contact.notUsed != .pushedElsewhere { provider = contact.token?.provider.number ?? 0 }
+        let provider = contact.isKeptForPush ? contact.token?.provider.number ?? 0 : 0
         var text = contact.text
         // The contact keeps the label of its HTTP report, because the reporter uses the label to remove the device.
         if contact.token != nil, let match = contact.match, let label = stored[match].reportedLabel {

@@ -1,3 +1,4 @@
+package import Addressing
 package import Bytes
 package import SIPGrammar
 
@@ -43,6 +44,14 @@ package struct DeviceLabel: Hashable, Sendable {
         let prefix: StaticString = "urn:uuid:"
         let uuid = instance.hasPrefix(prefix) ? instance[prefix.utf8CodeUnitCount..<instance.count] : instance
         return uuid.hasPrefix("00000000-0000-0000-0000-0000")
+    }
+}
+
+extension BindingTable {
+    /// The label of the device with the given binding; `nil` if the device has no label.
+    package func label(of id: DeviceID, _ sources: [RegistrarSettings.LabelSource]) -> ByteString? {
+        guard let contact = binding(id)?.contact, let address = NameAddress(contact) else { return nil }
+        return DeviceLabel(contact: address, sources: sources)?.value
     }
 }
 

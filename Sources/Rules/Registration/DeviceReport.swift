@@ -89,6 +89,14 @@ extension RegisterProcessor {
         case .none, .query, .invalid: return .rejected(.badRequest, [])
         }
         let known = stored.first { $0.token == token } ?? similar
+        if let host = settings.push.chosenHost(of: token) {
+            // The device and its further flows leave their old server.
+            let others = stored.filter { $0.id != known?.id && known?.isFlow(besides: $0) != true }
+            let hosts = settings.push.chosenHosts(of: others)
+            guard hosts.contains(host) || hosts.count < PushAcceptance.chosenHostLimit else {
+                return .rejected(.pushNotSupported, [], because: .webPushHostCount)
+            }
+        }
         let plan = RegisterPlan(aor: aor)
         let id = known?.id ?? table.nextID.following { id in stored.contains { id.hasSameName(as: $0.id) } }
         let label = device.label

@@ -37,7 +37,11 @@ package struct RegistrarSettings: SettingsGroup, Equatable {
     package var announcesPURR = false
     /// The time between a refresh push and the expiry of the phone's contact; zero for no refresh push.
     package var refreshPushLead: Duration = .zero
-    /// The value of the header field Flow-Timer; zero for no Flow-Timer.
+    /// The maximum number of refresh pushes before one expiry of a contact.
+    package var refreshPushTries = 3
+    /// The maximum number of refresh pushes of one push app in a second.
+    package var refreshPushRate = 500
+    /// The value of the header field Flow-Timer; zero if the daemon does not send this field.
     package var flowTimer: Duration = .zero
     /// The push tokens that registrations accept, computed from the push settings. The accepted push tokens are no key
     /// of the settings group `registrar`.
@@ -79,6 +83,14 @@ package struct RegistrarSettings: SettingsGroup, Equatable {
         .duration(
             "refresh-push", in: .zero...maxDuration, \.refreshPushLead,
             "Wake a phone by a silent push if its registration would expire within this time. refresh-push must be at least 180s (RFC 8599 section 5.5), and less than default-expires. A REGISTER with push parameters and an Expires below refresh-push gets 423. With 0s, the daemon sends no pushes for refreshing. Calls wake a phone whose registration has expired even if refresh-push is 0s."
+        ),
+        .integer(
+            "refresh-push-tries", in: 1...3, \.refreshPushTries,
+            "The maximum number of refresh pushes before a registration expires. If the phone has not registered, the daemon sends the second push when half of the remaining time is over, and the third push after a further quarter. Apple tolerates three refresh pushes an hour, and other providers twelve, so phones that register often get fewer pushes. With 1, the daemon sends each refresh push once."
+        ),
+        .integer(
+            "refresh-push-rate", in: 1...100_000, \.refreshPushRate,
+            "The maximum number of refresh pushes that the daemon sends in a second for each push app. At most half of them are second and third pushes. The default is five percent of Firebase's quota of 600,000 messages a minute. Raise refresh-push-rate if the log reports that refresh pushes are held back, and the provider tolerates more pushes."
         ),
         .bool(
             "announce-purr", \.announcesPURR,

@@ -55,3 +55,10 @@ final class StoredContact {
         flow = binding.marks.contains(.isFlow) ? RegistrationFlow(address) : nil
     }
 }
+
+extension PushAcceptance {
+    /// The push servers that phones chose for stored contacts. Contacts of a provider that is switched off count too.
+    func chosenHosts(of contacts: [StoredContact]) -> Set<String> {
+        Set(contacts.filter { $0.binding.provider != 0 }.compactMap { $0.token.flatMap(chosenHost) })
+    }
+}

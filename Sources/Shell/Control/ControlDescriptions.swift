@@ -24,6 +24,22 @@ extension RouteDescription {
         "removeUser", "Remove a user", detail: "The user's registered devices stay registered until you remove them."
     ).user().done("The user is removed.").problem(404, noUser).notStored()
 
+    // MARK: Users' rules for calls
+
+    static let userRules = RouteDescription(
+        "getUserRules", "A user's rules for calls",
+        detail: "A user without rules gets an empty object. Users of databases can have rules too."
+    ).user().answer(200, "The rules", UserRulesBody.self).problem(404, noUser)
+
+    static let putUserRules = RouteDescription(
+        "putUserRules", "Set a user's rules for calls",
+        detail: "The rules replace the user's earlier rules. A rule can name only devices of the same user."
+    ).user().body(UserRulesBody.self).done("The rules are stored, and apply to the next call.").problem(404, noUser)
+        .notStored()
+
+    static let removeUserRules = RouteDescription("removeUserRules", "Remove a user's rules for calls").user()
+        .done("The user has no rules.").problem(404, noUser).notStored()
+
     // MARK: Users at a PBX
 
     static let upstreamDomains = RouteDescription(

@@ -11,6 +11,7 @@ package struct HeldCallReport: Codable, Sendable, DescribedBody {
     package static let notes: [String: JSONSchema] = [
         "caller": .words("The caller's user name or URI, as in the list of missed calls."),
         "sleepingDevices": .words("Names from the list of a user's devices."),
+        "laterDevices": .words("Names of devices that ring later than the others."),
     ]
 
     /// The number of the call, by which an operator can end the call.
@@ -26,6 +27,7 @@ package struct HeldCallReport: Codable, Sendable, DescribedBody {
     package var ringing: Int
     package var sleepingDevices: [String]
     package var ringingDevices: [String]
+    package var laterDevices: [String]
 }
 
 package struct BucketEntryReport: Codable, Sendable, DescribedBody {
@@ -153,6 +155,47 @@ package struct PushAppFigures: Codable, Sendable {
     package var refusedAt: Int64?
     /// The state of the app's credentials at the provider.
     package var credentials = CredentialReport()
+    /// The figures of the app's refresh pushes since the daemon's start; `nil` if the daemon has sent none.
+    package var refreshes: RefreshReport?
+    /// The busiest of the push servers that phones chose; `nil` for an app whose servers the settings name.
+    package var hosts: [PushHostFigures]?
+    /// The number of push servers that phones chose and that the daemon remembers; `nil` for an app whose servers the
+    /// settings name.
+    package var hostCount: Int?
+}
+
+/// How many refresh pushes an app's phones got, and how many phones registered.
+package struct RefreshReport: Codable, Sendable {
+    /// The numbers of first, second and third pushes.
+    package var sent: [Int]
+    /// The numbers of phones that registered after the first, second and third push, and before the next.
+    package var came: [Int]
+    /// The number of phones that got pushes and did not register before their expiry.
+    package var never: Int
+    /// The number of contacts whose push a limit or a pause has held back.
+    package var heldBack: Int
+}
+
+/// The push statistics of one push server that phones chose.
+package struct PushHostFigures: Codable, Sendable, DescribedBody {
+    package static let schemaName: String? = "PushHost"
+    package static let notes: [String: JSONSchema] = [
+        "host": .words("The host, and the port if it is not 443."),
+        "isReachable": .words("False while the breaker of the host is open."),
+        "limited": .words("Answers with the status 429."),
+        "problem": .words("Why the last request to the host got no answer."),
+        "refusal": .words("Why the host refused the daemon's VAPID key, or why the daemon does not connect to it."),
+    ]
+
+    package var host: String
+    package var isReachable: Bool
+    package var accepted: Int
+    package var failed: Int
+    package var limited: Int
+    package var queued: Int
+    package var inFlight: Int
+    package var problem: String?
+    package var refusal: String?
 }
 
 package struct UserReport: Codable, Sendable {

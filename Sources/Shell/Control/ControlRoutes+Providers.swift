@@ -3,6 +3,7 @@ import Persistence
 import ProxyCore
 import ProxyRuntime
 import PushDelivery
+import PushPlanning
 import Registration
 import Timekeeping
 
@@ -34,8 +35,8 @@ extension ControlRoutes {
     }
 
     func providers() async -> [ProviderReport] {
-        let (providers, reports) = await door.ask(.everything) { engine, _ in
-            (ProviderReport.all(of: engine), engine.pushReports)
+        let (providers, reports, refreshes) = await door.ask(.everything) { engine, _ in
+            (ProviderReport.all(of: engine), engine.pushReports, engine.refreshReports)
         }
         let standings = credentials()
         let apps = Dictionary(grouping: reports) { $0.app.provider.rawValue }
@@ -44,6 +45,7 @@ extension ControlRoutes {
             provider.apps = (apps[provider.name] ?? []).map { app, report in
                 var figures = PushAppFigures(name: app.name, report)
                 figures.credentials = CredentialReport(standings[app.name], report)
+                figures.refreshes = refreshes.first { $0.app.id == app.id }.map { RefreshReport($0.figures) }
                 return figures
             }
             return provider
@@ -119,6 +121,12 @@ extension ProviderDisableReport {
     }
 }
 
+extension RefreshReport {
+    init(_ figures: RefreshPushes.Figures) {
+        self.init(sent: figures.sent, came: figures.came, never: figures.never, heldBack: figures.heldBack)
+    }
+}
+
 extension PushAppFigures {
     init(name: String, _ report: PushAppReport) {
         self.init(
@@ -127,5 +135,17 @@ extension PushAppFigures {
             foreignTokens: report.foreignTokens, queued: report.queued,
             inFlight: report.inFlight, problem: report.problem, refusal: report.refusal,
             refusedAt: report.refusedAt?.seconds)
+        guard report.hostCount > 0 else { return }
+        hostCount = report.hostCount
+        hosts = report.hosts.map(PushHostFigures.init)
+    }
+}
+
+extension PushHostFigures {
+    init(_ report: PushHostReport) {
+        self.init(
+            host: report.host, isReachable: report.isReachable, accepted: report.accepted, failed: report.failed,
+            limited: report.limited, queued: report.queued, inFlight: report.inFlight, problem: report.problem,
+            refusal: report.refusal)
     }
 }

@@ -99,8 +99,12 @@ extension ControlRoutes {
     private func removeUser(_ call: ServiceCall) async throws(ServiceProblem) {
         call.changes(call.parameter())
         let (name, realm) = try await known(call)
-        try await write([.removeUser(name: name, realm: realm)])
-        await door.ask(.everything) { engine, now in engine.userRemoved(name: name, realm: realm, now: now) }
+        let ruled = realms.users(named: name, of: realm)
+        try await write([.removeUser(name: name, realm: realm)] + ruled.map { .removeRules($0) })
+        await door.ask(.everything) { engine, now in
+            engine.userRemoved(name: name, realm: realm, now: now)
+            for aor in ruled { engine.rulesRemoved(of: aor) }
+        }
         call.answerDone()
     }
 

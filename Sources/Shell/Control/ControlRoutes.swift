@@ -26,12 +26,15 @@ struct ControlRoutes {
     let credentials: @Sendable () -> [String: CredentialStanding]
     /// Lets only one request at a time read, write and apply a push provider's state.
     let switches: OneAtATime
+    /// The links with which phones take accounts; they end when their user is removed or gets another password.
+    let provisioning: ProvisioningService
 
     static let pageLimits = 1...1000
     static let defaultPage = 100
 
     func register(in router: inout ServiceRouter) {
         registerUsers(in: &router)
+        registerUserRules(in: &router)
         registerDevices(in: &router)
         registerMessages(in: &router)
         router.add("GET", "/v1/held", scope: .adminRead, domains: .byDomain, described: .heldCalls) {
@@ -97,6 +100,7 @@ struct ControlRoutes {
             store.commit(changes) { asker.resume(returning: $0.isStored) }
         }
         if !isStored { throw .notStored }
+        provisioning.changed(changes)
     }
 
     /// Reads `user@domain`, with or without `sip:`; `nil` for a text without `@`.
@@ -140,6 +144,6 @@ extension HeldCallReport {
             callID: userCall.callID.string, caller: engine.caller(of: call.id)?.string ?? "",
             receivedAt: call.receivedAt.seconds, sleeping: call.waiting.count,
             ringing: call.ringing.count, sleepingDevices: call.waiting.map(\.name),
-            ringingDevices: call.ringing.map(\.name))
+            ringingDevices: call.ringing.map(\.name), laterDevices: call.delayed.map(\.name))
     }
 }

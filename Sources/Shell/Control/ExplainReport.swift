@@ -12,6 +12,8 @@ package struct ExplainReport: Codable, Sendable, DescribedBody {
         "pbx": .words("The user's state at the PBX. Only with `register-upstream`."),
         "storeFailure": .words(
             "Why the store accepts no changes now. New records are missing until it accepts changes again."),
+        "rules": .words("The user's rules for calls; missing if the user has none."),
+        "silence": .words("Until when the user's devices do not ring; missing if they ring."),
         "maximumAge": .words("How long records are kept, in seconds."),
     ]
 
@@ -25,6 +27,10 @@ package struct ExplainReport: Codable, Sendable, DescribedBody {
     package var date: Seconds
     /// The user's state at the PBX; `nil` if the daemon does not keep the user registered at a PBX.
     package var pbx: UpstreamUserReport?
+    /// The user's rules for calls; `nil` if the user has none.
+    package var rules: UserRulesBody?
+    /// Until when the user's do-not-disturb is in force, in words; `nil` if it is not in force.
+    package var silence: String?
     package var contacts: [ContactReport] = []
     package var providers: [ProviderReport] = []
     package var held: [HeldCallReport] = []

@@ -103,6 +103,10 @@ final class Explainer: Sendable {
             report.missedCalls = engine.buckets.entries(of: aor).count(where: \.isOver)
             report.messages = engine.waitingMessages(of: aor).count
             report.contacts = contacts(of: aor, engine, now: now)
+            report.rules = engine.rules(of: aor).map {
+                UserRulesBody($0, devices: engine.ruledDevices(of: aor, now: now))
+            }
+            report.silence = engine.silence(of: aor, now: now).map { "\($0)" }
             report.pbx = engine.upstreamUsers.user(aor).flatMap { engine.upstreamUsers.agent.status(of: $0) }
                 .map { UpstreamUserReport($0, engine.upstreamUsers, now: now) }
         }

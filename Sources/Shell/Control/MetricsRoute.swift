@@ -99,20 +99,42 @@ extension MetricFamily {
         var breaker = MetricFamily(
             "sippushd_push_breaker_open", .gauge,
             "1 while the breaker is open, because the provider was not reached; else 0.")
+        var limited = MetricFamily(
+            "sippushd_push_limited_total", .counter, "Answers 429 of push servers that phones chose.")
+        var limitedHosts = MetricFamily(
+            "sippushd_push_host_limited_total", .counter,
+            "Answers 429 of the busiest push servers that phones chose, by host.")
+        var hosts = MetricFamily(
+            "sippushd_push_hosts", .gauge, "Push servers that phones chose and that the daemon remembers.")
         for (app, report) in reports {
             let (provider, name) = (app.provider.rawValue, app.name)
+            if app.chosenHosts != nil {
+                limited.add(report.limited, [.provider: provider, .app: name])
+                hosts.add(report.hostCount, [.provider: provider, .app: name])
+                for host in report.hosts { limitedHosts.add(host.limited, [.app: name, .host: host.host]) }
+            }
             sent.add(report.sent, [.provider: provider, .app: name])
             retries.add(report.retried, [.provider: provider, .app: name])
             breaker.add(report.isReachable ? 0 : 1, [.provider: provider, .app: name])
-            for (outcome, count) in report.ends {
+            for (outcome, count) in app.chosenHosts == nil ? report.ends : report.endsAtChosenHosts {
                 ended.add(count, [.provider: provider, .app: name, .outcome: outcome])
             }
         }
-        return [sent, ended, retries, breaker]
+        return [sent, ended, retries, breaker, limited, limitedHosts, hosts]
     }
 }
 
 extension PushAppReport {
+    /// The ends of pushes to hosts that phones chose. A refusal or a failure of such a host has an outcome of its own,
+    /// so that it raises no alarm about the credentials of an app or about a provider (T46.8).
+    fileprivate var endsAtChosenHosts: KeyValuePairs<String, Int> {
+        [
+            "accepted": accepted, "token-dead": deadTokens,
+            "host-refused": credentialsRefused + payloadsRefused + foreignTokens, "host-failed": failedOtherwise,
+            "withdrawn": withdrawn,
+        ]
+    }
+
     fileprivate var ends: KeyValuePairs<String, Int> {
         [
             "accepted": accepted, "token-dead": deadTokens, "credentials-refused": credentialsRefused,

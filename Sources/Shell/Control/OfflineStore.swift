@@ -1,4 +1,6 @@
+import Addressing
 import Bytes
+import Calling
 import Crypto
 package import HTTPServices
 import Persistence
@@ -16,11 +18,16 @@ package struct OfflineStore {
     private let apps: [String: MobileAppSettings]
     /// The domains in the settings.
     private let domains: [String]
+    /// The realms of the domains; `nil` for commands that change no users.
+    private let realms: UserRealms?
 
-    package init(path: String, domains: [String] = [], apps: [String: MobileAppSettings] = [:]) {
+    package init(
+        path: String, domains: [String] = [], apps: [String: MobileAppSettings] = [:], realms: UserRealms? = nil
+    ) {
         self.path = path
         self.domains = domains
         self.apps = apps
+        self.realms = realms
     }
 
     /// Whether the store does not exist yet; a command that only reads does not create the store.
@@ -77,9 +84,38 @@ package struct OfflineStore {
         guard try users().contains(where: { $0.name == name }), let at = name.lastIndex(of: "@") else {
             throw StartError("no user is called \(name)")
         }
-        try write(
-            .removeUser(
-                name: ByteString(String(name[..<at])), realm: ByteString(String(name[name.index(after: at)...]))))
+        let (user, realm) = (ByteString(String(name[..<at])), ByteString(String(name[name.index(after: at)...])))
+        let ruled = realms?.users(named: user, of: realm) ?? []
+        try write([.removeUser(name: user, realm: realm)] + ruled.map { .removeRules($0) })
+    }
+
+    // MARK: Rules
+
+    /// Returns the rules of a user.
+    package func rules(of name: String) throws(StartError) -> UserRulesBody {
+        let aor = try aor(name)
+        let rows = try read { file throws(StoreError) in try file.userRules(of: aor).map { [$0] } ?? [] }
+        return UserRulesBody(rows.first?.rules ?? CallRules(), devices: [])
+    }
+
+    /// Sets the rules of a user. Without the daemon, rules cannot name a device by its name, because nobody knows the
+    /// user's devices.
+    package func set(_ body: UserRulesBody, of name: String) throws(StartError) {
+        let aor = try aor(name)
+        let rules: CallRules
+        do throws(UserRulesBody.Fault) {
+            rules = try body.rules(devices: [], knowsZone: { TimeZoneFiles.offsets(of: $0) != nil })
+        } catch {
+            throw StartError(error.sentence)
+        }
+        try write(rules.isEmpty ? .removeRules(aor) : .setRules(StoredUserRules(aor: aor, rules: rules)))
+    }
+
+    private func aor(_ name: String) throws(StartError) -> AddressOfRecord {
+        guard let aor = ControlRoutes.aor(name), !aor.user.isEmpty,
+            domains.contains(where: { ByteString($0).lowercased() == aor.host })
+        else { throw StartError("\(name) is no user of this daemon's domains") }
+        return aor
     }
 
     // MARK: Keys
@@ -142,9 +178,11 @@ package struct OfflineStore {
         }
     }
 
-    private func write(_ change: ServiceChange) throws(StartError) {
+    private func write(_ change: ServiceChange) throws(StartError) { try write([change]) }
+
+    private func write(_ changes: [ServiceChange]) throws(StartError) {
         do throws(StoreError) {
-            try SQLiteFile(path: path).keep([change])
+            try SQLiteFile(path: path).keep(changes)
         } catch {
             throw StartError(error)
         }
@@ -183,6 +221,12 @@ package struct UserRealms: Sendable {
         guard scope != .wholeDaemon else { return nil }
         let owners = Dictionary(grouping: domains.map { ByteString($0).lowercased() }) { realms.realm(for: $0).account }
         return owners.filter { $0.value.allSatisfy(scope.permits) }.keys.sorted { $0.string < $1.string }
+    }
+
+    /// The addresses-of-record that a user of a realm has in the daemon's domains.
+    func users(named name: ByteString, of realm: ByteString) -> [AddressOfRecord] {
+        domains.map { ByteString($0).lowercased() }.filter { realms.realm(for: $0).account == realm }
+            .map { AddressOfRecord(user: name, host: $0) }
     }
 
     func permits(realm: ByteString, _ scope: DomainScope) -> Bool { realms(within: scope)?.contains(realm) ?? true }

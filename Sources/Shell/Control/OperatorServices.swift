@@ -23,48 +23,57 @@ package struct OperatorServices {
     private let figures: @Sendable () -> CounterSet
     private let certificates: @Sendable () -> [(file: String, date: UnixTime)]
     private let credentials: @Sendable () -> [String: CredentialStanding]
+    private let provisioning: ProvisioningService
     private let drain: @Sendable (Duration) async -> Int
-    /// Lets only one request at a time change a push provider's state.
+    private let events: @Sendable () -> String?
+    /// Lets only one request at a time change a provider's state, from the control socket or from the admin API.
     private let switches = OneAtATime()
 
     /// Prepares the HTTP routes for operators.
     ///
-    /// The parameter `feedback` is Apple's feedback service, if the settings have it. The closure `figures` returns the
-    /// metrics of all parts except the engine. The closure `certificates` returns each certificate's expiry time;
-    /// `credentials` returns the state of each app's credentials. The loop's thread calls the closures `figures`,
-    /// `certificates` and `credentials`. The closure `drain` stops the daemon when its calls have ended or after the
-    /// given time, and returns the number of calls.
+    /// The parameter `feedback` is Apple's feedback service, if the settings configure this service. The closure
+    /// `figures` returns the metrics of all parts except the engine. The closure `certificates` returns the time at
+    /// which each certificate expires; `credentials` returns the state of each app's credentials. The loop's thread
+    /// calls the closures `figures`, `certificates` and `credentials`. The closure `drain` stops the daemon when its
+    /// calls have ended or after the given time, and returns the number of calls. The closure `events` returns the reason
+    /// why events do not reach the operator's receiver.
     package init(
         door: ShardDoor, store: any ProxyStore, feedback: FeedbackService?, loop: EventLoop,
         log: Log, keys: APIKeyRing, apps: MobileApps, taps: MessageTaps, realms: UserRealms, timeline: TimelineSettings,
+        provisioning: ProvisioningService,
         figures: @escaping @Sendable () -> CounterSet,
         certificates: @escaping @Sendable () -> [(file: String, date: UnixTime)] = { [] },
         credentials: @escaping @Sendable () -> [String: CredentialStanding] = { [:] },
-        drain: @escaping @Sendable (Duration) async -> Int
+        drain: @escaping @Sendable (Duration) async -> Int, events: @escaping @Sendable () -> String? = { nil }
     ) {
         (self.door, self.store, self.feedback) = (door, store, feedback)
         (self.loop, self.log, self.keys, self.apps) = (loop, log, keys, apps)
         self.taps = taps
+        self.provisioning = provisioning
         (self.realms, self.timeline, self.figures, self.drain) = (realms, timeline, figures, drain)
         self.certificates = certificates
         self.credentials = credentials
+        self.events = events
     }
 
     private var routes: ControlRoutes {
-        ControlRoutes(door: door, store: store, realms: realms, credentials: credentials, switches: switches)
+        ControlRoutes(
+            door: door, store: store, realms: realms, credentials: credentials, switches: switches,
+            provisioning: provisioning)
     }
 
     /// The push providers with the figures and credentials of their apps.
     package func providers() async -> [ProviderReport] { await routes.providers() }
 
     package func register(in router: inout ServiceRouter) {
-        SystemRoutes(loop: loop, store: store, door: door).register(in: &router)
+        SystemRoutes(loop: loop, store: store, door: door, events: events).register(in: &router)
         routes.register(in: &router)
         KeyRoutes(keys: keys, domains: realms.domains, store: store, loop: loop).register(in: &router)
         MobileAppRoutes(apps: apps, store: store, loop: loop).register(in: &router)
         MetricsRoute(door: door, figures: figures, certificates: certificates).register(in: &router)
         PushTestRoute(door: door).register(in: &router)
         DrainRoute(drain: drain).register(in: &router)
+        provisioning.registerForOperators(in: &router)
         Explainer(door: door, store: store, taps: taps, settings: timeline).register(in: &router)
         WakeReportRoute(store: store, loop: loop).register(in: &router, scope: .adminRead)
         router.add(

@@ -19,7 +19,11 @@ extension Seconds: Codable, DescribedValue {
 
     package init(from decoder: any Decoder) throws {
         let seconds = try decoder.singleValueContainer().decode(Double.self)
-        milliseconds = Int64(exactly: (seconds * 1000).rounded()) ?? 0
+        guard let exact = Int64(exactly: (seconds * 1000).rounded()) else {
+            throw DecodingError.dataCorrupted(
+                DecodingError.Context(codingPath: decoder.codingPath, debugDescription: "too large a number"))
+        }
+        milliseconds = exact
     }
 
     package func encode(to encoder: any Encoder) throws {

@@ -14,6 +14,7 @@ package struct APISettings: SettingsGroup, Equatable {
     package var mobileApps: [String: MobileAppSettings] = [:]
     package var deviceRegistration = DeviceRegistrationSettings()
     package var notifications = NotificationSettings()
+    package var provisioning = ProvisioningSettings()
 
     package init() {}
 
@@ -56,6 +57,9 @@ package struct APISettings: SettingsGroup, Equatable {
         .group(
             "notifications", \.notifications,
             "Messages and silent pushes that application servers send; docs/HTTP-API.md, Notifications."),
+        .group(
+            "provisioning", \.provisioning,
+            "Links and QR codes with which phones take their accounts; docs/Provisioning.md."),
     ]
 
     package func complaints() -> [SettingComplaint] {

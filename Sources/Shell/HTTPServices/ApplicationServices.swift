@@ -49,13 +49,15 @@ package final class ApplicationServices: @unchecked Sendable {
     /// contains the device's code.
     package func deviceCode(of device: DeviceID) -> ByteString { ByteString(codes.code(of: device)) }
 
-    /// Adds the HTTP routes of all services. The closure `ownEndpoints` returns the daemon's own listeners, which never
-    /// get webhooks.
+    /// Adds the HTTP routes of all services. The closure `events` returns the reason why events do not reach the
+    /// operator's receiver. The closure `ownEndpoints` returns the daemon's own listeners, to which
+    /// webhooks are never sent.
     package func register(
-        in api: APIService, door: ShardDoor, ownEndpoints: @escaping () -> [Endpoint]
+        in api: APIService, door: ShardDoor, events: @escaping @Sendable () -> String?,
+        ownEndpoints: @escaping () -> [Endpoint]
     ) async throws(StartError) {
         let search = DeviceSearch(door, on: loop)
-        SystemRoutes(loop: loop, store: store, door: door).register(in: &api.router)
+        SystemRoutes(loop: loop, store: store, door: door, events: events).register(in: &api.router)
         PushTokenService(door: door, form: settings.pushTokens.provider).register(in: &api.router)
         if settings.notifications.enabled {
             NotificationService(

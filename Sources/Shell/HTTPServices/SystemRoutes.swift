@@ -41,9 +41,16 @@ package struct SystemRoutes {
 }
 
 extension SystemRoutes {
-    package init(loop: EventLoop, store: any ProxyStore, door: ShardDoor) {
+    /// Creates the routes. The closure `events` returns the reason why events do not reach the operator's receiver.
+    package init(
+        loop: EventLoop, store: any ProxyStore, door: ShardDoor,
+        events: @escaping @Sendable () -> String? = { nil }
+    ) {
         obstacle = { loop.isRunning && !door.isDraining ? store.obstacle : "the daemon is stopping" }
-        shortcoming = { await door.ask(.everything) { engine, _ in engine.trouble } }
+        shortcoming = {
+            let troubles = [await door.ask(.everything) { engine, _ in engine.trouble }, events()].compactMap(\.self)
+            return troubles.isEmpty ? nil : troubles.joined(separator: "; ")
+        }
     }
 }
 
@@ -53,7 +60,7 @@ extension RouteDescription {
     fileprivate static let readiness = RouteDescription("getReadiness", "Whether the daemon serves")
         .answer(
             200,
-            "The daemon serves. `degraded` means that some calls fail or phones are not woken, for the reason in `detail`",
+            "The daemon serves. `degraded` means that some calls fail, phones are not woken, or events do not reach the receiver, for the reason in `detail`",
             .object(
                 ["status": .choice(["ready", "degraded"])],
                 optional: ["detail": .words("The reason why the status is degraded.")])

@@ -91,6 +91,8 @@ package protocol ProxyStore: AnyObject, Sendable {
     func dialogRenewals(after date: UnixTime) async throws(StoreError) -> [DialogRenewal]
     func keys() async throws(StoreError) -> [StoredKey]
     func mobileApps() async throws(StoreError) -> [StoredMobileApp]
+    /// Returns the links with which phones take accounts, used and unused.
+    func provisionLinks() async throws(StoreError) -> [StoredProvisionLink]
     /// Returns the registrations and clean-ups of devices that are not finished, in the order of their arrival.
     func openDeviceRequests() async throws(StoreError) -> [DeviceRequest]
     /// Returns the secrets with the given name, newest first. The newest secret encrypts; each older secret decrypts

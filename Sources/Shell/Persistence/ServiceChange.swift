@@ -1,5 +1,6 @@
 package import Addressing
 package import Bytes
+package import Calling
 import ProxyCore
 package import PushDelivery
 package import Registration
@@ -9,11 +10,24 @@ package import Timekeeping
 package enum ServiceChange: Hashable, Sendable {
     case addUser(DigestUser)
     case removeUser(name: ByteString, realm: ByteString)
+    /// Stores the rules of a user for calls, in place of the user's earlier rules.
+    indirect case setRules(StoredUserRules)
+    case removeRules(AddressOfRecord)
     case switchProvider(PushProvider, ProviderState)
     case addKey(StoredKey)
     case removeKey(name: String)
     indirect case addApp(StoredMobileApp)
     case removeApp(name: String)
+    /// Adds a link with which a phone takes an account. The user's unused link ends.
+    indirect case addProvisionLink(StoredProvisionLink)
+    /// Notes that a phone uses a link, and stores the user's new password. If the link does not exist, is used or has
+    /// expired, ``WriteResult/isFound`` is false, and nothing changes.
+    indirect case useProvisionLink(ProvisionLinkUse)
+    /// Removes the user's unused link.
+    case removeProvisionLinks(name: ByteString, realm: ByteString)
+    /// Removes links that expired unused before the given time, links that were used before `usedBefore`, and the oldest
+    /// used links if more than `keeping` remain.
+    case pruneProvisionLinks(at: UnixTime, usedBefore: UnixTime, keeping: Int)
     case forgetMissedCalls([CallRef])
     /// Deletes waiting messages by their numbers.
     case forgetMessages([UInt64])

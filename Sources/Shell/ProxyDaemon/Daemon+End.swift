@@ -1,3 +1,4 @@
+import HTTPServices
 import OperatorPage
 import ProxyCore
 import ProxyRuntime
@@ -53,6 +54,7 @@ extension Daemon {
         // The pause lets the loop send the last event of each stream.
         if live?.stops() == true { try? await loop.pause(Self.drainPause) }
         await withCheckedContinuation { waiter in taps.endSpans { waiter.resume() } }
+        events.close()
         loop.stop()
     }
 }

@@ -47,6 +47,7 @@ package final class Daemon: @unchecked Sendable {
     private let dialogKeys: DialogKeys
     private var feedback: FeedbackService?
     let taps: MessageTaps
+    let events: EventService
     private let bound: BoundSockets
     private let tls: ListenerTLS
     private var control: ControlService?
@@ -134,11 +135,14 @@ package final class Daemon: @unchecked Sendable {
         }
         keySources = KeySources(settings.bearer, on: loop)
         let resolver = try HopResolver(loop: loop, spoken: Set(bound.listeners.map(\.transport)), tls: tls.setup)
+        events = try EventService(
+            settings.events, store: settings.store, hasDomains: settings.domains.count > 1, on: loop, log: log)
         shard = ProxyShard(
             loop: loop, engine: engine, streams: streams,
             services: ShardServices(
                 store: store, push: push, resolve: { resolver.resolve($0, $1) },
-                askUser: { [users] in users.ask($0, $1) }, readKeys: { [keySources] in keySources.read($0, $1) }),
+                askUser: { [users] in users.ask($0, $1) }, readKeys: { [keySources] in keySources.read($0, $1) },
+                tell: { [events] in events.note($0) }, flushEvents: { [events] in events.flush() }),
             log: log)
         door = ShardDoor(to: shard)
         taps = MessageTaps(listeners: bound.listeners)
@@ -181,7 +185,7 @@ package final class Daemon: @unchecked Sendable {
     // MARK: Start
 
     private func connect() async throws(StartError) {
-        let (shard, door, loop) = (shard, door, loop)
+        let (shard, door, loop, events) = (shard, door, loop, events)
         streams.start(for: shard, listeners: bound.listeners)
         api.wrongLogins.count(with: door)
         admin.wrongLogins.count(with: door)
@@ -197,9 +201,13 @@ package final class Daemon: @unchecked Sendable {
         } catch {
             throw StartError(error.description)
         }
+        let provisioning = try await ProvisioningService(
+            plan: settings.provisioningPlan(listeners: listeners) { [weak self] in self?.api.endpoints ?? [] },
+            realms: settings.userRealms, store: store, door: door, loop: loop, log: log)
         let operators = OperatorServices(
             door: door, store: store, feedback: feedback, loop: loop, log: log, keys: keys,
             apps: services.apps, taps: taps, realms: settings.userRealms, timeline: settings.push.timeline,
+            provisioning: provisioning,
             figures: { [weak self] in self?.figures ?? CounterSet() },
             certificates: { [weak self] in self?.certificates?.ends ?? [] },
             credentials: { [weak self] in self?.credentials?.standings ?? [:] },
@@ -212,7 +220,13 @@ package final class Daemon: @unchecked Sendable {
                         }
                     }
                 }
-            })
+            },
+            events: { [weak self] in self?.events.shortcoming })
+        let ownEndpoints: () -> [Endpoint] = { [weak self] in
+            guard let self else { return [] }
+            return api.endpoints + admin.endpoints + listeners.map(\.bound)
+        }
+        push.setOwnEndpoints(ownEndpoints)
         do {
             try store.start()
             memory = try MemoryGuard(setting: settings.limits.memory, streams, on: loop, log: log)
@@ -257,10 +271,10 @@ package final class Daemon: @unchecked Sendable {
             self.plots = plots
             services.registerForOperators(in: &admin.router, door: door)
         }
-        try await services.register(in: api, door: door) { [weak self] in
-            guard let self else { return [] }
-            return api.endpoints + admin.endpoints + listeners.map(\.bound)
-        }
+        events.ownEndpoints = ownEndpoints
+        try await services.register(
+            in: api, door: door, events: { [events] in events.shortcoming }, ownEndpoints: ownEndpoints)
+        provisioning.register(in: api)
         if let path = settings.webSocket.apiPath, let upgrade = bound.apiUpgrade(settings, streams) {
             api.takesWebSockets(at: path, upgrade)
         }
@@ -277,6 +291,8 @@ package final class Daemon: @unchecked Sendable {
         }
         loop.post {
             shard.assumeIsolated { shard in
+                // The calls of the earlier run can already have caused events.
+                shard.reportsEvents(events.isOn)
                 shard.start(sockets: sockets)
                 if let live, let plots {
                     shard.shows(timeline: {
@@ -286,6 +302,7 @@ package final class Daemon: @unchecked Sendable {
                 }
                 if !taps.isEmpty { shard.copies(to: taps) }
             }
+            events.start()
             taps.mirror?.start()
         }
     }
@@ -303,7 +320,7 @@ package final class Daemon: @unchecked Sendable {
     /// The metrics of all parts except the engine.
     private var figures: CounterSet {
         var figures = store.figures
-        for part in [streams.figures, api.figures, admin.figures, taps.figures] { figures.merge(part) }
+        for part in [streams.figures, api.figures, admin.figures, taps.figures, events.figures] { figures.merge(part) }
         figures.count(.logLineDropped, by: UInt64(log.droppedLines))
         for socket in bound.sockets.values {
             figures.count(.udpReceiveDropped, by: socket.receiveDrops)
@@ -351,8 +368,21 @@ package final class Daemon: @unchecked Sendable {
         taps.whenChanged()
     }
 
-    /// Reads the settings again after SIGHUP, and applies settings that can change at run time. The log reports changed
-    /// settings that need a restart.
+    /// Sends events from now on with the present settings and files. The events that wait are kept.
+    private func reloadEvents() {
+        do throws(StartError) {
+            try events.change(to: settings.events)
+        } catch {
+            log.error(
+                "the settings of events were not applied, so the old ones stay in use",
+                [.reason: .text(error.description)])
+        }
+        shard.assumeIsolated { $0.reportsEvents(events.isOn) }
+        events.start()
+    }
+
+    /// Reads the settings again after SIGHUP, and applies the settings that can change while the daemon runs. If a
+    /// changed setting needs a restart, the log reports the setting.
     private func reload() async {
         notices?.reloads()
         defer { notices?.reloaded() }
@@ -381,6 +411,7 @@ package final class Daemon: @unchecked Sendable {
         reloadTLS()
         reloadTraces()
         reloadSpans()
+        reloadEvents()
         services.reloadCertificates()
         certificates?.watch(settings)
         for credential in Credential.isPassed ? certificates?.credentials ?? [] : [] {

@@ -77,6 +77,7 @@ package struct DaemonSettings: SettingsGroup {
     package var log = LogSettings()
     package var hep = HEPSettings()
     package var otlp = OTLPSettings()
+    package var events = EventSettings()
     package var limits = LimitSettings()
     package var shutdown = ShutdownSettings()
 
@@ -161,6 +162,7 @@ package struct DaemonSettings: SettingsGroup {
         .group("limits", \.limits, "Limits against overload of the daemon, and against attacks.").taken(.atOnce),
         .group("hep", \.hep, "Copies of SIP messages and pushes for a HEP collector; docs/Traces.md.").taken(.atOnce),
         .group("otlp", \.otlp, "Spans of calls for an OpenTelemetry collector; docs/Traces.md.").taken(.atOnce),
+        .group("events", \.events, "Events for a receiver, such as missed calls; docs/Events.md.").taken(.atOnce),
         .group("shutdown", \.shutdown, "How the daemon stops; docs/Operations.md, Restarts and upgrades.").taken(
             .atOnce),
     ]

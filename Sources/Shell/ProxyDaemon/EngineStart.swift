@@ -9,6 +9,7 @@ import ProxyPolicy
 import ProxyRuntime
 import PushDelivery
 import PushSending
+import Reactor
 import Registration
 import Routing
 import Telemetry
@@ -30,6 +31,7 @@ extension Daemon {
                     listeners: listeners, domains: settings.domains.map { ByteString($0) }, machine: HostAddress.all,
                     others: settings.api.listen + settings.admin.listen),
                 functions: functions, restoring: stored, startedAt: now.date)
+            engine.reportsEvents(settings.events.url != nil)
             try await restore(engine, from: store, unreadAge: engineSettings.unreadAge, now: now)
             return engine
         } catch {

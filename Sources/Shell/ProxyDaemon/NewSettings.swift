@@ -24,6 +24,24 @@ package struct NewSettings: Sendable {
         package init(keyFile: String, contact: String) { (self.keyFile, self.contact) = (keyFile, contact) }
     }
 
+    /// A project at RuStore, and its service token.
+    package struct RuStore: Sendable {
+        package var project: String
+        package var serviceToken: String
+
+        package init(project: String, serviceToken: String) {
+            (self.project, self.serviceToken) = (project, serviceToken)
+        }
+    }
+
+    /// An app at Huawei, and its client secret.
+    package struct Huawei: Sendable {
+        package var app: String
+        package var clientSecret: String
+
+        package init(app: String, clientSecret: String) { (self.app, self.clientSecret) = (app, clientSecret) }
+    }
+
     /// The operator's own push service (`push.http`).
     package struct OwnService: Sendable {
         /// The name of the app; phones send the name as `pn-param`.
@@ -44,6 +62,8 @@ package struct NewSettings: Sendable {
     package var webPush: WebPush?
     /// Whether the Acrobits push mediator wakes apps.
     package var hasAcrobits = false
+    package var ruStore: RuStore?
+    package var huawei: Huawei?
     package var ownService: OwnService?
 
     package init(domain: String) { self.domain = domain }
@@ -117,6 +137,24 @@ package struct NewSettings: Sendable {
             text += """
                     acrobits:
                         enabled: true
+
+                """
+        }
+        if let ruStore {
+            text += """
+                    rustore:
+                        enabled: true
+                        project-id: \(YAMLText.scalar(ruStore.project))
+                        service-token: \(YAMLText.scalar(ruStore.serviceToken))
+
+                """
+        }
+        if let huawei {
+            text += """
+                    hms:
+                        enabled: true
+                        app-id: \(YAMLText.scalar(huawei.app))
+                        client-secret: \(YAMLText.scalar(huawei.clientSecret))
 
                 """
         }

@@ -52,6 +52,8 @@ package enum SetupCheck {
         check.secret(settings.hep.passwordFile, "password-file")
         check.authority(settings.otlp.caFile)
         check.headers(settings.otlp.headersFile)
+        check.authority(settings.events.authorityFile)
+        for file in settings.events.secretFiles { check.eventSecret(file) }
         return check
     }
 
@@ -240,6 +242,11 @@ package enum SetupCheck {
         mutating func headers(_ path: String?) {
             guard let path else { return }
             attempt(path, "headers-file") { _ in _ = try OTLPSettings.headers(at: path) }
+        }
+
+        /// Checks a file with a secret that signs events.
+        mutating func eventSecret(_ path: String) {
+            attempt(path, "secret-files") { _ in _ = try EventSecrets.key(at: path) }
         }
 
         private struct Empty: Error, CustomStringConvertible { let description = "it is empty" }

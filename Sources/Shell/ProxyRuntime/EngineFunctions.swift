@@ -4,6 +4,7 @@ import Calling
 import Compression
 package import Crypto
 package import ProxyCore
+import Reactor
 import Registration
 import SIPDialogs
 import SIPGrammar
@@ -34,7 +35,8 @@ package enum EngineFunctions {
                     case .sha256: HashAlgorithm.sha256.digest(of: bytes)
                     case .sha512_256: HashAlgorithm.sha512_256.digest(of: bytes)
                     }
-                }, code: { codeKey.code(for: $0) }), deviceCode: deviceCode, upstreamCode: upstreamCode, log: log)
+                }, code: { codeKey.code(for: $0) }), deviceCode: deviceCode, upstreamCode: upstreamCode,
+            zone: { TimeZoneFiles.offsets(of: $0) }, log: log)
     }
 
     private static var packing: RequestPacking {

@@ -46,6 +46,8 @@ package actor ProxyShard: LoopActor {
     /// Copies messages and pushes for traces; `nil` while nobody wants copies, so that a message costs only one
     /// comparison.
     private var taps: MessageTaps?
+    /// Whether the settings name a receiver of events.
+    private var reportsEvents = false
     /// Gets the changes of the timeline; `nil` if nobody wants them.
     private var observer: (([TimelineChange]) -> Void)?
     /// The events that occurred while actions ran, in order; they enter the engine after the actions.
@@ -92,7 +94,14 @@ package actor ProxyShard: LoopActor {
         engine.reportsEnds(taps?.spans != nil)
     }
 
-    /// Passes changes of the push timeline to the observer, on the event loop's thread.
+    /// Begins or ends to write events for the operator's receiver.
+    package func reportsEvents(_ isOn: Bool) {
+        reportsEvents = isOn
+        engine.reportsEvents(isOn)
+    }
+
+    /// From now on, the shard passes changes of the push timeline to the observer. The observer is called on the event
+    /// loop's thread.
     package func shows(timeline observer: @escaping ([TimelineChange]) -> Void) { self.observer = observer }
 
     // MARK: Events
@@ -437,12 +446,20 @@ package actor ProxyShard: LoopActor {
         if let deadline = engine.nextDeadline { timer?.arm(at: deadline) } else { timer?.disarm() }
     }
 
-    /// Writes the journal entries among the actions before any message that depends on the entries is sent.
+    /// Writes the journal entries and events among the actions before any message is sent that depends on them.
     private func writeJournal() {
-        // A loop over indices does not copy each action, unlike a loop over elements.
+        var hasEvents = false
+        // A loop over indices does not copy each action, but a loop over elements does.
         for index in actions.indices {
-            if case .journal(let change) = actions[index] { services.store.journal(change) }
+            if case .journal(let change) = actions[index] {
+                services.store.journal(change)
+            } else if reportsEvents, case .tell(let event) = actions[index] {
+                services.tell(event)
+                hasEvents = true
+            }
         }
+        // Events are written first: if the process ends in between, the next run repeats an event instead of losing it.
+        if hasEvents { services.flushEvents() }
         services.store.flushJournal()
     }
 
@@ -453,7 +470,7 @@ package actor ProxyShard: LoopActor {
         case .reuse(let flow, let place, let server): streams.reuse(flow, as: place, server)
         case .expectLife(let flow, let pause): streams.expectLife(on: flow, every: pause)
         case .commit(let changes, let ticket): commit(changes, ticket)
-        case .journal: break
+        case .journal, .tell: break
         case .record(let changes): services.store.record(changes)
         case .refresh(let rows): services.store.refresh(rows)
         case .trace(let changes):

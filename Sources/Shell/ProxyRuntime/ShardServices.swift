@@ -5,6 +5,7 @@ package import PushSending
 import Reactor
 package import Registration
 package import Routing
+package import ServiceEvents
 
 /// The services that carry out the engine's actions: the store, the push providers and the resolver.
 ///
@@ -17,17 +18,24 @@ package struct ShardServices: @unchecked Sendable {
     package let askUser: (UserQuestion, @escaping (UserAnswer) -> Void) -> Void
     /// Reads the keys of a bearer token issuer; the keys come once, on the loop.
     package let readKeys: (Int, @escaping (Result<[BearerKey], UserFault>) -> Void) -> Void
+    /// Appends an event for the operator's receiver to the log of events.
+    package let tell: (ServiceEvent) -> Void
+    /// Writes the appended events.
+    package let flushEvents: () -> Void
 
     package init(
         store: any ProxyStore, push: PushService,
         resolve: @escaping (NextHop, @escaping ([ResolvedHop]) -> Void) -> Void,
         askUser: @escaping (UserQuestion, @escaping (UserAnswer) -> Void) -> Void = { $1(.unknown) },
-        readKeys: @escaping (Int, @escaping (Result<[BearerKey], UserFault>) -> Void) -> Void = { _, _ in }
+        readKeys: @escaping (Int, @escaping (Result<[BearerKey], UserFault>) -> Void) -> Void = { _, _ in },
+        tell: @escaping (ServiceEvent) -> Void = { _ in }, flushEvents: @escaping () -> Void = {}
     ) {
         self.store = store
         self.push = push
         self.resolve = resolve
         self.askUser = askUser
         self.readKeys = readKeys
+        self.tell = tell
+        self.flushEvents = flushEvents
     }
 }

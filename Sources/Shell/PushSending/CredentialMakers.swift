@@ -16,12 +16,13 @@ enum CredentialMaker {
     /// Signs a credential immediately, with a key of the daemon. The value `origin` is the server, for providers that
     /// need a credential for each server.
     case signer(PushCredentials.Kind, (_ origin: String?, _ date: UnixTime) throws(CryptoError) -> String)
-    case google(GoogleTokenClient)
+    /// Requests a credential from the token service of the provider.
+    case accessToken(AccessTokenClient)
 
     var kind: PushCredentials.Kind {
         switch self {
         case .signer(let kind, _): kind
-        case .google: .google
+        case .accessToken: .accessToken
         }
     }
 }

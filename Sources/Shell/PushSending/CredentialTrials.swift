@@ -82,9 +82,9 @@ extension PushService {
             case .made(let number):
                 switch makers.all[number] {
                 case .signer(_, let sign): done(try sign(app.baseURL, now), nil, nil)
-                case .google(let client): try client.tryAsking(over: http, at: now, done)
-                // After a reload has removed the maker, the trial ends without a result, because the reload starts new
-                // trials.
+                case .accessToken(let client): try client.tryAsking(over: http, at: now, done)
+                // If a reload has removed the maker of the trial's credential, the trial ends without a result, because
+                // the reload also starts new trials.
                 case nil: done(nil, nil, nil)
                 }
             }
@@ -110,7 +110,7 @@ extension PushService {
             switch result {
             case .success(let response):
                 answered(
-                    app.verdict(on: ProviderAnswer(response)),
+                    app.verdict(on: ProviderAnswer(response)).redacted(ofCredential: credential),
                     ProviderAnswer.clockLead(over: response.header("date"), now: loop.moment.date))
             case .failure(let error):
                 answered(.failed(error.sentence(about: url), cure: TrialCure.of(error, at: url)), nil)

@@ -1,3 +1,4 @@
+package import Addressing
 import Crypto
 import HTTP1Connections
 import HTTP2Connections
@@ -28,7 +29,9 @@ package final class PushService: @unchecked Sendable {
     private var means: [AppConnection]
     private(set) var makers: CredentialMakers
     private(set) var connections: ProviderConnections
-    /// HTTP sessions from before a reload; they are kept for answers that may still arrive.
+    /// Sends pushes to servers that phones choose; `nil` if the settings name all servers.
+    let chosenHosts: ChosenHosts?
+    /// HTTP sessions from before a reload, which are kept because answers to their requests may still arrive.
     private var retired: [HTTPSession] = []
     private var retirement: LoopTimer?
 
@@ -47,6 +50,9 @@ package final class PushService: @unchecked Sendable {
         means = directory.apps.map { AppConnection($0.rules.connection, proxy: settings.proxy) }
         connections = ProviderConnections(directory, means)
         http = Self.session(for: directory, settings, on: loop)
+        chosenHosts = directory.apps.first { $0.chosenHosts != nil }.map {
+            ChosenHosts(requests: $0.limits.requests, source: settings.sourceAddress, on: loop)
+        }
         var makers = CredentialMakers(accounts: accounts, requestTimeout: settings.requestTimeout, log: log)
         try makers.make(for: directory.apps, means)
         self.makers = makers
@@ -70,6 +76,10 @@ package final class PushService: @unchecked Sendable {
     /// The public key with which apps create web push subscriptions, in base64url.
     package var vapidKey: String? { makers.vapidKey }
 
+    /// Sets the function that returns the daemon's own listeners, to which pushes are never sent if a phone has chosen the
+    /// server.
+    package func setOwnEndpoints(_ endpoints: @escaping () -> [Endpoint]) { chosenHosts?.ownEndpoints = endpoints }
+
     /// Opens a connection to each provider before the first push, and keeps the connection open.
     package func start() {
         for app in setup.directory.apps where app.keepsConnection {
@@ -81,6 +91,7 @@ package final class PushService: @unchecked Sendable {
     package func close() {
         happened = { _ in }
         http.close()
+        chosenHosts?.close()
         closeRetired()
     }
 
@@ -152,6 +163,10 @@ package final class PushService: @unchecked Sendable {
             return happened(.notSent(transmission, .credentialsRefused(error.description)))
         }
         let url = request.url
+        if let chosenHosts, let app = setup.directory[transmission.app], app.chosenHosts != nil {
+            return send(
+                transmission, request, over: chosenHosts, isPrivate: app.rules.isPrivate(transmission.push.token))
+        }
         http.send(request) { [weak self] result in
             switch result {
             case .success(let response):
@@ -159,6 +174,28 @@ package final class PushService: @unchecked Sendable {
             case .failure(let error):
                 let words = error.sentence(about: url)
                 self?.happened(.unanswered(transmission, error.pushOutcome(words), words))
+            }
+        }
+    }
+
+    /// Sends a push to a server that a phone has chosen.
+    private func send(
+        _ transmission: PushDispatcher.Transmission, _ request: HTTPClientRequest, over hosts: ChosenHosts,
+        isPrivate: Bool
+    ) {
+        // The body is empty if the keys of the subscription are invalid. UnifiedPush allows no push without payload.
+        guard !request.body.isEmpty else { return happened(.notSent(transmission, .noSuitableToken)) }
+        let url = request.url
+        hosts.send(request, until: transmission.end, isPrivate: isPrivate) { [weak self] result in
+            switch result {
+            case .success(let response):
+                self?.happened(.answered(transmission, ProviderAnswer(response), after: response.duration))
+            case .failure(.http(let error)):
+                let words = error.sentence(about: url)
+                self?.happened(.unanswered(transmission, error.pushOutcome(words), words))
+            case .failure(.refused(let refusal)):
+                let words = "\(HTTPClientError.server(of: url)): \(refusal)"
+                self?.happened(.unanswered(transmission, .noConnection(words), words))
             }
         }
     }
@@ -171,7 +208,7 @@ package final class PushService: @unchecked Sendable {
             guard let maker = makers.all[order.number] else { return }
             switch maker {
             case .signer(_, let sign): happened(.credentialMade(order, try sign(order.origin, date)))
-            case .google(let client):
+            case .accessToken(let client):
                 try client.ask(over: http, at: date) { [weak self] answer in
                     switch answer {
                     case .credential(let value, let life):

@@ -9,12 +9,6 @@ import Timekeeping
 /// A Google service account from its file; the key in the file signs requests for access tokens (RFC 7523, JWT bearer
 /// grant).
 package struct ServiceAccount {
-    /// The token service's answer to a request for an access token.
-    struct Grant {
-        let accessToken: String
-        let life: Duration
-    }
-
     /// The contents of the service account's file.
     let content: [UInt8]
     let projectID: String?
@@ -25,9 +19,6 @@ package struct ServiceAccount {
 
     private static let scope = "https://www.googleapis.com/auth/firebase.messaging"
     private static let fileLimit = 64 << 10
-    /// The maximum lifetime in seconds of a Google access token, and the assumed lifetime if Google's answer has none.
-    private static let longestLife: Int64 = 3600
-
     package init(file path: String) throws(PushSetupError) {
         let file: JSONValue
         do {
@@ -137,7 +128,7 @@ package struct ServiceAccount {
         claims.append(jsonString: email)
         claims += Array(",\"scope\":\"\(Self.scope)\",\"aud\":".utf8)
         claims.append(jsonString: tokenURI)
-        claims += Array(",\"iat\":\(now.seconds),\"exp\":\(now.seconds + Self.longestLife)}".utf8)
+        claims += Array(",\"iat\":\(now.seconds),\"exp\":\(now.seconds + AccessGrant.longestLife)}".utf8)
         var body = Array("grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Ajwt-bearer&assertion=".utf8)
         body += try key.token(header: header, claims: claims)
         var request = HTTPClientRequest(
@@ -146,13 +137,5 @@ package struct ServiceAccount {
         if let route { request.route = route }
         request.route.group = "oauth"
         return request
-    }
-
-    static func grant(_ body: [UInt8]) -> Grant? {
-        guard let answer = try? JSONValue(body), let token = answer["access_token"]?.string,
-            !token.isEmpty, token.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7f })
-        else { return nil }
-        let seconds = answer["expires_in"]?.integer ?? longestLife
-        return Grant(accessToken: token, life: .seconds(min(max(seconds, 0), longestLife)))
     }
 }

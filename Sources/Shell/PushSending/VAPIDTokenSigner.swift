@@ -45,9 +45,25 @@ struct VAPIDTokenSigner {
 
 extension WebPushApp: CredentialedApp {
     func credential(_ makers: inout CredentialMakers) throws(PushSetupError) -> PushCredentials.Source {
+        try makers.vapidSource(settings, for: "listed")
+    }
+}
+
+/// The app has tokens of its own, so that servers that phones choose cannot push the tokens for listed servers out of
+/// memory.
+extension UnifiedPushApp: CredentialedApp {
+    func credential(_ makers: inout CredentialMakers) throws(PushSetupError) -> PushCredentials.Source {
+        try makers.vapidSource(settings, for: "chosen")
+    }
+}
+
+extension CredentialMakers {
+    fileprivate mutating func vapidSource(
+        _ settings: WebPushSettings, for servers: String
+    ) throws(PushSetupError) -> PushCredentials.Source {
         let signer = try VAPIDTokenSigner(settings)
-        makers.vapidKey = signer.publicKey
-        return try makers.made(for: AnyHashable([signer.publicKey, signer.contact])) { () throws(PushSetupError) in
+        vapidKey = signer.publicKey
+        return try made(for: AnyHashable([signer.publicKey, signer.contact, servers])) { () throws(PushSetupError) in
             .signer(.webPush) { (origin, date) throws(CryptoError) in
                 try signer.credential(for: origin ?? "", at: date)
             }

@@ -1,7 +1,8 @@
 /// All subcommands, in the order in which `--help` lists them.
 let commands: [Command] = [
     initCommand, serveCommand, checkConfigCommand, doctorCommand, certCheckCommand, userAddCommand, userRemoveCommand,
-    userListCommand, userPasswordCommand, userImportCommand, userExportCommand,
+    userListCommand, userPasswordCommand, userRulesCommand, userImportCommand, userExportCommand, userQRCommand,
+    userLinksCommand, userRevokeLinkCommand,
     providerListCommand, providerPauseCommand, providerResumeCommand, providerDisableCommand, providerEnableCommand,
     pushTestCommand, heldListCommand, heldEndCommand,
     drainCommand, upstreamListCommand, upstreamShowCommand, upstreamRetryCommand,

@@ -29,11 +29,18 @@ enum Completion: String, CaseIterable {
             ?? group(word).compactMap(\.secondWord).joined(separator: ", ")
     }
 
-    /// The options of all commands that have a value, without duplicates. Options of one name have the same meaning in
-    /// all commands.
+    /// The options of all commands that have a value, without duplicates. An option of several commands has the choices
+    /// of all of them.
     private static var valued: [Command.Option] {
-        var seen: Set<String> = []
-        return commands.flatMap(\.options).filter { $0.value != nil && seen.insert($0.name).inserted }
+        var options: [Command.Option] = []
+        for option in commands.flatMap(\.options) where option.value != nil {
+            if let index = options.firstIndex(where: { $0.name == option.name }) {
+                options[index].choices += option.choices.filter { !options[index].choices.contains($0) }
+            } else {
+                options.append(option)
+            }
+        }
+        return options
     }
 
     // MARK: bash

@@ -14,7 +14,9 @@ extension Command.Invocation {
     ) async throws(Command.Failure) -> Value {
         let settings = try settings()
         let control = ControlConnection(path: settings.control)
-        let store = OfflineStore(path: settings.store, domains: settings.domains, apps: settings.api.mobileApps)
+        let store = OfflineStore(
+            path: settings.store, domains: settings.domains, apps: settings.api.mobileApps,
+            realms: settings.userRealms)
         let isMissing = store.isMissing
         // The command waits for a starting daemon, which opens the store before it listens on the control socket.
         for _ in 0..<Self.patience {

@@ -34,6 +34,14 @@ let initCommand = Command(
             name: "--acrobits", value: nil,
             help: "Wake the apps Cloud Softphone and Groundwire through Acrobits' push mediator."),
         Command.Option(
+            name: "--rustore-project", value: "PROJECT", help: "The identifier of the project in RuStore's console."),
+        Command.Option(
+            name: "--rustore-token", value: "FILE", help: "A file with the service token of this project."),
+        Command.Option(
+            name: "--hms-app", value: "APP", help: "The app's id in Huawei's AppGallery Connect."),
+        Command.Option(
+            name: "--hms-secret", value: "FILE", help: "A file with the client secret of this app."),
+        Command.Option(
             name: "--http-app", value: "NAME",
             help: "The name of the app of your own push service. Phones send this name as pn-param."),
         Command.Option(
@@ -109,13 +117,34 @@ extension Command.Invocation {
             answers.webPush = NewSettings.WebPush(keyFile: pair[0], contact: pair[1])
         }
         answers.hasAcrobits = has("--acrobits")
+        if let pair = try together(["--rustore-project", "--rustore-token"]) {
+            answers.ruStore = NewSettings.RuStore(project: pair[0], serviceToken: try secret(inFile: pair[1]))
+        }
+        if let pair = try together(["--hms-app", "--hms-secret"]) {
+            answers.huawei = NewSettings.Huawei(app: pair[0], clientSecret: try secret(inFile: pair[1]))
+        }
         if let pair = try together(["--http-app", "--http-url"]) {
             answers.ownService = NewSettings.OwnService(app: pair[0], url: pair[1])
         }
         return answers
     }
 
-    /// The values of options that must be given together or not at all.
+    /// Returns the secret in a file. A secret in the command line would be visible to all users of the machine.
+    private func secret(inFile path: String) throws(Command.Failure) -> String {
+        let bytes: [UInt8]
+        do throws(SettingsError) {
+            bytes = try SettingsFile.bytes(at: path, limit: 4096)
+        } catch {
+            throw .failed(error.description)
+        }
+        let text = String(decoding: bytes, as: UTF8.self)
+        guard let line = text.split(whereSeparator: \.isNewline).first, !line.isEmpty else {
+            throw .failed("\(path): expected one line with the secret")
+        }
+        return String(line)
+    }
+
+    /// Returns the values of options that must be given together or not at all.
     private func together(_ names: [String]) throws(Command.Failure) -> [String]? {
         let values = names.compactMap { value($0) }
         guard !values.isEmpty else { return nil }
@@ -171,6 +200,16 @@ enum InitQuestions {
         }
         answers.hasAcrobits = try yes(
             "Wake Cloud Softphone or Groundwire through Acrobits' push mediator? (yes; empty: no)")
+        let project = try answer("Identifier of your RuStore project (empty: no RuStore):")
+        if !project.isEmpty {
+            answers.ruStore = NewSettings.RuStore(
+                project: project, serviceToken: try required("Service token of this project, from RuStore's console:"))
+        }
+        let app = try answer("Identifier of your app in Huawei's AppGallery Connect (empty: no Huawei phones):")
+        if !app.isEmpty {
+            answers.huawei = NewSettings.Huawei(
+                app: app, clientSecret: try required("Client secret of this app, from AppGallery Connect:"))
+        }
         let url = try answer("URL of your own push service, with {{token}} (empty: none):")
         if !url.isEmpty {
             let app = try required("Name of the app of this push service, which phones send as pn-param:")

@@ -70,3 +70,26 @@ struct Table {
         print(all + (cells.last ?? ""))
     }
 }
+
+/// Prints lines that the program drew itself, with the control sequences of colours on terminals that have colours.
+func draw(_ plain: [String], coloured: [String]) {
+    let kind = unsafe getenv("TERM").map { unsafe String(cString: $0) } ?? "dumb"
+    let hasColours = isatty(STDOUT_FILENO) == 1 && kind != "dumb"
+    for line in hasColours ? coloured : plain { print(line) }
+}
+
+/// Writes the bytes of a picture to standard output.
+///
+/// - Returns: false if standard output is a terminal, which cannot show the picture.
+func emit(picture: [UInt8]) -> Bool {
+    guard isatty(STDOUT_FILENO) == 0 else { return false }
+    fflush(nil)
+    var bytes = picture[...]
+    while !bytes.isEmpty {
+        let count = unsafe bytes.withUnsafeBytes { unsafe write(STDOUT_FILENO, $0.baseAddress, $0.count) }
+        if count < 0, errno == EINTR { continue }
+        guard count > 0 else { return true }
+        bytes = bytes.dropFirst(count)
+    }
+    return true
+}

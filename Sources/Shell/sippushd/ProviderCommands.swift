@@ -24,6 +24,8 @@ let providerListCommand = Command(
             if let words = app.credentials.words { say("    \(words)") }
             if let problem = app.problem { say("    last error: \(problem)") }
             if let refusal = app.refusal { say("    the provider refuses our credentials: \(refusal)") }
+            if let words = app.refreshes?.words { say("    \(words)") }
+            printHosts(of: app)
             if app.foreignTokens > 0 {
                 say(
                     "    \(app.foreignTokens) pushes had tokens of another app: compare the phones' pn-param with the settings"
@@ -33,6 +35,31 @@ let providerListCommand = Command(
     }
 }
 
+extension RefreshReport {
+    /// The figures in words: how many refresh pushes were sent, and how many phones registered after them.
+    fileprivate var words: String {
+        let names = ["first", "second", "third"]
+        let pushes = zip(names, zip(sent, came)).filter { $0.1.0 > 0 }.map { name, counts in
+            "\(counts.0) \(name), after which \(counts.1) registered"
+        }
+        let held = heldBack > 0 ? "; \(heldBack) held back" : ""
+        return
+            "refresh pushes: \(pushes.joined(separator: "; ")); \(Words.count(never, "phone")) did not register\(held)"
+    }
+}
+
+/// Prints the busiest push servers that phones chose, each with its own state.
+private func printHosts(of app: PushAppFigures) {
+    guard let hosts = app.hosts, let count = app.hostCount else { return }
+    say("    \(count) push \(count == 1 ? "server" : "servers") chosen by phones, the busiest first:")
+    for host in hosts {
+        let limited = host.limited > 0 ? ", \(host.limited) times 429" : ""
+        let state = host.refusal ?? (host.isReachable ? host.problem : host.problem ?? "it does not answer")
+        say(
+            "      \(host.host): \(host.accepted) accepted, \(host.failed) failed, \(host.queued) waiting\(limited)\(state.map { "; last error: \($0)" } ?? "")"
+        )
+    }
+}
 extension CredentialReport {
     /// The state of an app's credentials in words; `nil` before the first trial.
     fileprivate var words: String? {

@@ -2,19 +2,33 @@ import Bytes
 import Crypto
 import JSON
 
-/// Imitates a web push service, `POST /webpush/ID` (RFC 8030, RFC 8291, RFC 8292).
+/// Imitates a web push service, `POST /webpush/ID` (RFC 8030, RFC 8291, RFC 8292), and a push server of UnifiedPush,
+/// `POST /up/ID`. The push server of UnifiedPush knows only subscriptions that were created for it, and accepts no push
+/// without payload.
 extension ProviderSemantics {
-    private static let webPushPath = "webpush"
+    /// The services at which subscriptions exist. The name of a service is the first part of its paths.
+    enum SubscriptionService: String {
+        case webPush = "webpush"
+        case unifiedPush = "up"
+
+        /// The name of the service in the records.
+        var name: String { self == .webPush ? "webpush" : "unifiedpush" }
+    }
+
     private static let urgencies: Set<String> = ["very-low", "low", "normal", "high"]
     private static let webPushBodyLimit = 4096
     /// The maximum time to live of a push in seconds: four weeks. A longer time to live is shortened to four weeks.
     private static let webPushTTLLimit: Int64 = 2_419_200
+    /// The value of Retry-After in an answer 429, if the failure plan has none.
+    private static let usualRetryAfter = "10"
     private static let webPushHeaders = ["ttl", "urgency", "topic", "content-encoding", "prefer"]
 
-    func webPush(_ request: SandboxRequest, id: String) -> SandboxAnswer {
+    func webPush(
+        _ request: SandboxRequest, id: String, at service: SubscriptionService = .webPush
+    ) -> SandboxAnswer {
         var text: [UInt8] = []
         var effects = Effects()
-        let verdict = judge(id, webPushRefusal(request, id, &text), &effects)
+        let verdict = judge(id, webPushRefusal(request, id, at: service, &text), &effects)
         var answer: SandboxAnswer
         var reason: String?
         switch verdict {
@@ -29,15 +43,23 @@ extension ProviderSemantics {
                     ("message", .string(refusal.message)),
                 ]))
             if refusal.status == 401 { answer.headers["www-authenticate"] = "vapid" }
+            if refusal.status == 429, service == .unifiedPush {
+                answer.headers["retry-after"] = Self.usualRetryAfter
+            }
             reason = word
         }
         answer = effects.applied(to: answer)
         let json = JSONValue.object(in: text)
         record(
-            request, service: "webpush", interface: "webpush", token: id,
+            request, service: service.name, interface: "webpush", token: id,
             type: json?["type"]?.string ?? json?["data"]?["type"]?.string, status: answer.status, reason: reason,
             headers: Self.webPushHeaders, body: text)
         return answer
+    }
+
+    /// Answers `GET /up/ID`, by which old clients discover a push server of UnifiedPush.
+    func unifiedPushVersion() -> SandboxAnswer {
+        SandboxAnswer(status: 200, json: .members([("unifiedpush", .members([("version", .number(1))]))]))
     }
 
     private func taken(_ request: SandboxRequest, status: Int, _ number: String) -> SandboxAnswer {
@@ -63,12 +85,15 @@ extension ProviderSemantics {
 
     /// Why the web push is refused; `nil` if the push is accepted. If the web push is accepted, the function stores its
     /// decrypted body in `text`.
-    private func webPushRefusal(_ request: SandboxRequest, _ id: String, _ text: inout [UInt8]) -> Refusal? {
+    private func webPushRefusal(
+        _ request: SandboxRequest, _ id: String, at service: SubscriptionService, _ text: inout [UInt8]
+    ) -> Refusal? {
         func refusal(_ status: Int, _ reason: String, _ message: String = "") -> Refusal {
             Refusal(status: status, reason: reason, message: message)
         }
         guard request.method == "POST" else { return refusal(405, "MethodNotAllowed") }
         guard !id.isEmpty else { return refusal(404, "NotFound") }
+        if service == .unifiedPush, subscriptions[id]?.service != .unifiedPush { return refusal(404, "NotFound") }
         guard !request.isBodyCut, request.body.count <= Self.webPushBodyLimit else {
             return refusal(413, "PayloadTooLarge")
         }
@@ -90,6 +115,8 @@ extension ProviderSemantics {
         }
         let coding = request.headers["content-encoding"]
         guard !request.body.isEmpty else {
+            // A push server of UnifiedPush accepts no push without an encrypted payload.
+            if service == .unifiedPush { return refusal(400, "BadRequest", "the payload is missing") }
             return coding == nil ? nil : refusal(400, "BadContentEncoding", "there is nothing to decode")
         }
         guard coding == "aes128gcm" else { return refusal(400, "BadContentEncoding", "only aes128gcm is known") }
@@ -167,11 +194,17 @@ extension ProviderSemantics {
             return refusal(400, "an id has letters, digits, '-', '_' and '.'")
         }
         var allowed: [UInt8]?
+        var service = SubscriptionService.webPush
         if !request.body.isEmpty {
-            guard let members = JSONValue.object(in: request.body)?.members,
-                members.allSatisfy({ $0.key == "vapid" && $0.value.string != nil })
+            guard let wanted = JSONValue.object(in: request.body), let members = wanted.members,
+                members.allSatisfy({ ["vapid", "service"].contains($0.key) && $0.value.string != nil })
             else { return refusal(400, "not a subscription") }
-            if let key = members.last?.value.string {
+            switch wanted["service"]?.string {
+            case nil, "webpush": break
+            case "unifiedpush": service = .unifiedPush
+            default: return refusal(400, "service is webpush or unifiedpush")
+            }
+            if let key = wanted["vapid"]?.string {
                 allowed = Base64.url.decode(Array(key.utf8))
                 guard let allowed, (try? P256PublicKey(point: allowed)) != nil else {
                     return refusal(400, "vapid is not a public key")
@@ -185,12 +218,13 @@ extension ProviderSemantics {
             // If the subscription already exists, its keys are kept.
             var subscription = if let known = subscriptions[id] { known } else { try WebPushSubscription() }
             subscription.allowedSender = allowed
+            subscription.service = service
             subscriptions[id] = subscription
             let origin = webPushOrigin ?? request.origin ?? ""
             return SandboxAnswer(
                 status: 200,
                 json: .members([
-                    ("endpoint", .string("\(origin)/\(Self.webPushPath)/\(id)")),
+                    ("endpoint", .string("\(origin)/\(service.rawValue)/\(id)")),
                     ("p256dh", Self.base64(subscription.keys.publicKey)),
                     ("auth", Self.base64(subscription.authSecret)),
                 ]))

@@ -24,6 +24,8 @@ package final class ProviderSemantics {
     var plans: [String: FailurePlan] = [:]
     /// The access tokens of the imitated token service, each with its expiry in Unix milliseconds.
     var accessTokens: [String: Int64] = [:]
+    /// The access tokens that the imitated token service of Huawei has issued.
+    var huaweiTokens: [String: HuaweiGrant] = [:]
     var subscriptions: [String: WebPushSubscription] = [:]
     var feedback = FeedbackList()
     private var sent: UInt64 = 0
@@ -61,9 +63,14 @@ package final class ProviderSemantics {
             return Self.isForRuStore(request)
                 ? ruStore(request, project: path[2]) : fcm(request, project: path[2])
         }
+        if path.count == 3, path[0] == "v1", path[2] == "messages:send" { return huawei(request, app: path[1]) }
+        if path == ["oauth2", "v3", "token"] { return grantToClient(request) }
         if path == ["fcm", "send"] { return legacy(request) }
         if path == ["token"] { return grant(request) }
         if path.first == "webpush", path.count == 2 { return webPush(request, id: path[1]) }
+        if path.first == "up", path.count == 2 {
+            return request.method == "GET" ? unifiedPushVersion() : webPush(request, id: path[1], at: .unifiedPush)
+        }
         if path == ["pnm2", "send"] { return mediate(request) }
         if path == ["pnm2"] { return mediate(request, isForm: true) }
         if path.first == "hook", path.count >= 2 { return receive(request, name: path[1]) }

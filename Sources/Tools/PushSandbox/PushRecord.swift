@@ -4,7 +4,7 @@ import JSON
 package struct PushRecord: Sendable {
     /// The time at which the push arrived, in Unix milliseconds.
     package var time: Int64
-    /// The imitated service: `apns`, `fcm`, `webpush`, `acrobits`, `rustore` or `http`.
+    /// The name of the imitated service: `apns`, `fcm`, `webpush`, `acrobits`, `rustore`, `hms` or `http`.
     package var service: String
     /// The interface of the service: `apns`; `v1` or `legacy`; `webpush`; `json` or `form`; `hook`.
     package var interface: String

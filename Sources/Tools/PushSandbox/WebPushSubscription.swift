@@ -8,6 +8,9 @@ struct WebPushSubscription {
     /// allowed.
     var allowedSender: [UInt8]?
 
+    /// The service at which the subscription exists.
+    var service = ProviderSemantics.SubscriptionService.webPush
+
     init() throws(CryptoError) {
         keys = try P256KeyPair()
         authSecret = try RandomBytes.make(WebPushEncryption.authSecretLength)

@@ -186,7 +186,10 @@ final class Performance {
             "user": stage.user, "domain": stage.domain, "caller": "103", "provider": "fcm", "param": "proj",
             "token": Self.usualToken, "expires": "3600",
         ]
-        return usual.merging(own) { $1 }
+        return usual.merging(own) { $1 }.mapValues { value in
+            guard value.contains("%") else { return value }
+            return stage.fillings.reduce(value) { $0.replacing("%\($1.key)%", with: $1.value) }
+        }
     }
 
     private func arguments(for step: ScenarioStep, _ actor: Actor) -> [String] {

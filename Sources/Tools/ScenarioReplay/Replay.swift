@@ -125,7 +125,7 @@ package struct Replay {
         if let missing { return "\(missing) is not installed" }
         guard let target = options.target else { return nil }
         if !scenario.daemon.isNull { return "it needs its own daemon settings" }
-        if !scenario.tokens.isEmpty { return "it needs its own push sandbox" }
+        if !scenario.tokens.isEmpty || !scenario.subscriptions.isEmpty { return "it needs its own push sandbox" }
         if !scenario.users.isEmpty { return "it needs its own users" }
         if target.record == nil, !scenario.pushes.isEmpty { return "it needs --record to see pushes" }
         if target.configuration == nil, scenario.steps.contains(where: \.isCommand) { return "it needs --config" }

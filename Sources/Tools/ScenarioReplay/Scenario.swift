@@ -10,6 +10,8 @@ package struct Scenario: Equatable, Sendable {
     package let daemon: YAMLNode
     package let users: [ScenarioUser]
     package let tokens: [TokenFault]
+    /// The names of subscriptions at the sandbox's push server of UnifiedPush, which exist before the first step.
+    package let subscriptions: [String]
     package let steps: [ScenarioStep]
     package let pushes: [ExpectedPush]
     /// How long the replay waits for unexpected pushes after the last step.
@@ -17,14 +19,15 @@ package struct Scenario: Equatable, Sendable {
 
     package init(
         name: String, about: String = "", daemon: YAMLNode = YAMLNode(.scalar("", isPlain: true), at: .start),
-        users: [ScenarioUser] = [], tokens: [TokenFault] = [], steps: [ScenarioStep] = [], pushes: [ExpectedPush] = [],
-        quiet: Duration = .milliseconds(300)
+        users: [ScenarioUser] = [], tokens: [TokenFault] = [], subscriptions: [String] = [],
+        steps: [ScenarioStep] = [], pushes: [ExpectedPush] = [], quiet: Duration = .milliseconds(300)
     ) {
         self.name = name
         self.about = about
         self.daemon = daemon
         self.users = users
         self.tokens = tokens
+        self.subscriptions = subscriptions
         self.steps = steps
         self.pushes = pushes
         self.quiet = quiet

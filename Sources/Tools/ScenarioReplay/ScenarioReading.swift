@@ -22,7 +22,9 @@ private struct ScenarioReader {
     var problems: SettingsProblems
 
     mutating func scenario(_ root: YAMLNode, name: String) -> Scenario {
-        let keys = ["about", "daemon", "users", "tokens", "actors", "commands", "requests", "pushes", "quiet"]
+        let keys = [
+            "about", "daemon", "users", "tokens", "subscriptions", "actors", "commands", "requests", "pushes", "quiet",
+        ]
         let entries = known(keys, in: root, "a scenario")
         let actors = list(entries["actors"]).compactMap { $0["run"] == nil ? actor($0) : program($0) }
         let commands = list(entries["commands"]).compactMap { command($0) }
@@ -32,6 +34,7 @@ private struct ScenarioReader {
         return Scenario(
             name: name, about: text(entries["about"]) ?? "", daemon: entries["daemon"] ?? Scenario(name: name).daemon,
             users: users(entries["users"]), tokens: tokens(entries["tokens"]),
+            subscriptions: list(entries["subscriptions"]).compactMap { text($0) },
             steps: (actors + commands + requests).map(\.step), pushes: list(entries["pushes"]).flatMap { pushes($0) },
             quiet: duration(entries["quiet"]) ?? .milliseconds(300))
     }

@@ -1,4 +1,5 @@
 import Foundation
+import JSON
 import Settings
 
 /// A daemon and its push sandbox, with which a scenario is played. The replay starts daemon and sandbox for the
@@ -30,6 +31,8 @@ final class Stage {
     /// The scenario's API keys, by their scopes.
     private var keys: [String: String] = [:]
     private let anyKey: String?
+    /// The texts that the keys of actors can contain as `%NAME%`: endpoints, percent-encoded, and keys of subscriptions.
+    private(set) var fillings: [String: String] = [:]
     private let sippushd: String
     private let folder: URL
     private var children: [Child] = []
@@ -97,6 +100,7 @@ final class Stage {
             }
             self.sandbox = plain
             for fault in scenario.tokens { try Self.refuse(fault, plain: plain, folder: folder) }
+            for name in scenario.subscriptions { try subscribe(name, plain: plain) }
             try Self.write(
                 Self.configuration(
                     for: scenario, folder: folder, ports: ports, places: places, tls: tls, plain: plain),
@@ -117,7 +121,7 @@ final class Stage {
     /// Starts a control command of the daemon as a child process.
     func command(_ words: [String], log: URL, input: String = "") throws(ReplayError) -> Child {
         guard let configuration else { throw ReplayError("control commands need --config") }
-        let arguments = words + ["--config", configuration]
+        let arguments = words.map(filled) + ["--config", configuration]
         return try Child(words.joined(separator: " "), sippushd, arguments, log: log, input: input)
     }
 
@@ -185,6 +189,27 @@ extension Stage {
 // MARK: Setting up
 
 extension Stage {
+    /// Creates a subscription at the sandbox's push server of UnifiedPush.
+    private func subscribe(_ name: String, plain: String) throws(ReplayError) {
+        let answer = folder.appending(path: "subscription-\(name).json")
+        let curl = try Child(
+            "curl", "curl",
+            [
+                "--silent", "--show-error", "--fail", "--request", "PUT", "--data", #"{"service":"unifiedpush"}"#,
+                "--output", answer.path, "http://\(plain)/sandbox/subscriptions/\(name)",
+            ], log: folder.appending(path: "subscription-\(name).log"))
+        try Self.finish(curl)
+        guard let bytes = try? Data(contentsOf: answer), let subscription = try? JSONValue(Array(bytes)),
+            let endpoint = subscription["endpoint"]?.string, let key = subscription["p256dh"]?.string,
+            let secret = subscription["auth"]?.string
+        else { throw ReplayError("push-sandbox has created no subscription \(name)") }
+        let escaped = endpoint.addingPercentEncoding(withAllowedCharacters: .alphanumerics)
+        fillings["endpoint:\(name)"] = escaped ?? endpoint
+        fillings["keys:\(name)"] = "\(key).\(secret)"
+    }
+}
+
+extension Stage {
     /// The local ports on which the daemon listens.
     private struct Ports {
         let sip, secure, web, api: Int
@@ -212,7 +237,7 @@ extension Stage {
         try finish(curl)
     }
 
-    private static func finish(_ child: Child) throws(ReplayError) {
+    fileprivate static func finish(_ child: Child) throws(ReplayError) {
         let end = Date.now.addingTimeInterval(10)
         while child.exit == nil, Date.now < end { Thread.sleep(forTimeInterval: 0.005) }
         guard child.exit == 0 else {
@@ -276,10 +301,16 @@ extension Stage {
                 endpoint: "http://\(plain)"
                 project-id: shop
                 service-token: rustore-service
+              hms:
+                endpoint: "http://\(plain)"
+                token-endpoint: "http://\(plain)/oauth2/v3/token"
+                app-id: "100123456"
+                client-secret: hms-secret
             """
+        let places = places.mapValues(\.description).merging(["sandbox": tls]) { place, _ in place }
         do throws(SettingsError) {
             let text = try YAMLNode.read(Array(usual.utf8), file: "usual.yaml").overlaid(with: scenario.daemon).yaml
-            return places.reduce(text) { $0.replacing("%\($1.key)%", with: "\($1.value)") }
+            return places.reduce(text) { $0.replacing("%\($1.key)%", with: $1.value) }
         } catch {
             throw ReplayError("\(error)")
         }

@@ -12,8 +12,8 @@ struct PushSandboxProgram {
         Usage: push-sandbox [options]
 
         Imitates APNs (HTTP/2 over TLS) with its old feedback service, FCM v1 with its token service, FCM legacy, a web push
-        service, Acrobits' mediator, RuStore, and receivers of webhooks. It records every push as a line of JSON, and fails on
-        request.
+        service, a push server of UnifiedPush, Acrobits' mediator, RuStore, Huawei's Push Kit, and receivers of webhooks. It
+        records every push as a line of JSON, and fails on request.
 
         Options:
           --listen HOST:PORT        TLS, HTTP/2 or HTTP/1.1 (default 127.0.0.1:8443; port 0 lets the system choose)
@@ -37,8 +37,11 @@ struct PushSandboxProgram {
           POST /3/device/TOKEN                         APNs
           POST /v1/projects/PROJECT/messages:send      FCM v1, with access tokens of POST /token
                                                        RuStore, with a service token that begins with rustore-
+          POST /v1/APP/messages:send                   Huawei's Push Kit, with access tokens of POST /oauth2/v3/token
+                                                       for client secrets that begin with hms-
           POST /fcm/send                               FCM legacy
           POST /webpush/ID                             a web push subscription; a payload needs one that was created
+          POST /up/ID                                  a push server of UnifiedPush; needs a subscription that was created
           POST /pnm2/send, POST /pnm2                  Acrobits' mediator, in JSON and as a form
           any method on /hook/NAME                     a receiver of webhooks
 
@@ -52,7 +55,8 @@ struct PushSandboxProgram {
               TOKEN is also the ID of a subscription, and for webhooks the NAME or the member "token" of their body.
           A token such as fail-503-x fails with the status in its name, without a plan.
           PUT /sandbox/subscriptions/ID       creates a web push subscription and returns endpoint, p256dh and auth; DELETE
-              removes it. With {"vapid":KEY} it accepts pushes only from the owner of this public key.
+              removes it. With {"vapid":KEY} it accepts pushes only from the owner of this public key. With
+              {"service":"unifiedpush"} the endpoint is /up/ID.
           PUT /sandbox/feedback               sets the list for the next client of the feedback service; POST adds to the
               list, GET shows it, DELETE empties it:
               {"records":[{"token":HEX,"time":S}],"slice":BYTES,"partial":BYTES}

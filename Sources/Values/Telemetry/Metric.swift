@@ -35,7 +35,8 @@ package enum Counter: Int, CaseIterable, Sendable {
     case callUpstreamAway, callDraining, callWrongLogins, callUsersAway, callKeysAway, callLoop, callUnfit
     case callOtherTenant, callTenantLimit
     case phoneAsked, phoneAnswered
-    case pushWithoutApp, refreshPush
+    case pushWithoutApp, refreshPush, refreshSecond, refreshThird
+    case refreshCameFirst, refreshCameSecond, refreshCameThird, refreshNever, refreshHeldBack
     case missedCallStored, missedCallReported, missedCallNotCarried
     case messageStored, messageDelivered, messageGivenUp, messageExpired
     case flowOpened, flowClosed
@@ -49,6 +50,8 @@ package enum Counter: Int, CaseIterable, Sendable {
     case logLineDropped
     case hepSent, hepDropped, hepCut
     case spanSent, spanDropped
+    case eventWritten, eventDelivered, eventRequestFailed, eventWriteFailure
+    case eventDroppedFull, eventDroppedShare, eventDroppedDisk, eventDroppedDamage
 
     package var name: MetricName {
         switch self {
@@ -166,6 +169,18 @@ package enum Counter: Int, CaseIterable, Sendable {
             MetricName("sippushd_pushes_without_app_total", "Pushes to tokens that belong to no configured app.")
         case .refreshPush:
             MetricName("sippushd_refresh_pushes_total", "Pushes that asked phones to refresh their registrations.")
+        case .refreshSecond: Self.repeatedRefresh("second")
+        case .refreshThird: Self.repeatedRefresh("third")
+        case .refreshCameFirst: Self.cameAfterRefresh("first")
+        case .refreshCameSecond: Self.cameAfterRefresh("second")
+        case .refreshCameThird: Self.cameAfterRefresh("third")
+        case .refreshNever:
+            MetricName(
+                "sippushd_refresh_unanswered_total",
+                "Phones that got refresh pushes and did not register before their expiry.")
+        case .refreshHeldBack:
+            MetricName(
+                "sippushd_refresh_held_back_total", "Contacts whose refresh push a limit or a pause has held back.")
         case .missedCallStored: Self.missedCall("stored")
         case .missedCallReported: Self.missedCall("reported")
         case .missedCallNotCarried: Self.missedCall("not-carried")
@@ -222,7 +237,24 @@ package enum Counter: Int, CaseIterable, Sendable {
             MetricName(
                 "sippushd_otlp_spans_dropped_total",
                 "Spans that were lost because the OTLP collector was away or slow, or refused them.")
+        case .eventWritten: MetricName("sippushd_events_total", "Events for the receiver.")
+        case .eventDelivered:
+            MetricName("sippushd_events_delivered_total", "Events that the receiver took, including repeated events.")
+        case .eventRequestFailed:
+            MetricName("sippushd_events_failed_requests_total", "Requests with events that the receiver did not take.")
+        case .eventWriteFailure:
+            MetricName("sippushd_events_write_failures_total", "Failed writes of events to the disk.")
+        case .eventDroppedFull: Self.eventDropped("full")
+        case .eventDroppedShare: Self.eventDropped("share")
+        case .eventDroppedDisk: Self.eventDropped("disk")
+        case .eventDroppedDamage: Self.eventDropped("damage")
         }
+    }
+
+    private static func eventDropped(_ reason: String) -> MetricName {
+        MetricName(
+            "sippushd_events_dropped_total", labels: "reason=\"\(reason)\"",
+            "Events that were dropped before the receiver took them, by reason.")
     }
 
     private static func request(_ method: String) -> MetricName {
@@ -295,6 +327,18 @@ package enum Counter: Int, CaseIterable, Sendable {
         )
     }
 
+    private static func repeatedRefresh(_ push: String) -> MetricName {
+        MetricName(
+            "sippushd_refresh_pushes_repeated_total", labels: "push=\"\(push)\"",
+            "Second and third refresh pushes before one expiry.")
+    }
+
+    private static func cameAfterRefresh(_ push: String) -> MetricName {
+        MetricName(
+            "sippushd_refresh_returns_total", labels: "push=\"\(push)\"",
+            "Phones that registered after this refresh push and before the next.")
+    }
+
     private static func missedCall(_ outcome: String) -> MetricName {
         MetricName(
             "sippushd_missed_calls_total", labels: "outcome=\"\(outcome)\"",
@@ -334,6 +378,7 @@ package enum Gauge: Int, CaseIterable, Sendable {
     case pushQueue, pushesInFlight
     case storeQueue
     case storeFailing
+    case eventsWaiting, eventAge
 
     package var name: MetricName {
         switch self {
@@ -363,6 +408,9 @@ package enum Gauge: Int, CaseIterable, Sendable {
         case .pushesInFlight:
             MetricName("sippushd_pushes_in_flight", "Sent pushes that the provider has not answered yet.")
         case .storeQueue: MetricName("sippushd_store_queue", "Changes that wait to be committed to the store.")
+        case .eventsWaiting: MetricName("sippushd_events_waiting", "Events that wait for the receiver.")
+        case .eventAge:
+            MetricName("sippushd_events_oldest_seconds", "Age of the oldest event that waits for the receiver.")
         case .storeFailing:
             MetricName("sippushd_store_failing", "1 while changes cannot be written to the store; else 0.")
         }
@@ -374,24 +422,5 @@ extension Gauge {
         MetricName(
             "sippushd_users_remembered", labels: "answer=\"\(kind)\"",
             "Users that sources outside the store were asked for and that are remembered.")
-    }
-}
-
-/// A kind of duration that is counted in a histogram.
-package enum Timing: Int, CaseIterable, Sendable {
-    case storeCommit, pushAnswer, delivery, upstreamAnswer
-
-    package var name: MetricName {
-        switch self {
-        case .storeCommit: MetricName("sippushd_store_commit_seconds", "Duration of a commit of the store.")
-        case .pushAnswer:
-            MetricName("sippushd_push_answer_seconds", "Time from sending a push to the provider's answer.")
-        case .delivery:
-            MetricName("sippushd_delivery_seconds", "Time from a held INVITE's arrival to its delivery to a phone.")
-        case .upstreamAnswer:
-            MetricName(
-                "sippushd_upstream_answer_seconds",
-                "Time from a phone's INVITE to the upstream's first response other than 100.")
-        }
     }
 }

@@ -19,7 +19,7 @@ package struct MetricFamily: Hashable, Sendable {
 
     /// The names of labels, which are fixed in the code, while values can come from outside.
     package enum StaticName: String, Hashable, Sendable {
-        case provider, app, outcome, version, server, file, state, result, le
+        case provider, app, outcome, version, server, file, state, result, host, le
     }
 
     package let name: String

@@ -111,6 +111,16 @@ struct HTTP2MessageTests {
             let tooLong = try await fixture.failed()
             #expect(tooLong.code == .bodyTooLarge)
 
+            fixture.send("0a") {
+                $0.responseLimit = 100
+                $0.dropsLongBody = true
+            }
+            let dropped = try await fixture.arrival()
+            await fixture.server.answer(
+                dropped, status: 429, fields: [("retry-after", "7")], body: String(repeating: "x", count: 101))
+            let cut = try await fixture.answered()
+            #expect(cut.status == 429 && cut.body.isEmpty && cut.header("retry-after") == "7")
+
             fixture.send("1")
             let wide = try await fixture.arrival()
             await fixture.server.answer(wide, fields: [("x", String(repeating: "x", count: 17_000))])

@@ -179,6 +179,17 @@ struct HTTPSessionTests {
         }
     }
 
+    @Test func `a long body can be dropped, and the status counts`() async throws {
+        let answer = "HTTP/1.1 429 No\r\nRetry-After: 7\r\nContent-Length: 10000000\r\n\r\n"
+        try await with(.bytes(answer + String(repeating: "x", count: 20_000))) { session, _, url in
+            var request = HTTPClientRequest(url: url)
+            request.responseLimit = 100
+            request.dropsLongBody = true
+            let response = try await session.response(to: request)
+            #expect(response.status == 429 && response.body.isEmpty && response.header("retry-after") == "7")
+        }
+    }
+
     @Test func `a server that does not answer is not waited for longer than allowed`() async throws {
         try await with(.silence) { session, _, url in
             var request = HTTPClientRequest(url: url)

@@ -64,6 +64,7 @@ struct ForkTests {
             case .cancel(let client, let reason): "cancel \(client.rawValue) \(reason)"
             case .stopWaiting(let branch): "drop \(branch)"
             case .forward: "forward"
+            case .startNextGroup: "next group"
             case .hangUp(let response, let branch, _): "hang up \(branch) after \(response.status)"
             }
         }
@@ -104,6 +105,67 @@ struct ForkTests {
             orders = text(fork.failed(branch, with: Status(code: code), response: response(Status(code: code))))
         }
         #expect(orders == [order])
+    }
+
+    /// Makes a fork whose first branch was sent, and whose other two branches have not had their turn.
+    private static func delayed() -> Fork {
+        var fork = Fork(isInvite: true, branches: (1...3).map { ForkBranch(device: DeviceID(rawValue: $0)) })
+        fork.sent(0, as: first, on: flow)
+        fork.delays(1)
+        fork.delays(2)
+        return fork
+    }
+
+    @Test func `the next group is wanted when all devices that ring have failed, and not before`() {
+        var fork = Self.delayed()
+        #expect(!fork.isReadyForNextGroup && fork.delayedBranch(of: DeviceID(rawValue: 2)) == 1)
+        #expect(text(fork.failed(0, with: 486, response: response(486))) == ["next group"])
+        #expect(fork.isReadyForNextGroup && fork.phase == .proceeding)
+        fork.turnCame(1)
+        fork.sent(1, as: Self.second, on: Self.flow)
+        #expect(!fork.isReadyForNextGroup)
+        fork.turnCame(2)
+        fork.waits(2)
+        #expect(text(fork.failed(1, with: 480, response: response(480))).isEmpty)
+        #expect(text(fork.deadlineReached()) == ["drop 2", "relay 486"])
+    }
+
+    @Test func `an answer, a 6xx, a CANCEL and an operator end devices that have not had their turn`() {
+        var answered = Self.delayed()
+        #expect(text(answered.successReceived(response(200), on: 0)) == ["relay 200"])
+        #expect(answered.phase == .ended)
+        var declined = Self.delayed()
+        #expect(text(declined.failed(0, with: 603, response: response(603))) == ["relay 603"])
+        var cancelled = Self.delayed()
+        #expect(text(cancelled.cancelReceived()) == ["cancel 1 callerCancelled"])
+        #expect(text(cancelled.failed(0, with: 487, response: response(487))) == ["respond 487"])
+        #expect(cancelled.branches[1].end == .cancelled(.callerCancelled))
+        var ended = Self.delayed()
+        #expect(text(ended.endedByOperator(with: 480)) == ["respond 480", "cancel 1 endedByOperator(480)"])
+    }
+
+    @Test func `a call whose devices all have no turn ends, or is forwarded`() {
+        var fork = Fork(isInvite: true, branches: [ForkBranch(device: DeviceID(rawValue: 1))])
+        fork.delays(0)
+        var forwarded = fork
+        #expect(text(fork.endDelays()) == ["respond 480"])
+        #expect(fork.foundNobody && fork.phase == .ended)
+        forwarded.allowsForward(true)
+        #expect(text(forwarded.endDelays()) == ["forward"])
+    }
+
+    @Test func `a call is not forwarded while a device has not had its turn`() {
+        var fork = Self.waiting()
+        fork.allowsForward(true)
+        #expect(fork.forwardsNow)
+        _ = fork.added(DeviceID(rawValue: 4))
+        fork.delays(1)
+        #expect(!fork.forwardsNow)
+        #expect(fork.forwardsAtDeadline)
+        #expect(text(fork.deadlineReached()) == ["forward"])
+        // The call still waits for the first device, and no longer for the delayed device.
+        #expect(fork.isWaiting && !fork.branches[1].isDelayed && fork.branches[1].isEnded)
+        #expect(text(fork.forwardImpossible()) == ["drop 0", "respond 480"])
     }
 
     @Test func `an operator's status is sent upstream before the phones are cancelled, and nothing follows it`() {

@@ -197,7 +197,7 @@ extension EngineBench {
     /// created.
     static func wantsCredential(_ settings: inout ProxySettings) {
         let sources = settings.dispatch.directory.apps.map { _ in PushCredentials.Source.made(0) }
-        settings.dispatch.credentials = PushCredentials(sources, kinds: [.google])
+        settings.dispatch.credentials = PushCredentials(sources, kinds: [.accessToken])
     }
 
     func makeCredential(_ order: PushCredentials.Order) -> [ProxyAction] {
@@ -230,7 +230,7 @@ func story(_ actions: [ProxyAction]) -> [String] {
             case .unusable: return "garbage > \(place)"
             }
         case .commit: return "commit"
-        case .journal, .record, .refresh, .trace, .callEnded, .flowProved, .expectLife, .reuse, .makeCredential:
+        case .journal, .record, .refresh, .trace, .callEnded, .tell, .flowProved, .expectLife, .reuse, .makeCredential:
             return nil
         case .dryRunEnded(_, let canBePushed): return "dry run \(canBePushed)"
         case .testPushEnded(_, let record): return "test push \(record.answer?.rawValue ?? "")"

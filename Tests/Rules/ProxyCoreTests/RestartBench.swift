@@ -133,6 +133,14 @@ final class RestartBench {
     var lastINVITE: SIPRequest? { sent.bytes.compactMap(SIPText.readRequest).last { $0.method == .invite } }
     var lastResponse: SIPResponse? { sentResponse(sent) }
 
+    /// Stores the rules of bob, or removes them from the store alone if `row` is `nil`.
+    func keep(_ row: StoredUserRules?) {
+        disk.userRules = [:]
+        guard let row else { return }
+        disk.userRules[row.aor] = row
+        bench.engine.rulesSet(row)
+    }
+
     func cancel() -> [String] { told(bench.cancel()) }
 
     /// Sends the caller's ACK of the last final response.

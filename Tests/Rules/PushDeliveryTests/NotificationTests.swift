@@ -278,16 +278,32 @@ struct NotificationSizeTests {
     private static let profiles: [PayloadProfile] = PayloadProfile.allCases
 
     /// A notification whose custom object makes the payload as long as the limit plus `excess`. The function `size`
-    /// computes the length of the payload.
+    /// computes the length of the payload. The length does not include the time of sending in `ecss10.extended`, which
+    /// a payload without room for it loses, except if `withTime` is true.
     private func filled(
-        _ settings: PushSettings, _ device: PushToken, limit: Int, excess: Int, size: (ProviderRequest) throws -> Int
+        _ profile: PayloadProfile, _ device: PushToken, limit: Int, excess: Int, withTime: Bool = false,
+        size: (ProviderRequest) throws -> Int
     ) throws -> PushRendering {
         func message(_ length: Int) throws -> PushMessage {
             let custom = try custom(#"{"a":"\#(String(repeating: "x", count: length))"}"#)
             return notification { $0.custom = custom }
         }
-        let base = try size(try #require(settings.rendered(push(to: device, try message(1000)))))
-        return settings.render(push(to: device, try message(1000 + limit - base + excess)))
+        let measured = profile == .ecss10Extended && !withTime ? PayloadProfile.ecss10 : profile
+        let base = try size(
+            try #require(PushSettings.sample(measured).rendered(push(to: device, try message(1000)))))
+        return PushSettings.sample(profile).render(push(to: device, try message(1000 + limit - base + excess)))
+    }
+
+    /// A payload that has just enough room for the time of sending has the time. A longer payload is sent without.
+    private func checkTime(_ device: PushToken, limit: Int, size: (ProviderRequest) throws -> Int) throws {
+        for (excess, hasTime) in [(-1, true), (0, true), (1, false)] {
+            let rendering = try filled(
+                .ecss10Extended, device, limit: limit, excess: excess, withTime: true, size: size)
+            guard case .request(let request) = rendering else { return #expect(Bool(false), "\(rendering)") }
+            #expect(request.text.contains(#""sent":"#) == hasTime)
+            #expect(try size(request) <= limit)
+            if hasTime { #expect(try size(request) == limit + excess) }
+        }
     }
 
     private func isRequest(_ rendering: PushRendering) -> Bool {
@@ -296,12 +312,13 @@ struct NotificationSizeTests {
 
     @Test(arguments: profiles) func `Apple takes 4096 bytes`(profile: PayloadProfile) throws {
         for (excess, fits) in [(-1, true), (0, true), (1, false)] {
-            let rendering = try filled(PushSettings.sample(profile), apple, limit: 4096, excess: excess) {
+            let rendering = try filled(profile, apple, limit: 4096, excess: excess) {
                 $0.body.count
             }
             #expect(isRequest(rendering) == fits)
             if case .request(let request) = rendering { #expect(request.body.count == 4096 + excess) }
         }
+        if profile == .ecss10Extended { try checkTime(apple, limit: 4096) { $0.body.count } }
     }
 
     @Test(arguments: profiles) func `Firebase takes 4096 bytes of keys and values`(profile: PayloadProfile) throws {
@@ -310,19 +327,22 @@ struct NotificationSizeTests {
             return members.reduce(0) { $0 + $1.key.utf8.count + ($1.value.string?.utf8.count ?? 0) }
         }
         for (excess, fits) in [(-1, true), (0, true), (1, false)] {
-            let rendering = try filled(PushSettings.sample(profile), android, limit: 4096, excess: excess, size: size)
+            let rendering = try filled(profile, android, limit: 4096, excess: excess, size: size)
             #expect(isRequest(rendering) == fits)
             if case .request(let request) = rendering { #expect(try size(request) == 4096 + excess) }
         }
+        if profile == .ecss10Extended { try checkTime(android, limit: 4096, size: size) }
     }
 
     @Test(arguments: profiles) func `a browser's service takes 3993 bytes`(profile: PayloadProfile) throws {
         for (excess, fits) in [(-1, true), (0, true), (1, false)] {
-            let rendering = try filled(PushSettings.sample(profile), browser, limit: 3993, excess: excess) {
+            let rendering = try filled(profile, browser, limit: 3993, excess: excess) {
                 $0.body.count
             }
             #expect(isRequest(rendering) == fits)
+            if case .request(let request) = rendering { #expect(request.body.count == 3993 + excess) }
         }
+        if profile == .ecss10Extended { try checkTime(browser, limit: 3993) { $0.body.count } }
     }
 
     @Test(arguments: profiles) func `long texts are cut between characters, the title leaves room for the text`(

@@ -2,6 +2,7 @@ import Bytes
 import Foundation
 import JSON
 import PushDelivery
+import Settings
 import Testing
 import Timekeeping
 
@@ -42,6 +43,30 @@ struct PayloadDocumentTests {
         return String(body[start...].dropLast(2))
     }
 
+    /// Returns the string `data` of a push for a call over Huawei.
+    private static func huawei() throws -> String {
+        var settings = PushSettings()
+        settings.hms.enabled = true
+        settings.hms.appID = "100123456"
+        settings.hms.clientSecret = Secret("s")
+        let call = push(to: token(.hms, param: "100123456"), incomingCall(), nonce: "AAAAAAsAADh-Tb3k9Qx0cWZr2LuA")
+        let request = try #require(settings.rendered(call))
+        let message = try JSONValue(request.body)["message"]
+        return try #require(message?["data"]?.string)
+    }
+
+    /// Returns the object `data` of a push with a list of missed calls over RuStore.
+    private static func ruStore() throws -> String {
+        var settings = PushSettings()
+        settings.ruStore.enabled = true
+        settings.ruStore.projectID = "shop"
+        settings.ruStore.serviceToken = Secret("s")
+        let list = push(to: token(.ruStore, param: "shop"), missedCalls([("103", 1_623_753_600)]))
+        let body = try #require(settings.body(list))
+        let start = try #require(body.range(of: "\"data\":")).upperBound
+        return String(body[start...].dropLast(2))
+    }
+
     private static func gateway() throws -> String {
         let template =
             "url: https://push.example.net/wake\n" + #"body: '{"to":"{{token}}","kind":"{{type}}","from":"{{caller}}","#
@@ -60,6 +85,8 @@ struct PayloadDocumentTests {
             "Payload `ecss10.extended` over Apple, for a call:": try body(.ecss10Extended, both),
             "Payload `ecss10.extended` over Apple, for the end of a call:": try body(.ecss10Extended, both, end),
             "Payload `ecss10.extended` over web push, for a call:": try body(.ecss10Extended, browser),
+            "Payload `ecss10.extended` over Huawei, for a call, in the string `data`:": try huawei(),
+            "Payload `ecss10.extended` over RuStore, for a list of missed calls:": try ruStore(),
             "Payload `ecss10` over Firebase, for a call:": try data(.ecss10),
             "Payload `ecss10` over Apple, for a call:": try body(.ecss10, both),
             "Payload `ecss10` over Firebase, for the end of a call:": try data(.ecss10, end),

@@ -32,7 +32,7 @@ struct PushCredentialsTests {
     }
 
     @Test func `a failure ends the pushes that wait, and its problem is reported for a while`() {
-        var credentials = PushCredentials([.made(0)], kinds: [.google])
+        var credentials = PushCredentials([.made(0)], kinds: [.accessToken])
         _ = credentials.wanted(by: app(0), at: nil, now: at(0))
         credentials.failed(order, .credentialsRefused("no"), problem: "the token service says no", now: at(0).instant)
         #expect(
@@ -42,7 +42,7 @@ struct PushCredentialsTests {
     }
 
     @Test func `Google's credential is fetched again before its end, and after a refusal`() {
-        var credentials = PushCredentials([.made(0)], kinds: [.google])
+        var credentials = PushCredentials([.made(0)], kinds: [.accessToken])
         _ = credentials.wanted(by: app(0), at: nil, now: at(0))
         credentials.made(order, "Bearer 1", life: .seconds(3600), now: at(0))
         #expect(credentials.nextRenewal == at(3300).instant)
@@ -56,10 +56,10 @@ struct PushCredentialsTests {
     }
 
     @Test func `after a reload credentials of the same keys stay, and orders of former keys are for nobody`() {
-        var credentials = PushCredentials([.made(0), .made(1)], kinds: [.apple, .google])
+        var credentials = PushCredentials([.made(0), .made(1)], kinds: [.apple, .accessToken])
         for number in 0...1 { _ = credentials.wanted(by: app(number), at: nil, now: at(0)) }
         credentials.made(order, "bearer 1", life: nil, now: at(0))
-        credentials.changed(to: PushCredentials([.made(0), .made(2)], kinds: [0: .apple, 2: .google]))
+        credentials.changed(to: PushCredentials([.made(0), .made(2)], kinds: [0: .apple, 2: .accessToken]))
         #expect(credentials.wanted(by: app(0), at: nil, now: at(1)) == .ready("bearer 1"))
         let former = PushCredentials.Order(number: 1, origin: nil)
         let next = PushCredentials.Order(number: 2, origin: nil)

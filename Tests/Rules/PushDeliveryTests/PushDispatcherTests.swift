@@ -5,9 +5,8 @@ import Telemetry
 import Testing
 import Timekeeping
 
-/// Drives a dispatcher: collects the pushes that the dispatcher wants to send, and passes it the outcomes that the test
-/// chooses.
-private final class Desk {
+/// Drives a dispatcher: it collects the dispatcher's orders, and reports the outcomes that the test chooses.
+final class Desk {
     let dispatcher: PushDispatcher
     private(set) var now = Moment(instant: Instant(nanoseconds: 0), date: sampleDate)
     /// The transmissions that the dispatcher has ordered, and that the test has not taken yet.
@@ -25,11 +24,11 @@ private final class Desk {
             case .apns: .made(0)
             case .fcm: .made(1)
             case .webPush: .made(2)
-            case .apnsDevelopment, .acrobits, .http, .ruStore: .none
+            case .apnsDevelopment, .acrobits, .http, .ruStore, .hms: .none
             }
         }
         dispatcher = PushDispatcher(
-            DispatchSetup(directory, PushCredentials(sources, kinds: [.apple, .google, .webPush])), log: .silent)
+            DispatchSetup(directory, PushCredentials(sources, kinds: [.apple, .accessToken, .webPush])), log: .silent)
     }
 
     private func run() {
@@ -137,7 +136,7 @@ private final class Desk {
     }
 }
 
-private func numbers(_ sent: [PushDispatcher.Transmission]) -> [UInt64] { sent.map(\.push.id.rawValue) }
+func numbers(_ sent: [PushDispatcher.Transmission]) -> [UInt64] { sent.map(\.push.id.rawValue) }
 
 private func settings(requests: Int, queue: Int = 20_000) -> PushSettings {
     var settings = PushSettings.sample

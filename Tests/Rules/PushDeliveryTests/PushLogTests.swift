@@ -10,14 +10,18 @@ struct PushLogTests {
     private let sink = MemoryLogSink()
     private let now = Instant(nanoseconds: 1_000_000_000)
 
-    private func app() throws -> PushApp { try #require(PushDirectory(.sample).apps.first) }
+    private func server() throws -> PushServer {
+        let directory = PushDirectory(.sample)
+        return PushServers(directory, plainLimit: 1).server(of: try #require(directory.apps.first).id)
+    }
 
     private func finished(_ outcome: PushOutcome, times: Int, at instants: [Instant]) throws -> [String] {
         var log = PushLog(Log(level: .debug, sink: sink, clock: { UnixTime(seconds: 0) }))
+        let server = try server()
         for instant in instants {
             for _ in 0..<times {
                 log.finished(
-                    outcome, of: try app(), token: token(.fcm, "secret-token-of-a-phone"), tries: 1, now: instant,
+                    outcome, of: server, token: token(.fcm, "secret-token-of-a-phone"), tries: 1, now: instant,
                     payload: "{}")
             }
         }

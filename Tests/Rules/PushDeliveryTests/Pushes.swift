@@ -103,7 +103,7 @@ extension PushSettings {
         let directory = PushDirectory(self)
         var token = token
         switch token.provider {
-        case .apns, .apnsDevelopment, .fcm, .http, .ruStore:
+        case .apns, .apnsDevelopment, .fcm, .http, .ruStore, .hms:
             token = PushToken(provider: token.provider, param: token.param, prid: wellFormed)
         case .acrobits: token = PushToken(provider: .acrobits, param: ByteString("a"), prid: wellFormed)
         case .webPush: break

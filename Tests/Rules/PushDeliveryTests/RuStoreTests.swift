@@ -91,9 +91,10 @@ struct RuStoreTests {
         #expect(one.problem(with: device) == nil)
         #expect(one.problem(with: token(.ruStore, "Ab")) == nil)
         #expect(one.problem(with: token(.ruStore, "Ab", param: "other")) == .ruStoreProject)
-        for prid in ["a b", "a\u{1}", "é", "a\r\nb"] {
+        for prid in ["a b", "a\u{1}", "é", "a\r\nb", String(repeating: "a", count: 1025)] {
             #expect(one.problem(with: token(.ruStore, prid, param: "shop")) == .ruStoreToken)
         }
+        #expect(one.problem(with: token(.ruStore, String(repeating: "a", count: 1024), param: "shop")) == nil)
         let two = PushAcceptance(
             makeSettings {
                 var second = $0

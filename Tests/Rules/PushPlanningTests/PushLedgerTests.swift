@@ -51,7 +51,7 @@ struct PushLedgerTests {
 
     private static func wantsCredential(_ settings: inout ProxySettings) {
         let sources = settings.dispatch.directory.apps.map { _ in PushCredentials.Source.made(0) }
-        settings.dispatch.credentials = PushCredentials(sources, kinds: [.google])
+        settings.dispatch.credentials = PushCredentials(sources, kinds: [.accessToken])
     }
 
     private let accepted = PushOutcome.accepted(nil)

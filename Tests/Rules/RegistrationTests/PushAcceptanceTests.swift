@@ -48,6 +48,11 @@ private func hex(_ byte: UInt8) -> String {
     return digits.count == 1 ? "0" + digits : digits
 }
 
+extension Registrar {
+    /// The number of bob's devices that a push can wake.
+    fileprivate var sleepers: Int { targets().count { if case .sleeping = $0.kind { true } else { false } } }
+}
+
 @Suite("Tokens that settings must know (RFC 8599 section 5.6.1, T12)")
 struct PushAcceptanceTests {
     // MARK: Web push
@@ -97,6 +102,95 @@ struct PushAcceptanceTests {
         #expect(taken.status == 200 && taken.featureCaps.isEmpty)
         #expect(lenient.targets().map(\.kind) == [.ordinary])
         #expect(taken.facts.contains(.pushNotUsed(try #require(taken.refreshed.first), .unsupported(.webPushResource))))
+    }
+
+    // MARK: UnifiedPush
+
+    private static let keys = String(repeating: "A", count: 87) + "." + String(repeating: "A", count: 22)
+
+    private func chosen(_ number: Int, host: String? = nil) -> String {
+        contact("webpush", "https://\(host ?? "up\(number).example")/\(number)", Self.keys)
+            .replacing("10.0.0.5", with: "10.0.0.\(number)")
+    }
+
+    private func makeChoosing(_ unsupported: RegistrarSettings.UnsupportedPush = .reject) throws -> Registrar {
+        var registrar = try makeRegistrar(unsupported)
+        registrar.settings.push = try acceptance("webpush: { hosts: [push.example.net], any-host: true }")
+        return registrar
+    }
+
+    @Test func `the devices of a user choose four push servers at most (T46.7)`() throws {
+        var registrar = try makeChoosing()
+        for number in 1...4 {
+            #expect(try registrar.register(chosen(number), callID: "call-\(number)").status == 200)
+        }
+        let refused = try registrar.register(chosen(5), callID: "call-5")
+        #expect(refused.status == 555)
+        #expect(refused.rows.contains { $0.hasPrefix("Warning: 399 ") && $0.contains("four other push servers") })
+        // A further device at a server that another device uses, and another user, are accepted.
+        #expect(try registrar.register(chosen(6, host: "up1.example"), callID: "call-6").status == 200)
+        #expect(try registrar.register(chosen(7), user: "carol", callID: "call-7").status == 200)
+        // A listed host is not a host that a phone has chosen.
+        #expect(try registrar.register(chosen(8, host: "push.example.net"), callID: "call-8").status == 200)
+        // A device that moves to another server leaves its old one, and the number of servers stays the same.
+        let moved = chosen(9).replacing("10.0.0.9", with: "10.0.0.2")
+        #expect(try registrar.register(moved, callID: "call-2", cseq: 2).status == 200)
+        #expect(try registrar.register(chosen(10), callID: "call-10").status == 555)
+        #expect(try registrar.register(chosen(11, host: "up2.example"), callID: "call-11").status == 555)
+        #expect(registrar.sleepers == 6)
+        // A device that signs out makes room for one further server.
+        #expect(try registrar.register(moved, expires: 0, callID: "call-2", cseq: 3).status == 200)
+        #expect(try registrar.register(chosen(12), callID: "call-12").status == 200)
+        #expect(try registrar.register(chosen(13), callID: "call-13").status == 555)
+    }
+
+    @Test func `several push servers in one REGISTER count together`() throws {
+        var registrar = try makeChoosing(.ordinary)
+        let reply = try registrar.register(chosen(1), chosen(2), chosen(3))
+        #expect(reply.status == 200)
+        let second = try registrar.register(chosen(4), chosen(5), callID: "call-2")
+        #expect(second.status == 200)
+        #expect(
+            second.facts.contains {
+                if case .pushNotUsed(_, .unsupported(.webPushHostCount)) = $0 { true } else { false }
+            })
+        #expect(registrar.sleepers == 4)
+        // The fifth device is an ordinary contact, also after it refreshes and after a restart.
+        #expect(try registrar.register(chosen(5), callID: "call-2", cseq: 2).status == 200)
+        #expect(registrar.sleepers == 4)
+        var restarted = try makeChoosing(.ordinary)
+        #expect(restarted.restore(registrar.rows(of: "bob")).count == 5)
+        #expect(restarted.sleepers == 4)
+        #expect(try restarted.register(chosen(5), callID: "call-2", cseq: 3).status == 200)
+        #expect(restarted.sleepers == 4)
+        // A device that has signed out leaves its place to the fifth device.
+        #expect(try restarted.register(chosen(1), expires: 0, cseq: 4).status == 200)
+        #expect(try restarted.register(chosen(5), callID: "call-2", cseq: 4).status == 200)
+        #expect(restarted.sleepers == 4)
+    }
+
+    @Test func `push servers count while web push is switched off`() throws {
+        var registrar = Registrar(enabled: [.fcm])
+        registrar.settings.push = try acceptance("webpush: { hosts: [push.example.net], any-host: true }")
+        registrar.settings.unsupportedPush = .ordinary
+        for number in 1...6 {
+            #expect(try registrar.register(chosen(number), callID: "call-\(number)").status == 200)
+        }
+        #expect(registrar.sleepers == 0)
+        var enabled = try makeChoosing()
+        #expect(enabled.restore(registrar.rows(of: "bob")).count == 6)
+        #expect(enabled.sleepers == 4)
+    }
+
+    @Test func `a device without keys gets 555, or becomes an ordinary contact`() throws {
+        let bare = contact("webpush", "https://up.example/1")
+        var registrar = try makeChoosing()
+        let reply = try registrar.register(bare)
+        #expect(reply.status == 555)
+        #expect(reply.rows.contains { $0.contains("P256DH.AUTH") })
+        var lenient = try makeChoosing(.ordinary)
+        #expect(try lenient.register(bare).status == 200)
+        #expect(lenient.targets().map(\.kind) == [.ordinary])
     }
 
     // MARK: Settings that have changed

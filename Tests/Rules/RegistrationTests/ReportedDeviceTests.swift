@@ -1,6 +1,8 @@
 import Bytes
 import PushDelivery
 import Registration
+import SIPGrammar
+import Settings
 import Testing
 import Timekeeping
 
@@ -54,6 +56,34 @@ extension Registrar {
             tokens.append("\(token.provider.rawValue) \(token.param) \(token.prid)")
         }
         return tokens
+    }
+}
+
+@Suite("Reports of devices at push servers that phones choose (T46.7)")
+struct ReportedChosenHostTests {
+    private static let keys = String(repeating: "A", count: 87) + "." + String(repeating: "A", count: 22)
+
+    private func device(_ number: Int, at host: String) -> ReportedDevice {
+        let token = PushToken(
+            provider: .webPush, param: ByteString(Self.keys), prid: ByteString("https://\(host)/\(number)"))
+        return ReportedDevice(token: token, label: ByteString("S:\(number)"))
+    }
+
+    @Test func `reports and registrations count together`() throws {
+        var registrar = Registrar(enabled: [.webPush])
+        let yaml = "webpush: { hosts: [push.example.net], any-host: true }"
+        registrar.settings.push = PushAcceptance(try PushSettings(yaml: Array(yaml.utf8), file: "push.yaml"))
+        for number in 1...4 { try registrar.report(device(number, at: "up\(number).example")) }
+        #expect(throws: Refused.self) { try registrar.report(device(5, at: "up5.example")) }
+        let contact = "<sip:bob@10.0.0.6;pn-provider=webpush;pn-param=\(Self.keys);pn-prid=https%3A//up6.example/6>"
+        #expect(try registrar.register(contact).status == 555)
+        // A known server, a listed server and another user are accepted, and a device can move to another server.
+        try registrar.report(device(7, at: "up1.example"))
+        try registrar.report(device(8, at: "push.example.net"))
+        try registrar.report(device(9, at: "up9.example"), user: "carol")
+        try registrar.report(device(2, at: "up5.example"))
+        #expect(throws: Refused.self) { try registrar.report(device(10, at: "up2.example")) }
+        #expect(registrar.tokens().count == 6)
     }
 }
 

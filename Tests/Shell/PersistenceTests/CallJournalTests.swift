@@ -416,10 +416,18 @@ import Timekeeping
         // former branches.
         let kind = 16, stage = 19, device = 21, end = 45, former = 48
         #expect(written[kind] == 2 && written[stage] == 2 && written[device + 7] == 9 && written[end] == 2)
-        for (place, value) in [(kind, 0), (kind, 6), (stage, 0), (stage, 4), (end, 10), (end, 255), (former, 1)] {
+        for (place, value) in [
+            (kind, 0), (kind, 6), (stage, 0), (stage, 5), (stage, 255), (end, 10), (end, 255), (former, 1),
+        ] {
             var other = written
             other[place] = UInt8(value)
             #expect(Self.read(other) == nil, "\(value) at \(place)")
+        }
+        // The stages 1 to 4 exist.
+        for value in 1...4 as ClosedRange<UInt8> {
+            var other = written
+            other[stage] = value
+            #expect(Self.read(other) != nil, "stage \(value)")
         }
         #expect(Self.read(written + [0]) == nil)
         for count in 1..<written.count { #expect(Self.read(Array(written[..<count])) == nil, "\(count) bytes") }

@@ -20,7 +20,8 @@ struct SettingsReloadTests {
         "tls.certificates": "{a: {cert-file: /tmp/a, key-file: /tmp/a}}", "websocket.origins": "[https://a.example]",
         "websocket.ping-interval": "7s", "websocket.api-path": "/sip", "call.ring-timeout": "7s",
         "call.ring-limit": "200s", "call.skip-push-within": "7s", "call.ring-live-flow-within": "7s",
-        "call.ask-connections": "false", "call.ask-udp": "true", "call.dialog-lifetime": "7s",
+        "call.ring-order": "q", "call.group-time": "7s", "call.ask-connections": "false", "call.ask-udp": "true",
+        "call.dialog-lifetime": "7s",
         "call.wake-in-dialogs": "false", "call.caller-id-format": "uri", "call.pushes-per-device": "7",
         "call.pushes-per-caller": "7", "call.no-wake.action": "redirect", "call.no-wake.status": "603",
         "call.no-wake.to": "sip:vm@a.example", "call.no-wake.ring-after-push": "true", "call.no-wake.learn": "true",
@@ -28,7 +29,8 @@ struct SettingsReloadTests {
         "registrar.min-expires": "70s",
         "registrar.max-expires": "7000s", "registrar.max-contacts": "7", "registrar.label": "[instance]",
         "registrar.unsupported-push": "ordinary", "registrar.announce-refresh": "700s",
-        "registrar.refresh-push": "700s", "registrar.announce-purr": "true", "registrar.flow-timer": "70s",
+        "registrar.refresh-push": "700s", "registrar.refresh-push-tries": "2",
+        "registrar.refresh-push-rate": "7", "registrar.announce-purr": "true", "registrar.flow-timer": "70s",
         "digest.realm": "other", "digest.algorithms": "[SHA-256]", "digest.old-clients": "[x]",
         "digest.nonce-lifetime": "70s", "digest.nonce-memory": "2048", "digest.allow-missing-qop": "true",
         "digest.reuse-nonces": "false",
@@ -60,11 +62,18 @@ struct SettingsReloadTests {
         "push.fcm.service-account-file": "/tmp/a", "push.fcm.project-id": "a", "push.fcm.server-key": "a",
         "push.fcm.endpoint": "http://a", "push.fcm.token-endpoint": "http://a", "push.fcm.ca-file": "/tmp/a",
         "push.fcm.limits.requests": "7", "push.fcm.limits.queue": "7", "push.fcm.apps": "{a: {params: [b]}}",
+        "push.hms.enabled": "true", "push.hms.app-id": "a", "push.hms.client-secret": "a", "push.hms.payload": "10d",
+        "push.hms.style": "notification", "push.hms.urgency": "normal", "push.hms.category": "IM",
+        "push.hms.after-end": "push", "push.hms.endpoint": "http://a", "push.hms.token-endpoint": "http://a/token",
+        "push.hms.ca-file": "/tmp/a", "push.hms.proxy": "none", "push.hms.limits.requests": "7",
+        "push.hms.limits.queue": "7", "push.hms.apps": "{a: {app-id: b}}",
         "push.rustore.enabled": "true", "push.rustore.project-id": "a", "push.rustore.service-token": "a",
         "push.rustore.payload": "10d", "push.rustore.after-end": "push", "push.rustore.endpoint": "http://a",
         "push.rustore.ca-file": "/tmp/a", "push.rustore.proxy": "none", "push.rustore.limits.requests": "7",
         "push.rustore.limits.queue": "7", "push.rustore.apps": "{a: {project-id: b}}",
         "push.webpush.enabled": "true", "push.webpush.hosts": "[a.example]", "push.webpush.payload": "10d",
+        "push.webpush.any-host": "true", "push.webpush.any-host-ports": "[8443]",
+        "push.webpush.private-hosts": "[a.lan]", "push.webpush.host-rate": "7", "push.webpush.host-queue": "7",
         "push.webpush.after-end": "push", "push.webpush.vapid-key-file": "/tmp/a",
         "push.webpush.vapid-contact": "mailto:a@example.org", "push.webpush.ca-file": "/tmp/a",
         "push.webpush.limits.requests": "7", "push.webpush.limits.queue": "7", "push.acrobits.enabled": "true",
@@ -82,7 +91,9 @@ struct SettingsReloadTests {
         "api.device-registration.webhook-receivers": "[10.1.2.0/24]",
         "api.device-registration.webhook-plain-http": "true", "api.device-registration.webhook-ca-file": "/tmp/a",
         "api.device-registration.webhook-source-address": "192.0.2.20", "api.notifications.enabled": "true",
-        "api.notifications.per-device": "7", "admin.listen": "[\"127.0.0.1:7\"]", "admin.cert-file": "/tmp/a",
+        "api.notifications.per-device": "7", "api.provisioning.url": "https://a.example",
+        "api.provisioning.sip-server": "sip:a.example", "api.provisioning.expires": "7m",
+        "api.provisioning.plain-http": "true", "admin.listen": "[\"127.0.0.1:7\"]", "admin.cert-file": "/tmp/a",
         "admin.key-file": "/tmp/a", "admin.names": "[a.example]", "log.level": "debug", "log.format": "json",
         "log.calls": "all", "limits.calls": "7",
         "limits.calls-per-account": "7", "limits.caller-share": "7", "limits.trusted-share": "7",
@@ -93,6 +104,9 @@ struct SettingsReloadTests {
         "hep.collector": "\"udp:192.0.2.30:9060\"", "hep.id": "7", "hep.node": "a", "hep.password-file": "/tmp/a",
         "hep.ca-file": "/tmp/a", "hep.sample": "7", "hep.users": "[a]", "hep.registrations": "false",
         "hep.pushes": "false", "hep.message-bodies": "true",
+        "events.url": "\"https://a.example/e\"", "events.secret-files": "[/tmp/a]", "events.types": "[call.held]",
+        "events.node": "a", "events.folder": "/tmp/events", "events.max-size": "7", "events.plain-http": "true",
+        "events.receivers": "[10.1.2.0/24]", "events.ca-file": "/tmp/a", "events.source-address": "192.0.2.20",
         "otlp.url": "\"http://192.0.2.31:4318\"", "otlp.headers-file": "/tmp/a", "otlp.ca-file": "/tmp/a",
         "otlp.service-name": "a", "otlp.node": "a", "otlp.one-in": "7", "otlp.users": "true", "otlp.queue": "777",
     ]
@@ -136,6 +150,7 @@ struct SettingsReloadTests {
         dump(settings.hep, to: &text)
         dump(settings.admin.names, to: &text)
         dump(settings.otlp, to: &text)
+        dump(settings.events, to: &text)
         // The function sorts the lines, because the elements of a set have no order.
         return text.split(separator: "\n").map(String.init).sorted()
     }

@@ -351,9 +351,11 @@ struct ExplanationTests {
 
     @Test(arguments: TimelineRecord.Omission.allCases)
     func `every reason for no push has a sentence`(omission: TimelineRecord.Omission) throws {
-        let isRefused = [.unknownUser, .noContact, .tooManyCalls].contains(omission)
+        let isRefused = [.unknownUser, .noContact, .tooManyCalls, .doNotDisturb].contains(omission)
         let lines = lines(
             record(omission, app: "fcm") {
+                if omission == .delayed { $0.reason = "10 s" }
+                if omission == .doNotDisturb { $0.reason = "until 07:00" }
                 $0.end = isRefused ? .notOffered : .timeOver
                 $0.endStatus = isRefused ? 480 : nil
                 $0.steps.ended = isRefused ? 0 : 30_000
@@ -371,6 +373,10 @@ struct ExplanationTests {
                 "device r2rp2 had too many pushes, so no push was sent, and the call waits for the device"
             case .callerLimit: "the caller woke too many phones, so device r2rp2 got no push, and the call waits"
             case .notCarried: "the token of device r2rp2 cannot carry this kind of push"
+            case .delayed: "device r2rp2 waits 10 s"
+            case .doNotDisturb:
+                "do not disturb is set for bob@example.net (until 07:00), so device r2rp2 does not ring, "
+                    + "and the caller got 480"
             }
         #expect(try #require(lines.dropFirst().first) == "  0 ms     the call came; \(expected)")
         let hasAdvice = omission != .ordinaryContact && omission != .justRegistered

@@ -13,6 +13,11 @@ package actor Providers {
         package let url: String
         /// The subscription's keys in the form of `pn-param`.
         package let keys: String
+
+        package init(url: String, keys: String) {
+            self.url = url
+            self.keys = keys
+        }
     }
 
     package let loop: EventLoop
@@ -52,17 +57,19 @@ package actor Providers {
         return url
     }
 
-    /// Creates a web push subscription. Only pushes that the key `sender` has signed are accepted, or with `nil` all
-    /// signed pushes.
-    package func subscribe(_ id: String, sender: String? = nil) throws -> Subscription {
-        let body = sender.map { #"{"vapid":"\#($0)"}"# } ?? ""
+    /// Creates a web push subscription. The server accepts only pushes that the key `sender` has signed. If `sender` is
+    /// `nil`, any key may sign the pushes.
+    package func subscribe(_ id: String, sender: String? = nil, service: String = "webpush") throws -> Subscription {
+        let vapid = sender.map { #","vapid":"\#($0)""# } ?? ""
+        let body = #"{"service":"\#(service)"\#(vapid)}"#
         let answer = semantics?.answer(
             SandboxRequest(
                 method: "PUT", target: "/sandbox/subscriptions/\(id)", headers: [:], body: Array(body.utf8),
                 version: "h2", connection: 0))
         let members = try JSONValue(answer?.body ?? [])
         let (key, secret) = (try #require(members["p256dh"]?.string), try #require(members["auth"]?.string))
-        return Subscription(url: "\(url)/webpush/\(id)", keys: "\(key).\(secret)")
+        let path = try #require(members["endpoint"]?.string?.split(separator: "/").suffix(2).joined(separator: "/"))
+        return Subscription(url: "\(url)/\(path)", keys: "\(key).\(secret)")
     }
 
     package func checkSignatures(of secrets: [String]) { semantics?.webhookSecrets = secrets.map { Array($0.utf8) } }

@@ -14,6 +14,7 @@ package struct SimulatedDisk {
     package private(set) var bindings: [DeviceID: StoredBinding] = [:]
     package private(set) var messages: [UInt64: StoredMessage] = [:]
     package private(set) var calls: [UInt64: StoredCall] = [:]
+    package var userRules: [AddressOfRecord: StoredUserRules] = [:]
     private var buckets: [AddressOfRecord: [CallRef: BucketEntry]] = [:]
 
     package init() {}
@@ -44,6 +45,7 @@ package struct SimulatedDisk {
         switch change {
         case .binding(.upsert(let row)): bindings[row.id] = row
         case .binding(.delete(let id)): bindings[id] = nil
+        case .userRules(let row): userRules[row.aor] = row
         case .bucket(let change): apply(change)
         case .message(.insert(let row)): messages[row.id] = row
         case .message(.left(let id, let devices)): messages[id]?.devices = devices
@@ -73,7 +75,8 @@ package struct SimulatedDisk {
         StoredState(
             bucketEntries: buckets.flatMap { aor, entries in
                 entries.values.map { StoredBucketEntry(aor: aor, entry: $0) }
-            }, messages: messages.values.sorted { $0.id < $1.id })
+            }, messages: messages.values.sorted { $0.id < $1.id },
+            userRules: userRules.values.sorted { $0.aor.description < $1.aor.description })
     }
 
     func holdsToken(_ prid: ByteString) -> Bool {

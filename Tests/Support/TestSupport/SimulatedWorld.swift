@@ -277,7 +277,7 @@ package final class SimulatedWorld {
         case .push(let transmission): pushLeft(transmission)
         case .makeCredential, .dryRunEnded, .testPushEnded: break
         case .reported: break
-        case .flowProved, .expectLife, .reuse, .callEnded: break
+        case .flowProved, .expectLife, .reuse, .callEnded, .tell: break
         case .readKeys: break
         case .askUser(let question): engine.userAnswered(question.ticket, .unknown, now: now)
         case .userSettled: break

@@ -39,13 +39,13 @@ private struct Sender {
     /// Sends a push. If the changed value of a header field is empty, the request lacks the header field.
     func push(
         _ id: String, _ changes: [String: String] = [:], method: String = "POST", repeated: Set<String> = [],
-        body: [UInt8] = []
+        at service: String = "webpush", body: [UInt8] = []
     ) throws -> SandboxAnswer {
         var headers = Self.usualHeaders
         headers["authorization"] = try vapid()
         if body.isEmpty { headers["content-encoding"] = nil }
         var request = SandboxRequest(
-            method: method, target: "/webpush/\(id)",
+            method: method, target: "/\(service)/\(id)",
             headers: headers.merging(changes) { $1 }.filter { !$0.value.isEmpty },
             body: body, version: "h2", connection: 1)
         request.isSecure = true
@@ -90,6 +90,34 @@ struct WebPushSemanticsTests {
         let request = sender.provider.request("DELETE", "/sandbox/subscriptions/a")
         #expect(sender.provider.semantics.answer(request).status == 200)
         #expect(sender.subscribe("a").bytes("auth") != first.bytes("auth"))
+    }
+
+    @Test func `a push server of UnifiedPush knows its own endpoints only, and wants a payload and VAPID`() throws {
+        let sender = try Sender()
+        let subscription = sender.subscribe("up1", #"{"service":"unifiedpush"}"#)
+        #expect(subscription.json["endpoint"]?.string == "https://127.0.0.1:8443/up/up1")
+        let body = try sender.sealed("{}", for: subscription)
+        #expect(try sender.push("up1", at: "up", body: body).status == 201)
+        #expect(sender.provider.semantics.records.first?.service == "unifiedpush")
+        #expect(try sender.push("other", at: "up", body: body).status == 404)
+        #expect(try sender.push("up1", at: "up").status == 400)
+        #expect(try sender.push("up1", ["authorization": ""], at: "up", body: body).status == 401)
+        #expect(try sender.push("up1", at: "up", body: [UInt8](repeating: 1, count: 4097)).status == 413)
+        #expect(try sender.push("up1", method: "GET", at: "up").json["unifiedpush"]?["version"]?.integer == 1)
+        _ = sender.subscribe("web")
+        #expect(try sender.push("web", at: "up", body: body).status == 404)
+        #expect(sender.subscribe("x", #"{"service":"other"}"#).status == 400)
+    }
+
+    @Test func `a push server of UnifiedPush limits one endpoint`() throws {
+        let sender = try Sender()
+        let plan = sender.provider.request("PUT", "/sandbox/tokens/up1", [:], #"{"status":429}"#)
+        #expect(sender.provider.semantics.answer(plan).status == 200)
+        for (id, status) in [("up1", 429), ("up2", 201)] {
+            let body = try sender.sealed("{}", for: sender.subscribe(id, #"{"service":"unifiedpush"}"#))
+            let answer = try sender.push(id, at: "up", body: body)
+            #expect(answer.status == status && (answer.headers["retry-after"] == "10") == (status == 429))
+        }
     }
 
     @Test func `without a payload any subscription will do`() throws {

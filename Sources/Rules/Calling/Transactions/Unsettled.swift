@@ -10,6 +10,7 @@ package struct Unsettled {
     var latest: [TransactionOutput] = []
     private var deliveries: [EndedDelivery] = []
     private var forwards: [ProxiedRequest] = []
+    private var turns: [ProxiedRequest] = []
 
     package mutating func takeOutput() -> TransactionOutput? {
         guard next < outputs.count else {
@@ -31,6 +32,11 @@ package struct Unsettled {
     package mutating func append(forwardOf call: ProxiedRequest) { forwards.append(call) }
 
     package mutating func takeForwards() -> [ProxiedRequest] { forwards.isEmpty ? [] : exchange(&forwards, with: []) }
+
+    /// Notes that a fork has ordered to let the next devices of its call ring.
+    package mutating func append(turnOf call: ProxiedRequest) { turns.append(call) }
+
+    package mutating func takeTurns() -> [ProxiedRequest] { turns.isEmpty ? [] : exchange(&turns, with: []) }
 
     package mutating func takeDeliveries() -> [EndedDelivery] {
         deliveries.isEmpty ? [] : exchange(&deliveries, with: [])

@@ -8,6 +8,7 @@ import Registration
 import Routing
 import SIPGrammar
 import SIPTransactions
+import ServiceEvents
 import Telemetry
 import Timekeeping
 
@@ -44,7 +45,7 @@ extension ProxyEngine {
     func tellEnd(of call: ProxiedRequest, now: Moment) {
         guard call.userCall != nil || call.outgoing != nil, !call.marks.contains(.told) else { return }
         call.saw(.told)
-        if output.reportsEnds { reportEnd(of: call, now: now) }
+        reportEnd(of: call, now: now)
         // At the default settings, an answered call gets no log line, so ``tellEnd(of:now:)`` returns early for most
         // calls.
         let isGood = call.fork.isAnswered && call.fork.wasAnswered
@@ -67,6 +68,23 @@ extension ProxyEngine {
         } else {
             line.write("call ended", to: log, asNotice: false)
         }
+    }
+
+    /// Reports a call's end for traces and events, if somebody wants the report.
+    private func reportEnd(of call: ProxiedRequest, now: Moment) {
+        guard output.reportsEnds || output.events.isOn, let userCall = call.userCall else { return }
+        // Both times were computed from the arrival of the INVITE.
+        let began = userCall.holdUntil + (userCall.receivedAt - userCall.pushDeadline)
+        let answered = call.fork.branches.first { $0.end == .succeeded }
+        let report = EndedCallReport(
+            ref: userCall.ref, callID: userCall.key.callID, aor: userCall.aor, receivedAt: userCall.receivedAt,
+            began: began, ended: now.instant, endedAt: now.date, code: code(of: call), status: call.finalStatus,
+            device: answered?.addressee, count: call.fork.branches.count { $0.device != nil })
+        let format = settings.call.callerIDFormat
+        output.events.ended(
+            report, from: revive(call).map { CallerIdentity($0.request, format: format).remoteURI },
+            into: &output.actions)
+        if output.reportsEnds { act(.callEnded(report)) }
     }
 
     private func line(of call: ProxiedRequest, _ code: CallCode, now: Moment) -> CallLine? {
@@ -136,6 +154,7 @@ extension ProxyEngine {
         }
         if fork.foundNobody {
             if call.marks.contains(.redirected) { return .redirected }
+            if call.marks.contains(.notDisturbed) { return .notDisturbed }
             if call.marks.contains(.timeOver) { return .timeOver }
             if call.marks.contains(.phonesGone) || !call.hasDevices { return .phonesGone }
             return call.marks.contains(.pushFailed) ? .pushFailed : .unreachable

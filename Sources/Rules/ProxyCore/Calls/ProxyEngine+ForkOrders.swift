@@ -57,6 +57,7 @@ extension ProxyEngine {
             let reasons = reason.fields(callerReasons: call.callerReasons)
             withTransactions { $0.cancel(client, reasons: reasons, now: now.instant, into: &$1) }
         case .forward: sip.unsettled.append(forwardOf: call)
+        case .startNextGroup: sip.unsettled.append(turnOf: call)
         case .stopWaiting(let branch): stoppedWaiting(branch, of: call, now: now)
         case .hangUp(let response, let branch, let client): hangUp(branch, of: call, by: client, response, now: now)
         }
@@ -146,6 +147,7 @@ extension ProxyEngine {
     func noWakeAnswer(of call: ProxiedRequest) -> (Status, [AddedField]) {
         let plan = noWakePlan(of: call)
         if case .redirect = plan { call.saw(.redirected) }
+        if case .answer = plan, let status = calls.silenceStatus(of: call) { return (status, []) }
         return (plan.status, plan.fields)
     }
 

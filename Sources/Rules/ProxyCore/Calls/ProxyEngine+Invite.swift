@@ -11,6 +11,7 @@ import Registration
 import Routing
 import SIPGrammar
 import SIPTransactions
+import ServiceEvents
 import Telemetry
 import Timekeeping
 import Waking
@@ -40,13 +41,21 @@ extension ProxyEngine {
         if !upstreamUsers.pbxs.isEmpty { upstreamUsers.called(aor, now: now) }
         sendTrying(incoming, now: now)
         let targets = !network.flows.watchesActivity ? targets : targets.map { liveWay(to: $0, now: now) }
-        let woken = targets.compactMap { treatment(of: $0, now: now) == .ring ? nil : $0.id }
-        let holdTime = holdTime(of: request)
+        let turns = turns(of: targets, aor)
+        let silence = silence(of: aor, from: incoming, now: now)
+        let woken = targets.enumerated().compactMap { index, target in
+            // A phone that rings later, or not at all, has the call in its list of missed calls, even if it is awake.
+            let isWithheld = silence != nil || turns?.start(of: index).map { $0 > .zero } == true
+            let isListed = isWithheld ? target.canBeWoken : treatment(of: target, now: now) != .ring
+            return isListed ? target.id : nil
+        }
+        let holdTime = holdTime(of: request, adding: turns?.lastStart ?? .zero)
         let userCall = UserCall(
             ref: CallRef(rawValue: functions.random()), key: key, receivedAt: now.date,
             pushDeadline: now.date + holdTime, holdUntil: now.instant + holdTime,
             caller: sender,
-            mayPush: woken.isEmpty || admitsPushes(woken.count, of: sender, to: aor, from: incoming, now: now))
+            mayPush: woken.isEmpty || silence != nil
+                || admitsPushes(woken.count, of: sender, to: aor, from: incoming, now: now))
         let call = calls.begin(
             incoming, server, branches: targets.map { ForkBranch(device: $0.id) }, purpose: .userCall(userCall),
             parties: parties)
@@ -65,13 +74,15 @@ extension ProxyEngine {
             output.counters.count(.missedCallStored)
             ledger.callOffered(userCall, from: caller, at: now.date, to: woken, into: &output.actions)
         }
-        for (index, target) in targets.enumerated() {
-            self.offer(
-                userCall, to: target, treatment(of: target, now: now), branch: index, of: call, incoming, caller,
-                now: now)
+        if turns != nil || silence != nil { for index in targets.indices { call.fork.delays(index) } }
+        if let turns, silence == nil { delay(call, userCall, targets, turns, now: now) }
+        for (index, target) in targets.enumerated() where !call.fork.branches[index].isDelayed {
+            self.offer(userCall, to: target, branch: index, of: call, incoming, caller, now: now)
         }
         journalBegun(call, at: first, now: now)
+        output.events.held(call, from: caller.remoteURI, now: now, into: &output.actions)
         noWakeBegan(call, now: now)
+        if let silence { notDisturbed(call, userCall, targets, silence, now: now) }
         if targets.isEmpty { update(call, now: now) { $0.hasNoDevice() } }
     }
 
@@ -97,11 +108,12 @@ extension ProxyEngine {
     }
 
     /// Sends the INVITE, a push, or both to one device.
-    private func offer(
-        _ userCall: UserCall, to target: ForkTarget, _ treatment: Treatment, branch: Int, of call: ProxiedRequest,
+    func offer(
+        _ userCall: UserCall, to target: ForkTarget, branch: Int, of call: ProxiedRequest,
         _ incoming: IncomingRequest, _ caller: CallerIdentity, now: Moment
     ) {
         guard !call.isForgotten else { return }
+        let treatment = treatment(of: target, now: now)
         list(branch, of: call, watching: treatment == .ring ? nil : target)
         if treatment != .ring, userCall.mayPush, let token = target.pushToken {
             let nonce = nonceForPush(to: userCall.aor, now: now)

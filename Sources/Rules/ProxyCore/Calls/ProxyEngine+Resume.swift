@@ -10,6 +10,7 @@ import Registration
 import Routing
 import SIPGrammar
 import SIPTransactions
+import ServiceEvents
 import Telemetry
 package import Timekeeping
 import Waking
@@ -25,7 +26,12 @@ extension ProxyEngine {
         if let request, request.method == .invite {
             restoreMissedCall(stored, request, now: now)
             if resume(stored, request, now: now) { return }
-            if let userCall = stored.userCall { ledger.ended(userCall, into: &output.actions) }
+            if let userCall = stored.userCall {
+                let caller = CallerIdentity(request, format: settings.call.callerIDFormat)
+                output.events.lost(
+                    stored, userCall, callID: request.callID, from: caller.remoteURI, now: now, into: &output.actions)
+                ledger.ended(userCall, into: &output.actions)
+            }
         }
         act(.journal(.over(call: stored.id)))
     }
@@ -124,6 +130,7 @@ extension ProxyEngine {
         for index in call.fork.branches.indices {
             resume(index, of: call, stored.branches[index], incoming, now: now)
         }
+        if call.fork.branches.contains(where: \.isDelayed) { sip.unsettled.append(turnOf: call) }
         forwardResumed(call, now: now)
         update(call, now: now) { $0.resumed() }
     }
@@ -158,6 +165,11 @@ extension ProxyEngine {
     ) {
         // A branch whose push is sent again gets a new timeline record, so its old record is not continued.
         guard let device = stored.device, !mayPushAgain(stored, userCall) else { return }
+        if stored.stage == .delayed {
+            return ledger.began(
+                index, of: call, userCall, device, .delayed, app: "", reason: "for other devices",
+                since: userCall.receivedAt, now: now)
+        }
         ledger.resumed(
             index, of: call, userCall, device, stored.code,
             app: registrar.bindings.pushToken(of: device)?.provider.rawValue ?? "", wasAccepted: stored.wasWoken,
@@ -177,6 +189,8 @@ extension ProxyEngine {
     ) {
         takeUpFormer(stored, index, of: call, incoming, now: now)
         switch (stored.stage, stored.sent) {
+        // The turn of the device is decided when all branches are resumed.
+        case (.delayed, _): break
         case (.ended, let sent?) where stored.end == .succeeded:
             // The transaction is resumed, because the phone may repeat its 2xx.
             take(up: sent, index, of: call, incoming, .answered, now: now)

@@ -272,7 +272,7 @@ extension ProxyEngine {
                 refused(message, response, by: delivery.device, now: now)
             }
         case .respond, .respondInstead, .giveUp: cameBack(message, from: delivery.device, isSilent: true, now: now)
-        case .cancel, .stopWaiting, .hangUp, .forward: break
+        case .cancel, .stopWaiting, .hangUp, .forward, .startNextGroup: break
         }
     }
 

@@ -20,9 +20,17 @@ extension ProxyEngine {
         guard !noWake.isUsual, let userCall = call.userCall, !call.isForgotten else { return }
         let own = noWake.settings(for: userCall.aor)
         if own.action == .forward { call.fork.allowsForward(noWakePlan(of: call).forwards) }
-        guard own.usesRecord else { return }
-        for branch in call.fork.branches where branch.isWaiting {
-            if let device = branch.device { wakes.records.called(device, now: now.instant) }
+        noWakeGoesOn(Array(call.fork.branches.indices), of: call, now: now)
+    }
+
+    /// Notes that the given devices of a call are being woken, if calls wait only as long as phones took before.
+    func noWakeGoesOn(_ branches: [Int], of call: ProxiedRequest, now: Moment) {
+        let noWake = settings.call.noWake
+        guard !noWake.isUsual, let userCall = call.userCall, !call.isForgotten,
+            noWake.settings(for: userCall.aor).usesRecord
+        else { return }
+        for index in branches where call.fork.branches[index].isWaiting {
+            if let device = call.fork.branches[index].device { wakes.records.called(device, now: now.instant) }
         }
         armWakeBound(of: call, now: now)
     }
@@ -125,16 +133,20 @@ extension ProxyEngine {
 
     private func armWakeBound(of call: ProxiedRequest, now: Moment) {
         guard let userCall = call.userCall else { return }
-        let ends = call.fork.branches.compactMap { wakeBound($0, userCall, now: now) }
+        let ends = call.fork.branches.indices.compactMap { wakeBound($0, of: call, userCall, now: now) }
         guard let first = ends.min(), first < userCall.holdUntil else { return }
         _ = output.timers.schedule(.wakeBound(place: call.place, call.id), at: max(first, now.instant))
     }
 
-    /// The time at which a branch stops waiting for its phone, computed from the phone's earlier wakes; `nil` for no
-    /// limit.
-    private func wakeBound(_ branch: ForkBranch, _ userCall: UserCall, now: Moment) -> Instant? {
+    /// The time at which a branch stops waiting for its phone, according to the phone's earlier wakes; `nil` if the
+    /// earlier wakes set no limit.
+    private func wakeBound(
+        _ index: Int, of call: ProxiedRequest, _ userCall: UserCall, now: Moment
+    ) -> Instant? {
+        let branch = call.fork.branches[index]
         guard branch.isWaiting, !branch.hasMoved, let device = branch.device else { return nil }
-        let began = now.instant + (userCall.receivedAt - now.date)
+        let turn = calls.turns(of: call)?.order.begun(index) ?? .zero
+        let began = now.instant + (userCall.receivedAt - now.date) + turn
         return switch wakes.records.bound(of: device) {
         case .none: nil
         case .after(let duration): began + duration
@@ -148,7 +160,7 @@ extension ProxyEngine {
     func wakeBoundReached(_ call: ProxiedRequest, now: Moment) {
         guard let userCall = call.userCall, call.fork.acceptsBranches, !call.fork.isForwardPending else { return }
         for branch in call.fork.branches.indices {
-            guard let end = wakeBound(call.fork.branches[branch], userCall, now: now), end <= now.instant else {
+            guard let end = wakeBound(branch, of: call, userCall, now: now), end <= now.instant else {
                 continue
             }
             endWait(branch, of: call, now: now)

@@ -268,7 +268,12 @@ extension ProxyEngine {
         figures.set(.userSourcesAway, to: cache.awayCount)
     }
 
-    /// A report about the pushes of each app, in the settings' order of apps.
+    /// A report about the pushes of each app, in the order of the apps in the settings.
+    /// The figures of the refresh pushes of each push app that has sent any.
+    package var refreshReports: [(app: PushApp, figures: RefreshPushes.Figures)] {
+        ledger.dispatcher.directory.apps.compactMap { app in ledger.refreshes.figures[app.id].map { (app, $0) } }
+    }
+
     package var pushReports: [(app: PushApp, report: PushAppReport)] { ledger.dispatcher.reports }
 
     func count(_ verdict: DigestAuthenticator.Verdict) {

@@ -5,6 +5,7 @@ import ProxyPolicy
 package import PushDelivery
 import PushPlanning
 import Registration
+import ServiceEvents
 import Telemetry
 import Timekeeping
 
@@ -64,7 +65,11 @@ extension ProxyEngine {
             }
             act(.trace(records))
         }
-        for binding in ended { deviceRemoved(binding.id, of: binding.aor, because: .providerOff, now: now) }
+        for binding in ended {
+            deviceRemoved(
+                binding.id, of: binding.aor, binding.isFurtherFlow ? nil : .providerOff, because: .providerOff,
+                now: now)
+        }
     }
 
     /// The maximum number of timeline records about one switched-off push provider; more records would displace records

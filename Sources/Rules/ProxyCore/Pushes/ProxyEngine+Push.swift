@@ -7,6 +7,7 @@ package import PushDelivery
 package import PushPlanning
 package import Registration
 import SIPGrammar
+import ServiceEvents
 import Telemetry
 package import Timekeeping
 import Waking
@@ -226,48 +227,6 @@ extension PushOutcome {
     }
 }
 
-/// Sends pushes that make phones refresh their contacts (RFC 8599 section 5.5), if `registrar.refresh-push` is set.
-///
-/// The search for expiring contacts makes one step a second, and visits all bindings within a minute. The search needs
-/// no timer for a binding, and spreads the pushes to phones that registered at the same time.
-extension ProxyEngine {
-    private static let walkTime = 60
-    private static let walkPause: Duration = .seconds(1)
-
-    /// Schedules the next step of the search for contacts that expire soon, if `registrar.refresh-push` is set.
-    func armRefreshPushes(now: Moment) {
-        guard settings.registrar.refreshPushLead > .zero, registrar.walkStarts() else { return }
-        _ = output.timers.schedule(.refreshWalkDue, at: now.instant + Self.walkPause)
-    }
-
-    func refreshWalkDue(now: Moment) {
-        registrar.walkPaused()
-        let lead = settings.registrar.refreshPushLead
-        guard lead > .zero else { return }
-        for device in registrar.walked(steps: Self.walkTime, lead: lead, now: now.instant) {
-            askToRefresh(device, now: now)
-        }
-        armRefreshPushes(now: now)
-    }
-
-    private func askToRefresh(_ binding: DeviceID, now: Moment) {
-        let device = registrar.bindings.device(of: binding)
-        guard let target = registrar.bindings.forkTarget(device, through: binding, now: now.instant),
-            let token = target.pushToken, let aor = registrar.bindings.binding(binding)?.aor,
-            !ledger.isPaused(token.provider), mayNotify(device, for: nil, now: now)
-        else { return }
-        ledger.notified(device, for: nil, now: now.instant)
-        output.counters.count(.refreshPush)
-        log.debug(
-            "the daemon sends a push, so that the phone refreshes its registration",
-            [.aor: .described(aor), .device: .described(device)])
-        var notification = PushNotification(expiresAt: now.date + settings.registrar.refreshPushLead)
-        notification.isSilent = true
-        notification.destinationType = ByteString("registration")
-        notify(notification, ledger.newCode(), by: token, target, of: aor, now: now)
-    }
-}
-
 /// The result of one step of the search for dead tokens.
 package struct DeadTokenFindings: Hashable, Sendable {
     /// The number of contacts that one step of the search removed.
@@ -311,7 +270,7 @@ extension ProxyEngine {
                 .filter { $0.canBeWoken && $0.id != device }.map(\.id)
             ledger.passOn(from: device, to: heirs, of: aor, into: &output.actions)
         }
-        deviceRemoved(device, of: aor, because: .tokenDead, now: now)
+        deviceRemoved(device, of: aor, .tokenDead, because: .tokenDead, now: now)
     }
 
     /// Removes bindings on other flows of the same device, if they have the same dead push token.

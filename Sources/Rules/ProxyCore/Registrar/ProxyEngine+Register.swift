@@ -10,6 +10,7 @@ import Registration
 import Routing
 import SIPDialogs
 import SIPGrammar
+import ServiceEvents
 import Telemetry
 import Timekeeping
 import Waking
@@ -173,14 +174,17 @@ extension ProxyEngine {
 
     /// Applies the stored changes of a REGISTER or HTTP request, and answers the REGISTER or HTTP request.
     private func complete(_ work: RegistrarWork, _ plan: RegisterPlan, for aor: AddressOfRecord, now: Moment) {
+        let isOrdered = if case .register = work { false } else { true }
+        let removals = output.events.removals(by: plan, isOrdered: isOrdered, registrar.bindings)
         registrar.complete(plan)
         if plan.refreshed.isEmpty, case .register(let incoming) = work, let nonce = incoming.nonce {
             // A sign-out ends the nonce for all bindings with the nonce.
             endNonce(nonce.name, of: aor, now: now)
         }
         countNew(plan.facts)
+        output.events.added(plan.facts, of: aor, registrar.bindings, now: now, into: &output.actions)
         switch work {
-        case .register(let incoming): completeRegister(incoming, plan, for: aor, now: now)
+        case .register(let incoming): completeRegister(incoming, plan, removals, for: aor, now: now)
         case .report(_, let ticket), .removal(_, let ticket):
             for fact in plan.facts {
                 log.info(
@@ -188,7 +192,7 @@ extension ProxyEngine {
                     [.aor: .described(aor), .outcome: .text("\(fact)")])
                 if case .tokenReplaced(let device) = fact { wakes.records.forget(device) }
             }
-            for device in plan.removed { deviceRemoved(device, of: aor, now: now) }
+            for device in plan.removed { deviceRemoved(device, of: aor, removals[device], now: now) }
             act(.reported(ticket, .done(plan.persist.count)))
         }
         if !plan.refreshed.isEmpty { noteUpstreamUser(aor, signed: now.date, now: now) }
@@ -196,7 +200,8 @@ extension ProxyEngine {
 
     /// Answers a REGISTER, and only afterwards sends the calls that wait for the phone (R17, A11).
     private func completeRegister(
-        _ incoming: IncomingRequest, _ plan: RegisterPlan, for aor: AddressOfRecord, now: Moment
+        _ incoming: IncomingRequest, _ plan: RegisterPlan, _ removals: [DeviceID: DeviceRemoval],
+        for aor: AddressOfRecord, now: Moment
     ) {
         note(plan.facts, for: aor, on: incoming.flow)
         noteAccepted(incoming, toWriteLater: plan.bookkeeping, now: now)
@@ -211,7 +216,7 @@ extension ProxyEngine {
                 out.append(functions.seal.seal(name).span)
             }
         }
-        for device in plan.removed { deviceRemoved(device, of: aor, now: now) }
+        for device in plan.removed { deviceRemoved(device, of: aor, removals[device], now: now) }
         for binding in plan.refreshed {
             countWake(of: binding, by: incoming)
             bindingReturned(binding, of: aor, isPush: nil, now: now)
@@ -410,7 +415,9 @@ extension ProxyEngine {
         let ended = registrar.bindings.removeExpired(limit: Self.expiryBatch, now: now.instant)
         guard !ended.isEmpty else { return }
         act(.record(ended.map { .binding(.delete($0.id)) }))
-        for binding in ended { deviceRemoved(binding.id, of: binding.aor, now: now) }
+        for binding in ended {
+            deviceRemoved(binding.id, of: binding.aor, binding.isFurtherFlow ? nil : .expired, now: now)
+        }
     }
 
     /// The number of bindings that one step examines, so that calls need not wait when many bindings expire together.

@@ -96,7 +96,7 @@ extension ProxyEngine {
         to hops: [ResolvedHop],
         device: DeviceID?, now: Moment
     ) {
-        var others = withoutOurs(hops)
+        var others = network.upstream.withoutOurs(hops, identity, log)
         let isLoop = others.isEmpty && !hops.isEmpty
         // Requests inside dialogs skip the tenant check, because the dialog's hop was checked earlier.
         if hasTenants, incoming.request.to.tag == nil {

@@ -96,7 +96,8 @@ extension ProxyEngine {
     private func lookUpUpstream(now: Moment) {
         guard let hop = settings.upstream else { return }
         if let (transport, endpoint) = hop.numeric {
-            let places = withoutOurs([ResolvedHop(transport: transport, endpoint: endpoint)])
+            let places = network.upstream.withoutOurs(
+                [ResolvedHop(transport: transport, endpoint: endpoint)], identity, log)
             return carryOut(network.upstream.health.found(places, now: now.instant), now: now)
         }
         lookUp(hop, for: .upstream)
@@ -104,20 +105,9 @@ extension ProxyEngine {
 
     func upstreamFound(_ hops: [ResolvedHop], now: Moment) {
         network.upstream.resolved(to: hops)
-        carryOut(network.upstream.health.found(withoutOurs(hops), now: now.instant), now: now)
+        let hops = network.upstream.withoutOurs(hops, identity, log)
+        carryOut(network.upstream.health.found(hops, now: now.instant), now: now)
         upstreamDue(now: now)
-    }
-
-    /// Removes addresses of this daemon from a hop's addresses, and logs the first removal as an error in the settings
-    /// or in DNS.
-    func withoutOurs(_ hops: [ResolvedHop]) -> [ResolvedHop] {
-        guard hops.contains(where: { identity.isOurs($0.transport, $0.endpoint) }) else { return hops }
-        if network.upstream.tellsOfOwnHop() {
-            log.error(
-                "the next hop of a request is this daemon itself, so the daemon does not use this hop: correct the setting upstream, or the Path and Route of the edge proxies",
-                [.target: .text(hops.map { "\($0.transport.parameterName):\($0.endpoint)" }.joined(separator: " "))])
-        }
-        return hops.filter { !identity.isOurs($0.transport, $0.endpoint) }
     }
 
     // MARK: Probes

@@ -49,7 +49,7 @@ extension ProxyEngine {
     }
 
     func pbxFound(_ hops: [ResolvedHop], _ number: Int, now: Moment) {
-        let hops = withoutOurs(hops)
+        let hops = network.upstream.withoutOurs(hops, identity, log)
         if !hops.isEmpty { upstreamUsers.pbxs[number].hops = hops }
         carryOut(upstreamUsers.pbxs[number].health.found(hops, now: now.instant), of: number, now: now)
         let servers = hops.map { UpstreamServer(transport: $0.transport, endpoint: $0.endpoint) }

@@ -10,6 +10,7 @@ import Registration
 import Routing
 import SIPGrammar
 import SIPTransactions
+import ServiceEvents
 import Telemetry
 import Timekeeping
 import Waking
@@ -86,15 +87,23 @@ extension ProxyEngine {
 
     /// Handles a device that was removed from its AOR, for example because it has unregistered or its token is dead.
     func deviceRemoved(
-        _ device: DeviceID, of aor: AddressOfRecord, because cause: TimelineRecord.End = .signedOut, now: Moment
+        _ device: DeviceID, of aor: AddressOfRecord, _ removal: DeviceRemoval?,
+        because cause: TimelineRecord.End = .signedOut, now: Moment
     ) {
-        if let heir = registrar.bindings.takeHeir(of: device) { handOver(from: device, to: heir, of: aor, now: now) }
+        if let heir = registrar.bindings.takeHeir(of: device) {
+            handOver(from: device, to: heir, of: aor, now: now)
+            output.events.removed(device, of: aor, .replaced(by: heir), now: now, into: &output.actions)
+        } else if let removal {
+            output.events.removed(device, of: aor, removal, now: now, into: &output.actions)
+        }
         ledger.deviceRemoved(device, of: aor, into: &output.actions)
         if !messages.isEmpty { messagesLose(device, of: aor, now: now) }
         output.counters.count(.bindingRemoved)
         wakes.records.forget(device)
         for call in wakes.removed(device) {
-            guard let branch = call.fork.waitingBranch(of: device) else { continue }
+            guard let branch = call.fork.waitingBranch(of: device) ?? call.fork.delayedBranch(of: device) else {
+                continue
+            }
             output.counters.count(.heldDeviceGone)
             call.saw(.phonesGone)
             ledger.drop(branch, of: call, now: now, into: &output.actions)
@@ -110,6 +119,9 @@ extension ProxyEngine {
         ledger.passOn(from: device, to: [heir], of: aor, into: &output.actions)
         let changes = messages.takenOver(by: heir, of: aor) { $0 == device }
         if !changes.isEmpty { act(.record(changes.map { .message($0) })) }
+        if !calls.rules.isEmpty, let changed = calls.rules.renamed(device, to: heir, of: aor) {
+            act(.record([.userRules(changed)]))
+        }
         let calls = wakes.renamed(device, to: heir)
         for call in calls { call.fork.renamed(device, to: heir) }
         guard wakes.isAsleep(heir) || calls.contains(where: { $0.fork.waitingBranch(of: heir) != nil }),

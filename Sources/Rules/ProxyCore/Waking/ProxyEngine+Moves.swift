@@ -47,7 +47,8 @@ extension ProxyEngine {
                 call.fork.recalled(index)
                 withTransactions { $0.cancel(client, reasons: [], now: now.instant, into: &$1) }
                 deliver(index, of: call, to: target, now: now)
-            case .unsent, .resumed, .resolving, .cancelled, .ended: break
+            // A device whose turn has not come does not ring earlier because it registers.
+            case .unsent, .delayed, .resumed, .resolving, .cancelled, .ended: break
             }
         }
     }
@@ -189,7 +190,7 @@ extension ProxyEngine {
         guard call.fork.isWaiting else { return }
         call.saw(.timeOver)
         // A forwarded call waits for its phones until the forward destination rings.
-        if call.fork.forwardsNow { return update(call, now: now) { $0.deadlineReached() } }
+        if call.fork.forwardsAtDeadline { return update(call, now: now) { $0.deadlineReached() } }
         output.counters.count(.heldTimedOut)
         if let userCall = call.userCall {
             log.info(

@@ -10,6 +10,7 @@ import Registration
 import Routing
 import SIPGrammar
 import SIPTransactions
+import ServiceEvents
 import Telemetry
 import Timekeeping
 import Waking
@@ -115,9 +116,11 @@ extension ProxyEngine {
 
     static let returnTime: Duration = .seconds(10)
 
-    func holdTime(of request: SIPRequest) -> Duration {
-        guard let expires = request.expires else { return settings.call.ringTimeout }
-        return min(settings.call.ringTimeout, .seconds(Int64(expires)))
+    /// How long an INVITE waits for phones; `delay` is the time after which the last phones of the call begin to ring.
+    func holdTime(of request: SIPRequest, adding delay: Duration = .zero) -> Duration {
+        let wanted = settings.call.ringTimeout + delay
+        guard let expires = request.expires else { return wanted }
+        return min(wanted, .seconds(Int64(expires)))
     }
 
     /// Whether only the target's device can show life on the target's flow.
@@ -138,6 +141,12 @@ extension ProxyEngine {
         if call.fork.isForwardPending { update(call, now: now) { $0.forwardWithdrawn() } }
         ledger.drop(branch, of: call, now: now, into: &output.actions)
         let isFirst = !call.fork.branches[branch].hasMoved
+        if call.fork.branches[branch].isWaiting {
+            let format = settings.call.callerIDFormat
+            output.events.woken(
+                target.id, for: userCall, from: CallerIdentity(incoming.request, format: format).remoteURI, now: now,
+                into: &output.actions)
+        }
         if isFirst {
             output.counters.count(.heldDelivered)
             output.counters.observe(.delivery, now.date - userCall.receivedAt)
@@ -190,12 +199,16 @@ extension ProxyEngine {
         call.saw(.heldAgain)
         armHold(of: call, now: now)
         watch(target)
+        let format = settings.call.callerIDFormat
+        output.events.held(
+            call, from: revive(call).map { CallerIdentity($0.request, format: format).remoteURI }, isAgain: true,
+            now: now, into: &output.actions)
         let branch = call.fork.branches[index]
         defer { journal(call) }
         guard let token = target.pushToken, !branch.wasPushed, branch.push == nil, userCall.mayPush,
             let incoming = revive(call)
         else { return }
-        let caller = CallerIdentity(incoming.request, format: settings.call.callerIDFormat)
+        let caller = CallerIdentity(incoming.request, format: format)
         if !branch.deviceKnows {
             ledger.callOffered(
                 userCall, from: caller, at: userCall.receivedAt, to: [target.id], into: &output.actions)

@@ -78,6 +78,9 @@ package final class APNsApp: PushAppRules {
 
     package func afterLateInvite(_ wish: AfterLateInvite?) -> AfterLateInvite { settings.payload.afterLateInvite(wish) }
 
+    /// Apple delivers only a few silent pushes an hour to a phone.
+    package var refreshPushesPerHour: Int { 3 }
+
     package func carriesLists(_ token: PushToken) -> Bool {
         (try? APNsToken(token, withoutService: settings.tokenService))?.remote != nil
     }

@@ -24,8 +24,12 @@ package struct ProviderAnswer: Sendable {
     /// Whether the answer reports a failure of the provider, and not only of one push.
     var isFailureOfProvider: Bool { status >= 500 }
 
-    /// How far this machine's clock differs from the provider's clock, in words; `nil` for a small difference or an
-    /// answer without `Date`.
+    /// The answer without the texts of a server that a phone has chosen. A stranger's words must not reach logs and
+    /// operators (T46.8).
+    var ofStranger: ProviderAnswer { ProviderAnswer(status: status, retryAfter: retryAfter) }
+
+    /// Says how far this machine's clock differs from the provider's clock; `nil` if the difference is small, or if the
+    /// answer has no `Date`.
     package func clockFault(now: UnixTime) -> String? {
         guard let theirs = date.flatMap({ RetryAfter.date($0) }) else { return nil }
         let ahead = now.seconds.subtractingReportingOverflow(theirs).partialValue

@@ -28,6 +28,12 @@ package struct PushAppReport: Hashable, Sendable {
     package private(set) var acceptedAt: UnixTime?
     package var queued = 0
     package var inFlight = 0
+    /// The number of answers with the status 429 from hosts that phones chose.
+    package var limited = 0
+    /// The busiest hosts that phones chose, at most ``PushHostReport/limit``.
+    package var hosts: [PushHostReport] = []
+    /// The number of hosts that phones chose and that the daemon remembers.
+    package var hostCount = 0
     /// Whether the daemon sends requests to the provider, because the circuit breaker is closed (see ``PushQueue``).
     package var isReachable = true
 
@@ -36,6 +42,21 @@ package struct PushAppReport: Hashable, Sendable {
     /// The number of failed pushes without a counter for their reason, for example an unreachable provider or a full
     /// queue.
     package var failedOtherwise: Int { failed - deadTokens - credentialsRefused - foreignTokens - payloadsRefused }
+
+    /// Adds the counts of another report. The states of the other report, such as the last refusal, are not added.
+    mutating func add(_ other: PushAppReport) {
+        accepted += other.accepted
+        failed += other.failed
+        deadTokens += other.deadTokens
+        credentialsRefused += other.credentialsRefused
+        payloadsRefused += other.payloadsRefused
+        foreignTokens += other.foreignTokens
+        sent += other.sent
+        retried += other.retried
+        withdrawn += other.withdrawn
+        limited += other.limited
+        if let date = other.acceptedAt { acceptedAt = max(acceptedAt ?? date, date) }
+    }
 
     package mutating func count(_ outcome: PushOutcome, at date: UnixTime) {
         switch outcome {

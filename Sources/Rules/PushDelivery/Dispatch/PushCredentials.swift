@@ -18,9 +18,9 @@ package struct PushCredentials: Sendable {
         /// A token that the daemon signs for Apple. Apple requires that a signed token is used for at least 20 minutes
         /// and at most an hour.
         case apple
-        /// An access token from Google's token service.
-        case google
-        /// A token that the daemon signs for each web push server (RFC 8292).
+        /// An access token from the token service of the provider.
+        case accessToken
+        /// A token that the daemon signs for each web push server that push tokens name (RFC 8292).
         case webPush
     }
 
@@ -67,8 +67,8 @@ package struct PushCredentials: Sendable {
     private static let appleLife: Duration = .seconds(40 * 60)
     package static let webPushLife: Duration = .seconds(12 * 3600)
     private static let originLimit = 256
-    /// The pause before the next try to make a credential: `refusedPause` after Google has refused the key, `pause`
-    /// after any other failure.
+    /// The pauses before the daemon tries again to make a credential: `refusedPause` after a token service has refused the key,
+    /// and `pause` after any other failure.
     private static let refusedPause: Duration = .seconds(60)
     private static let pause: Duration = .seconds(2)
 
@@ -84,7 +84,7 @@ package struct PushCredentials: Sendable {
     package init(_ sources: [Source], kinds: [Int: Kind]) {
         self.sources = sources
         made = kinds.mapValues { kind in
-            Made(kind: kind, cache: CredentialCache(renewedBeforeEnd: kind == .google ? .seconds(300) : .zero))
+            Made(kind: kind, cache: CredentialCache(renewedBeforeEnd: kind == .accessToken ? .seconds(300) : .zero))
         }
     }
 
@@ -163,7 +163,7 @@ package struct PushCredentials: Sendable {
     }
 
     private func pause(after outcome: PushOutcome, _ kind: Kind) -> Duration {
-        if kind == .google, case .credentialsRefused = outcome { return Self.refusedPause }
+        if kind == .accessToken, case .credentialsRefused = outcome { return Self.refusedPause }
         return Self.pause
     }
 
@@ -177,19 +177,19 @@ package struct PushCredentials: Sendable {
 
     // MARK: Ahead of time
 
-    /// The time of the next renewal of a Google access token, so that no push has to wait for a token.
+    /// The time at which the next access token must be renewed, so that no push has to wait for a token.
     var nextRenewal: Instant? {
         var next: Instant?
-        for credential in made.values where credential.kind == .google {
+        for credential in made.values where credential.kind == .accessToken {
             if let renewal = credential.cache.nextRenewal { next = min(next ?? renewal, renewal) }
         }
         return next
     }
 
-    /// Orders to renew the Google access tokens that are due.
+    /// Returns orders for the access tokens that must be renewed now.
     mutating func renewals(now: Instant) -> [Order] {
         var orders: [Order] = []
-        for number in made.keys.sorted() where made[number]?.kind == .google {
+        for number in made.keys.sorted() where made[number]?.kind == .accessToken {
             guard let renewal = made[number]?.cache.nextRenewal, renewal <= now else { continue }
             switch made[number]?.cache.wanted(now: now) {
             case .make, .useAndMake: orders.append(Order(number: number, origin: nil))

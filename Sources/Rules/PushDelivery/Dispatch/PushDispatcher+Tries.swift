@@ -16,10 +16,13 @@ extension PushDispatcher {
     func answered(_ transmission: Transmission, _ answer: ProviderAnswer, after time: Duration, now: Moment) {
         guard let entry = entry(of: transmission) else { return }
         journal.figures.observe(.pushAnswer, time)
+        let isStranger = entry.server.chosenHost != nil
+        let answer = isStranger ? answer.ofStranger : answer
+        if isStranger, strangerAnswered(answer, to: entry, now: now) { return }
         let standing = entry.server.standing
         var outcome = entry.server.app.outcome(of: answer, isProven: standing.isProven, now: now.date)
-            .redacted(of: entry.request.token)
-        // The machine's clock is probably wrong if the provider refuses even a new credential as outdated.
+            .redacted(of: entry.request.token).redacted(ofCredential: entry.credential)
+        // If the provider refuses even a new credential as outdated, this machine's clock is probably wrong.
         if outcome == .renewCredential, entry.attempt.hasRenewedCredential, !entry.attempt.isLast {
             outcome = .credentialsRefused(PushRetries.refusedAgain)
         }
@@ -34,7 +37,7 @@ extension PushDispatcher {
 
     func unanswered(_ transmission: Transmission, _ outcome: PushOutcome, _ words: String, now: Moment) {
         guard let entry = entry(of: transmission) else { return }
-        journal.notReached(entry.server.app, words, now: now.instant)
+        journal.notReached(entry.server, words, now: now.instant)
         entry.server.standing.report.problem = entry.request.token.struck(from: words)
         let outcome = outcome.redacted(of: entry.request.token)
         tell(entry.request.id, .answered(outcome, status: nil, problem: words))
@@ -93,7 +96,8 @@ extension PushDispatcher {
     private func render(_ entry: Entry, now: Moment) -> PushRendering {
         let (app, device) = (entry.server.app, entry.request.device)
         return app.render(
-            entry.request, deviceCode: app.asksForDeviceCode && device != .nobody ? deviceCode(device) : nil,
+            entry.request, isSmallest: entry.isSmallest,
+            deviceCode: app.asksForDeviceCode && device != .nobody ? deviceCode(device) : nil,
             now: now.date)
     }
 
@@ -107,8 +111,9 @@ extension PushDispatcher {
         tell(entry.request.id, .finished(outcome))
         entry.server.standing.report.count(outcome, at: now.date)
         journal.finished(
-            outcome, of: entry.server.app, token: entry.request.token, tries: entry.attempt.tries, now: now.instant,
+            outcome, of: entry.server, token: entry.request.token, tries: entry.attempt.tries, now: now.instant,
             payload: redactedPayload(of: entry, now: now))
+        newsDesk.finished(outcome, app: entry.server.app.name, now: now.instant)
         settled.append((entry.request.id, outcome))
     }
 

@@ -60,7 +60,10 @@ extension PushDispatcher {
         entry.server.queue.left(health, now: now.instant)
         let isOpen = entry.server.queue.isBreakerOpen
         if isOpen != wasOpen {
-            journal.breaker(isOpen: isOpen, to: entry.server.app, entry.server.standing.report.problem)
+            journal.breaker(isOpen: isOpen, to: entry.server, entry.server.standing.report.problem, now: now.instant)
+            newsDesk.breaker(
+                isOpen: isOpen, app: entry.server.app.name, problem: entry.server.standing.report.problem,
+                now: now.instant)
         }
         drain(entry.server, now: now)
         leaveGate(entry, now: now)

@@ -75,6 +75,8 @@ package final class PushDispatcher {
         let isNotification: Bool
         /// Whether the push is a notification that its server's ``NotificationGate`` counts in the queue.
         var isInGate = false
+        /// Whether the server refused a larger payload, so that the push has the smallest payload.
+        var isSmallest = false
         var credential: String?
         var pause = DeadlineID.none
 
@@ -96,6 +98,7 @@ package final class PushDispatcher {
     var credentials: PushCredentials
     private var servers: PushServers
     var journal: PushLog
+    var newsDesk = PushNewsDesk()
     var chances: ChanceGenerator
 
     var actions: [Action] = []
@@ -107,6 +110,7 @@ package final class PushDispatcher {
     /// The pushes that have left the queue and wait for their credential.
     var withoutCredential: [(entry: Entry, order: PushCredentials.Order)] = []
     var pauses = DeadlineQueue<PushID>()
+    var limited = LimitedEndpoints()
     private var keepsCredentials = false
     /// The paused providers, to which the dispatcher sends no requests.
     package internal(set) var paused: Set<PushProvider> = []
@@ -148,6 +152,14 @@ package final class PushDispatcher {
         return nil
     }
 
+    /// Begins or ends to collect the news of push apps.
+    package func reportsNews(_ isOn: Bool) { newsDesk.isOn = isOn }
+
+    /// Removes and returns the news of push apps, in their order.
+    package func takeNews() -> [PushNews] { newsDesk.take() }
+
+    /// The statistics of a push app that are not those of a single server.
+    func standing(of app: PushApp.ID) -> PushServer.Standing { servers.server(of: app).standing }
     package var hasOutcomes: Bool { firstSettled < settled.count }
 
     func lookForDeadline() {
@@ -218,8 +230,10 @@ package final class PushDispatcher {
             return refuse(request, .queueFull)
         }
         let origin = servers.server(of: app).app.origin(of: request.token)
+        guard let server = servers.server(of: app, at: origin), server.chosenHost == nil || server.pushes < server.limit
+        else { return refuse(request, toStrangerOf: app, origin, now: now) }
         let entry = Entry(
-            request, to: servers.server(of: app, at: origin), at: origin, slot: freeSlots.popLast() ?? slots.count,
+            request, to: server, at: origin, slot: freeSlots.popLast() ?? slots.count,
             PushRetries(
                 pauses: request.pauses, deadline: now.instant + (request.deadline - now.date),
                 answerTimeout: answerTimeout))
@@ -228,6 +242,9 @@ package final class PushDispatcher {
         if entry.isNotification { notifications += 1 }
         entry.server.pushes += 1
         tell(request.id, .queued(app: entry.server.app.name))
+        if server.chosenHost != nil, let end = limited.end(of: request.token.prid, now: now.instant) {
+            return delay(entry, until: end, now: now)
+        }
         enqueue(entry, now: now)
     }
 

@@ -44,6 +44,8 @@ package struct PushQueue: Sendable {
     package private(set) var inFlight = 0
     private let settings: ProviderLimits
     private var queue = Queue<PushID>()
+    /// The limit of requests in a second; `nil` for no limit.
+    private var pace: PushPace?
 
     /// The number of consecutive failures that opens the circuit breaker.
     private static let failureLimit = 5
@@ -52,7 +54,11 @@ package struct PushQueue: Sendable {
     /// How long the circuit breaker stays open before the next probe.
     private static let pause: Duration = .seconds(5)
 
-    package init(_ settings: ProviderLimits) { self.settings = settings }
+    /// Creates the queue of a server. The server gets at most `rate` requests in a second; `nil` for no limit.
+    package init(_ settings: ProviderLimits, rate: Int? = nil) {
+        self.settings = settings
+        pace = rate.map { PushPace($0) }
+    }
 
     /// Whether the circuit breaker is open, because the provider probably cannot be reached.
     package var isBreakerOpen: Bool {
@@ -104,11 +110,14 @@ package struct PushQueue: Sendable {
         return queue.popFirst()
     }
 
-    /// The time at which ``next(now:)`` may return a probe although no push has left the queue.
+    /// The time at which ``next(now:)`` can return a push even if no push has left the queue: a probe, or a push that
+    /// waited for the limit of requests in a second.
     package var nextProbe: Instant? {
+        guard queued > 0 else { return nil }
         switch breaker {
-        case .open(let until): queued > 0 ? until : nil
-        case .closed, .probing: nil
+        case .open(let until): return max(until, pace?.next ?? until)
+        case .closed: return inFlight < settings.requests ? pace?.next : nil
+        case .probing: return nil
         }
     }
 
@@ -118,11 +127,11 @@ package struct PushQueue: Sendable {
         guard inFlight < settings.requests else { return false }
         switch breaker {
         case .closed: break
-        case .open(let until):
-            guard now >= until else { return false }
-            breaker = .probing
+        case .open(let until): guard now >= until else { return false }
         case .probing: return false
         }
+        if pace?.admit(now: now) == false { return false }
+        if case .open = breaker { breaker = .probing }
         inFlight += 1
         return true
     }

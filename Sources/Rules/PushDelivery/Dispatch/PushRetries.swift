@@ -122,8 +122,26 @@ package struct PushRetries: Hashable, Sendable {
         }
     }
 
-    /// Withdraws the push, because the call has ended or the device has registered. A request in flight is not
-    /// withdrawn, because the provider may have received the request.
+    /// Handles a new push whose endpoint gets no push before `end`.
+    package mutating func delayed(until end: Instant) -> Action {
+        guard state == .queued else { return .none }
+        guard end < deadline else { return self.end(.retry(after: nil)) }
+        state = .pausing(until: end)
+        return .arm(end)
+    }
+
+    /// Handles an answer after which the push is sent again with a smaller payload, without a pause. If the push is no
+    /// longer needed, it is not sent again.
+    ///
+    /// - Returns: whether the push is sent again.
+    package mutating func shrunk() -> Bool {
+        guard state == .sent, !isLast else { return false }
+        state = .queued
+        return true
+    }
+
+    /// Withdraws the push, because the call is over or the device has registered. A request in flight is not withdrawn:
+    /// the provider may have received the request, so the provider's answer counts.
     ///
     /// - Returns: true if the push ends now, because no request is in flight.
     package mutating func cancelled() -> Bool {

@@ -18,8 +18,11 @@ final class PushServer {
     var pushes = 0
     /// The number of a server that push tokens name; `nil` for the app's own server.
     let number: Int?
+    /// The server that a phone has chosen, without its scheme; `nil` if the settings name the server.
+    let chosenHost: String?
 
-    /// The push statistics of an app at all its servers together.
+    /// The push statistics of an app, for all its servers together. A server that a phone has chosen has its own
+    /// statistics, so that its answers say nothing about other servers.
     final class Standing {
         /// Whether the provider has accepted a push of the app.
         var isProven = false
@@ -29,19 +32,28 @@ final class PushServer {
     /// The number of waiting pushes, including notifications that wait outside the queue.
     var waiting: Int { queue.queued + gate.waiting }
 
-    fileprivate init(app: PushApp, _ standing: Standing, _ limits: ProviderLimits, number: Int? = nil) {
+    fileprivate init(
+        app: PushApp, _ standing: Standing, _ limits: ProviderLimits, number: Int? = nil, chosenHost: String? = nil
+    ) {
         self.app = app
         self.standing = standing
         self.number = number
-        queue = PushQueue(limits)
+        self.chosenHost = chosenHost
+        queue = PushQueue(limits, rate: app.chosenHosts?.rate)
         gate = NotificationGate(limits)
     }
+
+    /// The maximum number of active pushes, including pushes that pause between tries.
+    var limit: Int { Self.limit(of: app) }
+
+    static func limit(of app: PushApp) -> Int { 2 * (app.limits.requests + app.limits.queue) }
 }
 
 /// All push servers: one for each app, and one for each server that push tokens name, created on demand.
 ///
-/// The number of push servers is limited, because phones choose the servers in their tokens. If too many servers exist,
-/// pushes go to the app's own server.
+/// Tokens name many servers, so the daemon limits the number of servers. If there are too many servers, pushes go to
+/// the app's own server. Servers that phones choose have places of their own, and if all of these places are in use, a
+/// push to a further server is refused (T46.7).
 struct PushServers {
     /// The maximum number of active pushes to all servers together, including pushes that pause between tries.
     private(set) var limit = 0
@@ -57,7 +69,12 @@ struct PushServers {
         let origin: String
     }
 
+    /// The numbers for servers that phones choose. They follow the numbers of the servers in the settings.
+    private var freeChosenNumbers = Array(Self.originLimit..<Self.originLimit + Self.chosenLimit)
+
     private static let originLimit = 64
+    /// The maximum number of servers that phones choose and that the daemon remembers.
+    static let chosenLimit = 256
 
     /// Creates the servers of the apps that have their own push server.
     ///
@@ -72,7 +89,7 @@ struct PushServers {
             // where the daemon can still withdraw them.
             if app.baseURL?.hasPrefix("http:") == true { limits.requests = min(limits.requests, plainLimit) }
             own.append(PushServer(app: app, PushServer.Standing(), limits))
-            limit += Self.limit(of: app)
+            limit += PushServer.limit(of: app)
         }
     }
 
@@ -90,30 +107,61 @@ struct PushServers {
     /// The push app's own server.
     func server(of app: PushApp.ID) -> PushServer { own[app.index] }
 
-    /// The server that a token names; the app's own server if the token names none, or if too many servers exist.
-    mutating func server(of app: PushApp.ID, at origin: String?) -> PushServer {
+    /// The server that a token names; the app's own server if the token names no server, or if too many servers exist.
+    /// If a phone has chosen the server, and too many such servers have pushes, the result is `nil`.
+    mutating func server(of app: PushApp.ID, at origin: String?) -> PushServer? {
         let common = own[app.index]
         guard let origin else { return common }
         let key = Origin(app: app, origin: origin)
         if let known = byOrigin[key] { return known }
-        guard let number = freeNumbers.popLast() ?? numberOfIdleServer() else { return common }
+        guard common.app.chosenHosts == nil else { return chosenServer(common, key) }
+        guard let number = freeNumbers.popLast() ?? numberOfIdleServer(isChosen: false) else { return common }
         let server = PushServer(app: common.app, common.standing, common.app.limits, number: number)
         byOrigin[key] = server
-        limit += Self.limit(of: common.app)
+        limit += server.limit
         return server
     }
 
-    /// Removes a server without active pushes and returns its number. Servers with an open circuit breaker are removed
-    /// last, because the state of the breaker would be lost.
-    private mutating func numberOfIdleServer() -> Int? {
-        let idle = byOrigin.filter { $0.value.pushes == 0 && $0.value.queue.inFlight == 0 }
+    private mutating func chosenServer(_ common: PushServer, _ key: Origin) -> PushServer? {
+        guard let number = freeChosenNumbers.popLast() ?? numberOfIdleServer(isChosen: true) else { return nil }
+        let server = PushServer(
+            app: common.app, PushServer.Standing(), common.app.limits, number: number,
+            chosenHost: String(key.origin.dropFirst("https://".count)))
+        byOrigin[key] = server
+        limit += server.limit
+        return server
+    }
+
+    /// Removes a server without active pushes and returns its number. Servers with an open breaker are removed last,
+    /// because their breaker's state would be lost. The counts of a server that a phone has chosen stay in the counts of
+    /// the app.
+    private mutating func numberOfIdleServer(isChosen: Bool) -> Int? {
+        let idle = byOrigin.filter {
+            ($0.value.chosenHost != nil) == isChosen && $0.value.pushes == 0 && $0.value.queue.inFlight == 0
+        }
         guard let (key, server) = idle.first(where: { !$0.value.queue.isBreakerOpen }) ?? idle.first else { return nil }
         byOrigin[key] = nil
-        limit -= Self.limit(of: server.app)
+        limit -= server.limit
+        if isChosen { own[server.app.id.index].standing.report.add(server.standing.report) }
         return server.number
     }
 
-    private static func limit(of app: PushApp) -> Int { 2 * (app.limits.requests + app.limits.queue) }
+    /// Adds the servers that phones chose to the report of their app. The state of one such server is no state of the
+    /// app, because nobody but the server's users needs it.
+    private func describe(_ servers: [PushServer], in report: inout PushAppReport) {
+        for server in servers { report.add(server.standing.report) }
+        report.isReachable = true
+        report.hostCount = servers.count
+        let busiest = servers.sorted { left, right in
+            let (one, other) = (left.standing.report, right.standing.report)
+            guard one.accepted == other.accepted else { return one.accepted > other.accepted }
+            guard one.sent == other.sent else { return one.sent > other.sent }
+            return left.chosenHost ?? "" < right.chosenHost ?? ""
+        }
+        report.hosts = busiest.prefix(PushHostReport.limit).map { server in
+            PushHostReport(server.chosenHost ?? "", server.standing.report, server.queue, queued: server.waiting)
+        }
+    }
 
     /// The push statistics of each app, in the order of the list of apps.
     var reports: [(app: PushApp, report: PushAppReport)] {
@@ -125,6 +173,7 @@ struct PushServers {
             // An app with several servers counts as unreachable only while all its servers are unreachable.
             report.isReachable =
                 !(others.isEmpty ? server.queue.isBreakerOpen : others.allSatisfy(\.queue.isBreakerOpen))
+            if server.app.chosenHosts != nil { describe(others, in: &report) }
             return (server.app, report)
         }
     }

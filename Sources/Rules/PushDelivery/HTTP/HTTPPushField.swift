@@ -53,7 +53,10 @@ struct HTTPPushValues {
         case .nonce: return push.nonce ?? .empty
         case .callRef:
             return (call?.callRef ?? context.endedCall?.call.callRef).map { ByteString($0.description) } ?? .empty
-        case .callID: return (call?.callID ?? context.endedCall?.call.callID)?.cut(to: Self.textLimit) ?? .empty
+        case .callID:
+            // A part of a Call-ID would match no INVITE, so a Call-ID above the limit is omitted.
+            guard let callID = context.wholeCallID, callID.count <= Self.textLimit else { return .empty }
+            return callID
         case .caller: return caller.cut(to: Self.textLimit)
         case .displayName:
             guard let call, !call.isNameless else { return .empty }

@@ -2,16 +2,19 @@ import Bytes
 import JSON
 import Timekeeping
 
-/// The payload format `ecss10.extended`: ECSS-10's payloads, with more members in pushes about a call. The further
-/// members of `ecss10.extended` are the caller, the Call-ID, the time of sending, and how long the call waits after
-/// that time.
+/// The payload format `ecss10.extended`: ECSS-10's payloads with more members. Each push has the time of sending. A push
+/// about a call also has the caller, the Call-ID, and how long the call waits after the time of sending.
 extension ECSS10Payload {
     private static let numberLimit = 512
     private static let nameLimit = 256
 
     static func extendedFields(_ context: PayloadContext, room: Int) -> [PayloadField] {
         guard case .incomingCall(let call) = context.push.message else {
-            return fields(context, room: room) + context.callTie
+            let tie = context.callTie
+            let size = tie.size
+            let fields = fields(context, room: room - size)
+            // The application server's object can leave no room for the time of sending.
+            return context.mustHaveTie || fields.size + size <= room ? fields + tie : fields
         }
         let number = call.isNameless ? ByteString("anonymous") : call.callerURI
         // The members of the payload are collected in one array, for speed, because most pushes for calls have the
@@ -31,18 +34,29 @@ extension ECSS10Payload {
         _ context: PayloadContext, _ type: ApplePushType, badge: BadgeType, room: Int
     ) -> [UInt8] {
         var members = context.callTie
-        guard !members.isEmpty else { return apple(context, type, badge: badge, room: room) }
-        if case .incomingCall(let call) = context.push.message {
+        switch context.push.message {
+        // Apple's test of a push token has an empty object `acme`.
+        case .silent: return apple(context, type, badge: badge, room: room)
+        case .incomingCall(let call):
             members = [name(of: call)] + members + [PayloadField("ttl", context.inviteTTL)]
+        case .missedCalls, .notification: break
         }
+        var more = Array(",".utf8)
+        members.append(membersTo: &more)
         var body = apple(
-            context, type, badge: badge, room: room, numberLimit: numberLimit, nameLimit: nameLimit)
-        // The member `acme` is the last of the payload, so the new members are put before the two braces at its end.
-        body.removeLast(2)
-        body.append(",")
-        members.append(membersTo: &body)
-        body.append("}}")
+            context, type, badge: badge, room: room - more.count, numberLimit: numberLimit, nameLimit: nameLimit)
+        guard context.mustHaveTie || body.count + more.count <= room else { return body }
+        insert(more, to: &body, context)
         return body
+    }
+
+    /// Inserts members at the end of the object `acme`, which a list of missed calls has before another member.
+    private static func insert(_ more: [UInt8], to body: inout [UInt8], _ context: PayloadContext) {
+        guard case .missedCalls = context.push.message else {
+            return body.insert(contentsOf: more, at: body.count - 2)
+        }
+        let end = endOfList(context)
+        body.insert(contentsOf: more, at: body.count - end.count)
     }
 
     private static func name(of call: IncomingCall) -> PayloadField {
@@ -56,9 +70,8 @@ extension PayloadContext {
     private static let callIDLimit = 512
 
     /// The Call-ID, by which the app finds the INVITE of a push; the time of the push's present try, by which the app
-    /// recognises a late push; and the nonce for the REGISTER. If the push is not about a call, the list of members is
-    /// empty. Only payload formats of the daemon itself have members with the Call-ID, the time of sending and the
-    /// nonce.
+    /// recognises a late push; and the nonce for the REGISTER. A push that is not about a call has only the time. Only
+    /// payload formats of the daemon itself have members with the Call-ID, the time of sending and the nonce.
     var callTie: [PayloadField] {
         var fields: [PayloadField] = []
         appendCallTie(to: &fields)
@@ -66,16 +79,28 @@ extension PayloadContext {
     }
 
     func appendCallTie(to fields: inout [PayloadField]) {
-        let callID: ByteString
-        switch push.message {
-        case .incomingCall(let call): callID = call.callID
-        case .notification(let notification):
-            guard let end = notification.endedCall else { return }
-            callID = end.call.callID
-        case .missedCalls, .silent: return
-        }
-        if callID.count <= Self.callIDLimit { fields.append(PayloadField("call_id", callID, atMost: .max)) }
+        if let callID { fields.append(PayloadField("call_id", callID, atMost: .max)) }
         fields.append(PayloadField("sent", now.seconds))
         if let nonce = push.nonce { fields.append(PayloadField("nonce", nonce)) }
     }
+
+    /// The Call-ID of the push's call; `nil` if the push is about no call, or if the payload has no room for the
+    /// Call-ID.
+    private var callID: ByteString? {
+        guard !isShort, let callID = wholeCallID, callID.count <= Self.callIDLimit else { return nil }
+        return callID
+    }
+
+    /// The Call-ID of the push's call, of any length; `nil` if the push is about no call.
+    var wholeCallID: ByteString? {
+        switch push.message {
+        case .incomingCall(let call): call.callID
+        case .notification(let notification): notification.endedCall?.call.callID
+        case .missedCalls, .silent: nil
+        }
+    }
+
+    /// Whether the payload must have the members of ``callTie``, because the push is about a call. Other pushes lose
+    /// the time of sending if the provider would refuse the payload for its length.
+    var mustHaveTie: Bool { wholeCallID != nil }
 }

@@ -46,15 +46,21 @@ enum ECSS10Payload {
             body.append("\"type\":\"missed_calls\",\"date\":")
             body.append(decimal: context.now.seconds)
             body.append(",\"calls\":")
-            var end: [UInt8] = []
-            end.append("},\"time_to_live\":")
-            end.append(decimal: context.missedCallsTTL)
-            end.append("}")
+            let end = endOfList(context)
             body.append(contentsOf: CallList.json(calls, atMost: room - body.count - end.count))
             body.append(contentsOf: end)
         case .silent, .notification: body.append("}}")
         }
         return body
+    }
+
+    /// The end of a list of missed calls for an Apple device, from the brace that closes `acme`.
+    static func endOfList(_ context: PayloadContext) -> [UInt8] {
+        var end: [UInt8] = []
+        end.append("},\"time_to_live\":")
+        end.append(decimal: context.missedCallsTTL)
+        end.append("}")
+        return end
     }
 
     private static func append(

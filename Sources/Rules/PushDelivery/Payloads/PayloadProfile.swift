@@ -5,8 +5,8 @@ import Timekeeping
 package enum PayloadProfile: String, Hashable, Sendable, CaseIterable {
     /// The payloads of ECSS-10 (R12, R13, R24, R25).
     case ecss10
-    /// The payloads of ECSS-10 with more members: a push for a call also has the caller, the Call-ID of the INVITE, and
-    /// the time of sending.
+    /// The payloads of ECSS-10 with more members: each push also has the time of sending, and a push for a call the
+    /// caller and the Call-ID of the INVITE.
     case ecss10Extended = "ecss10.extended"
     /// The payloads of the 10darts platform: the push's code, a text to show, and a place in the app to open.
     case tenDarts = "10d"
@@ -31,6 +31,9 @@ package struct PayloadContext {
     let settings: PayloadSettings
     /// The time of the present try of the push.
     let now: UnixTime
+    /// Whether the payload has no Call-ID and only short texts about the caller, because the usual payload exceeds the
+    /// provider's limit.
+    var isShort = false
 
     var code: PushCode { push.code }
 

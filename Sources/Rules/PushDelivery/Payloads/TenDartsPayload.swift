@@ -9,7 +9,7 @@ import Timekeeping
 /// the code by which the app's reports name the device.
 enum TenDartsPayload {
     /// The maximum size in bytes of a text that the phone shows.
-    private static let textLimit = 512
+    private static func textLimit(_ context: PayloadContext) -> Int { context.isShort ? 128 : 512 }
 
     static func fields(_ context: PayloadContext, room: Int) -> [PayloadField] {
         if case .notification(let notification) = context.push.message {
@@ -17,8 +17,9 @@ enum TenDartsPayload {
         }
         let words = Words(context)
         let head = [
-            PayloadField("id", context.code.description), PayloadField("message", words.text, atMost: textLimit),
-            PayloadField("title", words.title, atMost: textLimit),
+            PayloadField("id", context.code.description),
+            PayloadField("message", words.text, atMost: textLimit(context)),
+            PayloadField("title", words.title, atMost: textLimit(context)),
             PayloadField("badge", Int64(context.push.badge)),
         ]
         let tail = destination(context) + flags(confirms: true, isSilent: false)
@@ -35,18 +36,18 @@ enum TenDartsPayload {
         if type == .background {
             body.append("{\"aps\":{\"content-available\":1},")
             members += destination(context) + flags(confirms: true, isSilent: true)
-            if !context.callTie.isEmpty { members.append(PayloadField("ctm", json: tie(context, device: nil))) }
+            if context.mustHaveTie { members.append(PayloadField("ctm", json: tie(context, device: nil))) }
             members.append(membersTo: &body)
             body.append("}")
             return body
         }
         let words = Words(context)
         body.append("{\"aps\":{")
-        body.append(alert: words.title, words.text, TextLimits(title: textLimit, text: textLimit))
+        body.append(alert: words.title, words.text, TextLimits(title: textLimit(context), text: textLimit(context)))
         body.append(",\"badge\":")
         body.append(decimal: context.push.badge)
         body.append("},")
-        members.append(PayloadField("title", words.title, atMost: textLimit))
+        members.append(PayloadField("title", words.title, atMost: textLimit(context)))
         members += destination(context) + flags(confirms: true, isSilent: false)
         members.append(membersTo: &body)
         body.append(",\"ctm\":")
@@ -70,7 +71,7 @@ enum TenDartsPayload {
                 text = call.shownCaller(anonymous: texts.anonymous)
             case .missedCalls(let calls):
                 title = ByteString(texts.missedCalls)
-                text = CallList.callers(calls, atMost: textLimit)
+                text = CallList.callers(calls, atMost: textLimit(context))
             case .silent, .notification:
                 title = .empty
                 text = .empty
@@ -101,9 +102,10 @@ enum TenDartsPayload {
             body.append("{\"type\":\"invite\",\"date\":")
             body.append(decimal: call.receivedAt.seconds)
             body.append(",\"number\":")
-            body.append(jsonString: call.isNameless ? ByteString("anonymous") : call.callerURI, atMost: textLimit)
+            body.append(
+                jsonString: call.isNameless ? ByteString("anonymous") : call.callerURI, atMost: textLimit(context))
             body.append(",\"display_name\":")
-            body.append(jsonString: call.isNameless ? .empty : call.displayName, atMost: textLimit)
+            body.append(jsonString: call.isNameless ? .empty : call.displayName, atMost: textLimit(context))
             body.append(",")
             context.callTie.append(membersTo: &body)
             body.append(contentsOf: device)
@@ -111,6 +113,8 @@ enum TenDartsPayload {
         case .missedCalls(let calls):
             body.append("{\"type\":\"missed_calls\",\"date\":")
             body.append(decimal: context.now.seconds)
+            body.append(",")
+            context.callTie.append(membersTo: &body)
             body.append(",\"calls\":")
             body.append(contentsOf: CallList.json(calls, atMost: room - body.count - device.count - 1))
             body.append(contentsOf: device)

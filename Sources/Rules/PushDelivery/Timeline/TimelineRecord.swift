@@ -58,6 +58,10 @@ package struct TimelineRecord: Hashable, Sendable {
         case callerLimit = "caller-limit"
         /// The token is only for calls, or the provider has no pushes for this kind of message.
         case notCarried = "not-carried"
+        /// Other devices of the user ring first; ``TimelineRecord/reason`` says for how long.
+        case delayed
+        /// The user's rules let no device ring; ``TimelineRecord/reason`` says until when.
+        case doNotDisturb = "do-not-disturb"
     }
 
     /// How far the push of the timeline record has come.
@@ -126,6 +130,10 @@ package struct TimelineRecord: Hashable, Sendable {
         case pushFailed = "push-failed"
         /// The daemon refused the call immediately, and the caller got ``TimelineRecord/endStatus``.
         case notOffered = "not-offered"
+        /// The turn of the device has come, and a further record says what happened.
+        case turnCame = "turn-came"
+        /// The next devices began to ring, so the phone stopped ringing.
+        case turnOver = "turn-over"
         /// The daemon was stopped while the timeline record was open.
         case stopped
         /// The daemon stopped unexpectedly, and completed the record after the restart. Only earlier versions of the

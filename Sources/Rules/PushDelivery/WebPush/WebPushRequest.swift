@@ -11,10 +11,15 @@ enum WebPushRequest {
         guard let token = WebPushToken(context.push.token, allowedAt: settings.hosts) else {
             return .impossible(.noSuitableToken)
         }
+        return make(context, to: token, settings.payload)
+    }
+
+    /// Builds the request to a subscription whose host the settings allow.
+    static func make(_ context: PayloadContext, to token: WebPushToken, _ profile: PayloadProfile) -> PushRendering {
         var body: [UInt8] = []
         var protection = ProviderRequest.Protection.none
         if let keys = token.keys {
-            body = payload(context, settings.payload)
+            body = payload(context, profile)
             guard body.count <= limit else { return .impossible(.payloadRefused("\(body.count) bytes of payload")) }
             protection = .webPush(publicKey: keys.publicKey, authSecret: keys.authSecret)
         }

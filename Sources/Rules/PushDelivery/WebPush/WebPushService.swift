@@ -4,13 +4,21 @@ extension WebPushSettings: PushServiceSettings {
     package static var platforms: Set<PushPlatform> { [.web] }
     package static var credentialKeys: String { ".vapid-key-file" }
 
-    package func apps(of provider: PushProvider) -> [PushAppSettings] { [PushAppSettings(WebPushApp(self))] }
+    /// The name of the app for subscriptions whose hosts phones choose.
+    static let unifiedPush = "unifiedpush"
+    package static var chosenHostsApp: String? { unifiedPush }
+
+    package func apps(of provider: PushProvider) -> [PushAppSettings] {
+        let listed = PushAppSettings(WebPushApp(self))
+        guard hasChosenHosts else { return [listed] }
+        return [listed, PushAppSettings(named: Self.unifiedPush, params: [Self.unifiedPush], UnifiedPushApp(self))]
+    }
 
     package var acceptance: any TokenAcceptance { WebPushAcceptance(self) }
     package var files: [PushFile] { .named(signingKey: (keyFile, key: "vapid-key-file"), authorities: caFile) }
 }
 
-/// The rules for all web push subscriptions, which the daemon treats as one app.
+/// The rules for all web push subscriptions at hosts in the list `hosts`, which the daemon treats as one app.
 package final class WebPushApp: PushAppRules {
     package let settings: WebPushSettings
 

@@ -5,6 +5,11 @@ package import Settings
 package struct WebPushSettings: SettingsGroup, Equatable {
     package var enabled = false
     package var hosts = WebPushHost.known
+    package var anyHost = false
+    package var anyHostPorts: [Int] = []
+    package var privateHosts: [WebPushHost] = []
+    package var hostRate = 50
+    package var hostQueue = 500
     package var payload = PayloadProfile.ecss10
     package var afterEnd = AfterEnd.none
     package var keyFile: String?
@@ -24,9 +29,29 @@ package struct WebPushSettings: SettingsGroup, Equatable {
             "hosts", of: WebPushHost.settingType, \.hosts,
             "The allowed push services: host, host:port, or *.suffix for all hosts below a name. The daemon treats a REGISTER whose push URL has a host that is not in the list like a REGISTER with an unknown provider. Without the list of hosts, a phone could make the daemon send requests to any host."
         ),
+        .bool(
+            "any-host", \.anyHost,
+            "Also send pushes to push servers that phones choose (UnifiedPush). The daemon sends such a push only over https, only to port 443 or a port in any-host-ports, and only if all addresses of the host are public addresses of other machines. The device must have keys in pn-param. Default: false, so that only hosts and private-hosts get pushes. docs/Providers.md has all rules."
+        ),
+        .list(
+            "any-host-ports", of: .integer(in: 1...65_535), \.anyHostPorts,
+            "Further ports of push servers that phones choose, besides 443. Has no effect without any-host. Add a port if users run push servers at it."
+        ),
+        .list(
+            "private-hosts", of: WebPushHost.settingType, \.privateHosts,
+            "Push servers of your own network: host, host:port, or *.suffix. The hosts may have private addresses, and get pushes even without any-host. The limits of user-chosen hosts apply. The daemon never sends pushes to its own listeners."
+        ),
+        .integer(
+            "host-rate", in: 1...10_000, \.hostRate,
+            "The maximum number of requests in a second to each host that any-host or private-hosts allows. Further pushes to the host wait. Raise it if many users share one push server of yours."
+        ),
+        .integer(
+            "host-queue", in: 1...10_000, \.hostQueue,
+            "The maximum number of pushes that wait for one host that any-host or private-hosts allows. When the queue of the host is full, a further push to the host fails; other hosts are not affected."
+        ),
         .choice(
             "payload", \.payload,
-            "The payload format of the app: ecss10, ecss10.extended, 10d (10darts), or linphone (as sent by Flexisip); docs/App-developers.md shows each format. The daemon sends payloads to devices whose pn-param is P256DH.AUTH, the keys of their subscription in base64url. Pushes to devices whose pn-param has a different form have no payload."
+            "The payload format of the app: ecss10, ecss10.extended, 10d (10darts), or linphone (as sent by Flexisip); docs/App-developers.md shows each format. The daemon sends payloads to devices whose pn-param is P256DH.AUTH, the keys of their subscription in base64url. Pushes to devices whose pn-param has a different form have no payload. With ecss10, devices at user-chosen hosts get ecss10.extended."
         ),
         .choice(
             "after-end", \.afterEnd,
@@ -58,6 +83,12 @@ package struct WebPushSettings: SettingsGroup, Equatable {
         $0
     }
 
+    static let proxyComplaint =
+        "expected webpush.proxy: none, since any-host and private-hosts need direct connections to the push servers"
+
+    /// Whether the settings allow push servers that phones choose.
+    package var hasChosenHosts: Bool { anyHost || !privateHosts.isEmpty }
+
     package func complaints() -> [SettingComplaint] {
         guard enabled else { return [] }
         var found: [SettingComplaint] = []
@@ -67,7 +98,9 @@ package struct WebPushSettings: SettingsGroup, Equatable {
         if contact == nil {
             found.append(SettingComplaint("expected vapid-contact, since webpush is enabled", key: "enabled"))
         }
-        if hosts.isEmpty { found.append(SettingComplaint("expected at least one host", key: "hosts")) }
+        // A proxy would resolve the host's name itself, so the daemon could not check the addresses.
+        if hasChosenHosts, case .http? = proxy { found.append(SettingComplaint(Self.proxyComplaint, key: "proxy")) }
+        if hosts.isEmpty, !hasChosenHosts { found.append(SettingComplaint("expected at least one host", key: "hosts")) }
         return found
     }
 }

@@ -10,11 +10,14 @@ package struct WebPushToken: Hashable, Sendable {
         package let authSecret: ByteString
     }
 
-    /// The URL to which web pushes are posted. The settings allow the host of the URL. The URL of a subscription has a
-    /// strict form, so that all programs read the URL in the same way.
+    /// The URL to which web pushes are posted. The URL of a subscription has a strict form, so that all programs read
+    /// the URL in the same way.
     package let url: String
     /// The origin of the URL: `https://host`, and the port unless it is the standard port (RFC 6454).
     package let origin: String
+    /// The host of the URL, in lower case.
+    package let host: String
+    package let port: UInt16
     /// The keys for encrypting payloads; `nil` if pushes to the subscription can have no payload.
     package let keys: Keys?
 
@@ -28,6 +31,13 @@ package struct WebPushToken: Hashable, Sendable {
     ///   - token: the push parameters; the function does not check the provider in them.
     ///   - hosts: the hosts that the settings allow.
     package init?(_ token: PushToken, allowedAt hosts: [WebPushHost]) {
+        self.init(token)
+        guard hosts.contains(where: { $0.allows(host, port) }) else { return nil }
+    }
+
+    /// Parses the push parameters of a web push contact. A URL that is not an `https` URL in the strict form gives
+    /// `nil`. The function does not check whether the settings allow the host.
+    init?(_ token: PushToken) {
         let prid = token.prid
         let scheme: StaticString = "https://"
         guard prid.count <= Self.longest, prid.hasPrefix(scheme), prid.isURLText else { return nil }
@@ -40,8 +50,8 @@ package struct WebPushToken: Hashable, Sendable {
             name = name[0..<colon]
         }
         guard let port, HostName.isValid(name) else { return nil }
-        let host = name.string
-        guard hosts.contains(where: { $0.allows(host, port) }) else { return nil }
+        host = name.string
+        self.port = port
         url = prid.string
         origin = "https://\(host)" + (port == WebPushHost.standardPort ? "" : ":\(port)")
         keys = Keys(token.param)

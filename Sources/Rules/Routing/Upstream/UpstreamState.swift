@@ -1,6 +1,7 @@
 package import Addressing
 package import ProxyPolicy
 import SIPGrammar
+package import Telemetry
 package import Timekeeping
 
 /// The state of the check of the upstream, and of the check of the daemon's advertised host name.
@@ -45,10 +46,17 @@ package struct UpstreamState: ~Copyable {
 
     private static let limit = 64
 
-    /// Whether the log must report that a next hop is the daemon itself; true only once.
-    package mutating func tellsOfOwnHop() -> Bool {
-        defer { hasToldOfOwnHop = true }
-        return !hasToldOfOwnHop
+    /// Removes addresses of this daemon from a hop's addresses, and logs the first removal as an error in the settings
+    /// or in DNS.
+    package mutating func withoutOurs(_ hops: [ResolvedHop], _ identity: LocalIdentity, _ log: Log) -> [ResolvedHop] {
+        guard hops.contains(where: { identity.isOurs($0.transport, $0.endpoint) }) else { return hops }
+        if !hasToldOfOwnHop {
+            hasToldOfOwnHop = true
+            log.error(
+                "the next hop of a request is this daemon itself, so the daemon does not use this hop: correct the setting upstream, or the Path and Route of the edge proxies",
+                [.target: .text(hops.map { "\($0.transport.parameterName):\($0.endpoint)" }.joined(separator: " "))])
+        }
+        return hops.filter { !identity.isOurs($0.transport, $0.endpoint) }
     }
 }
 

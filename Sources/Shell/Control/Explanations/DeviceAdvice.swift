@@ -26,7 +26,10 @@ extension DeviceExplanation {
         case .notCarried where record.kind == TimelineRecord.Kind.missedCalls.rawValue:
             return "The app must register with a token for other pushes as well: docs/Providers.md, Apple's tokens."
         case .notCarried: return "docs/Providers.md lists the tokens that carry notifications."
-        case nil, .ordinaryContact, .justRegistered, .deviceLimit, .callerLimit: return endAdvice
+        case .doNotDisturb: return "The rule is the user's: sippushd user rules \(record.aor)"
+        case .delayed where end == .callerGaveUp || end == .timeOver || end == .unreachable:
+            return "The call ended before the device's turn: sippushd user rules \(record.aor), and call.ring-order."
+        case nil, .ordinaryContact, .justRegistered, .deviceLimit, .callerLimit, .delayed: return endAdvice
         }
     }
 
@@ -56,7 +59,7 @@ extension DeviceExplanation {
             return
                 "The phone must register again to be called. Pushes wake it after sippushd provider enable \(record.app)."
         case .answered, .answeredElsewhere, .declinedElsewhere, .refused, .endedByOperator, .signedOut, .tokenDead,
-            .providerOff, .pushFailed, .notOffered, .stopped, nil:
+            .providerOff, .pushFailed, .notOffered, .stopped, .turnCame, .turnOver, nil:
             return nil
         }
     }
@@ -96,7 +99,28 @@ extension DeviceExplanation {
             "The provider did not answer within \(time). Check the network to the provider, and the provider's status page."
     }
 
+    /// The advice about a push server that the phone has chosen; `nil` if the usual advice applies.
+    private func hostAdvice(_ answer: TimelineRecord.Answer) -> String? {
+        guard let service, let app = service.chosenHostsApp, record.app == "\(provider)/\(app)" else { return nil }
+        return switch answer {
+        case .noConnection where record.reason.contains("the host has the address"):
+            "The daemon connects only to public addresses of other machines. If the push server is yours, add its name to \(settings).private-hosts."
+        case .noConnection:
+            "The push server's certificate must be valid for its name. For a certificate of your own authority, set \(settings).ca-file."
+        case .credentialsRefused:
+            "This push server alone refuses the VAPID key: the app subscribed with another key, and must subscribe again. Other push servers are not affected."
+        case .payloadRefused:
+            "The push server refuses the push, and the reason has its status. Other push servers are not affected."
+        case .queueFull:
+            "Too many pushes wait for this push server: \(settings).host-queue and \(settings).host-rate are the limits."
+        case .failed:
+            "The user of the phone has chosen this push server: the user can ask its operator, or choose another push server."
+        case .accepted, .acceptedWithNewToken, .tokenDead, .foreignToken, .noSuitableToken, .noApp, .paused: nil
+        }
+    }
+
     private func providerAdvice(_ answer: TimelineRecord.Answer) -> String? {
+        if let advice = hostAdvice(answer) { return advice }
         switch answer {
         case .accepted, .acceptedWithNewToken: return nil
         case .tokenDead:
@@ -144,7 +168,10 @@ extension DeviceExplanation {
     /// The path of the app's settings, such as `push.apns.apps.NAME`.
     private var settings: String {
         let parts = record.app.split(separator: "/", maxSplits: 1)
-        return "push.\(provider)" + (parts.count == 2 ? ".apps.\(parts[1])" : "")
+        guard parts.count == 2, service?.chosenHostsApp.map({ $0 != parts[1] }) ?? true else {
+            return "push.\(provider)"
+        }
+        return "push.\(provider).apps.\(parts[1])"
     }
 
     private var service: (any PushServiceSettings.Type)? {

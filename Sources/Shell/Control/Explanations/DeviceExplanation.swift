@@ -99,6 +99,10 @@ package struct DeviceExplanation {
         case .notCarried where record.kind == TimelineRecord.Kind.missedCalls.rawValue:
             "\(Words.count(record.calls, "missed call")) to report; the token of \(device) cannot carry a list of missed calls"
         case .notCarried: "the call came; the token of \(device) cannot carry this kind of push"
+        case .delayed: "the call came; \(device) waits \(record.reason)"
+        case .doNotDisturb:
+            "the call came; do not disturb is set for \(record.aor) (\(record.reason)), so \(device) does not ring, and "
+                + (record.endStatus == nil ? "call.no-wake forwarded the call" : "the caller got \(status)")
         }
     }
 
@@ -111,7 +115,8 @@ package struct DeviceExplanation {
         case .notCarried: "\(orderer); the token of \(device) cannot carry this kind of push"
         case .deviceLimit: "\(orderer); \(device) had too many pushes, so no push was sent"
         case .providerPaused: "\(orderer); \(record.app) is paused, so \(device) got no push"
-        case .unknownUser, .noContact, .tooManyCalls, .providerOff, .justRegistered, .callerLimit:
+        case .unknownUser, .noContact, .tooManyCalls, .providerOff, .justRegistered, .callerLimit, .delayed,
+            .doNotDisturb:
             "\(orderer); no push was sent to \(device)"
         }
     }
@@ -181,6 +186,8 @@ package struct DeviceExplanation {
         case .providerOff: "the provider was switched off"
         case .pushFailed: "the push failed for good, so the call no longer waits for this phone"
         case .notOffered: "the caller got \(status)"
+        case .turnCame: "the turn of the device has come"
+        case .turnOver: "other devices began to ring, so the daemon ended the call on this device"
         case .stopped: "the daemon was stopped"
         case .restarted:
             "the daemon had stopped without a shutdown, which ended the call"
@@ -195,7 +202,7 @@ package struct DeviceExplanation {
         case .unreachable: "the upstream does not answer or cannot be reached, so the caller got an error"
         case .answered, .answeredElsewhere, .declinedElsewhere, .callerGaveUp, .endedByOperator, .timeOver, .signedOut,
             .tokenDead, .providerOff, .pushFailed, .notOffered, .stopped, .restarted, .boundReached, .notWaited,
-            .forwarded:
+            .forwarded, .turnCame, .turnOver:
             words(end)
         }
     }
@@ -209,7 +216,8 @@ package struct DeviceExplanation {
         case .unreachable:
             "the forward could not be sent, or its destination was silent, so the caller got the status of call.no-wake"
         case .answered, .answeredElsewhere, .declinedElsewhere, .callerGaveUp, .endedByOperator, .timeOver, .signedOut,
-            .tokenDead, .providerOff, .pushFailed, .notOffered, .stopped, .restarted, .boundReached, .notWaited:
+            .tokenDead, .providerOff, .pushFailed, .notOffered, .stopped, .restarted, .boundReached, .notWaited,
+            .turnCame, .turnOver:
             words(end)
         }
     }

@@ -74,14 +74,17 @@ package struct Explanation {
     private var user: [String] {
         var lines = [report.contacts.isEmpty ? noDevice : deviceCount]
         lines += report.contacts.map { "  " + contact($0) }
+        lines += rules
         let off = report.providers.filter { !$0.isEnabled }.map(\.name)
         lines += off.map { "Provider \($0) is switched off: sippushd provider enable \($0)" }
         let paused = report.providers.filter(\.isPaused).map(\.name)
         lines += paused.map { "Provider \($0) is paused: sippushd provider resume \($0)" }
         if report.providers.isEmpty { lines.append("No push provider is configured: see push.apns and push.fcm.") }
         for call in report.held {
-            let places = [("asleep", call.sleepingDevices), ("called", call.ringingDevices)]
-                .filter { !$0.1.isEmpty }.map { "\($0.1.joined(separator: ", ")) \($0.0)" }
+            let places = [
+                ("asleep", call.sleepingDevices), ("called", call.ringingDevices), ("later", call.laterDevices),
+            ]
+            .filter { !$0.1.isEmpty }.map { "\($0.1.joined(separator: ", ")) \($0.0)" }
             lines.append((["Call \(call.callID) is active"] + places).joined(separator: "; "))
         }
         if report.missedCalls > 0 {
@@ -93,6 +96,17 @@ package struct Explanation {
             lines.append(
                 "\(Words.count(report.messages, "message")) for the user's phones: sippushd message list \(report.name)"
             )
+        }
+        return lines
+    }
+
+    /// The user's rules for calls.
+    private var rules: [String] {
+        guard let rules = report.rules else { return [] }
+        var lines = rules.lines.map { "Rule: \($0)" }
+        if rules.doNotDisturb != nil {
+            let now = report.silence.map { "no device rings now (\($0))" } ?? "devices ring now"
+            lines.append("  \(now): sippushd user rules \(report.name)")
         }
         return lines
     }

@@ -1,4 +1,4 @@
-import Addressing
+package import Addressing
 import Bytes
 import ProxyCore
 package import ProxyRuntime
@@ -47,8 +47,9 @@ package final class WrongLogins: @unchecked Sendable {
     /// Counts the wrong guesses of a source, up to the limit of wrong guesses. With empty `guesses`, the method only
     /// returns whether the source may log in.
     ///
-    /// - Returns: the number of checked guesses, and how long the source must wait if some guesses were not checked.
-    func judge(_ guesses: [Bool] = [], from source: IPAddress) async -> (heard: Int, wait: Duration?) {
+    /// - Returns: the number of checked guesses, and the time that the source must wait if some guesses were not
+    ///   checked.
+    package func judge(_ guesses: [Bool] = [], from source: IPAddress) async -> (heard: Int, wait: Duration?) {
         guard let door else {
             let attempt = LoginLimit.Attempt(from: source, for: nil)
             return Self.judge(guesses) {
@@ -79,7 +80,7 @@ package final class WrongLogins: @unchecked Sendable {
 }
 
 extension ServiceProblem {
-    static func tooManyLogins(_ wait: Duration) -> ServiceProblem {
+    package static func tooManyLogins(_ wait: Duration) -> ServiceProblem {
         ServiceProblem(
             429, "too many wrong passwords, keys or tokens", retryAfter: Int(clamping: wait.components.seconds + 1))
     }

@@ -75,7 +75,9 @@ package struct RouteDescription: Sendable {
         return copy
     }
 
-    package func body(_ body: any Decodable.Type) -> RouteDescription { self.body(JSONSchema(of: body)) }
+    package func body(_ body: any Decodable.Type, isRequired: Bool = true) -> RouteDescription {
+        self.body(JSONSchema(of: body), isRequired: isRequired)
+    }
 
     private func adding(_ parameter: Parameter) -> RouteDescription {
         var copy = self

@@ -1,26 +1,18 @@
 import Addressing
 import Collections
-import Crypto
-import HTTP1Connections
 import HTTPClient
 import HTTPSemantics
 import JSON
 import Persistence
 import Reactor
-import Resolver
 import SIPGrammar
-import Settings
 import Telemetry
 
 /// Posts the outcomes of device requests to callback URLs. Each webhook is sent at most once, without retries.
 ///
-/// The sender resolves the host name of a webhook itself, connects to the address that it has checked, and follows no
-/// redirects.
-///
 /// - The class is `@unchecked Sendable`, because only the shard's loop uses it.
 final class WebhookSender: @unchecked Sendable {
-    /// A function that resolves a host name to all of its addresses, and calls back once, on the event loop.
-    typealias Resolve = (String, @escaping @Sendable ([IPAddress]) -> Void) -> Void
+    typealias Resolve = WebhookConnector.Resolve
 
     struct Webhook {
         let callback: DeviceCallback
@@ -28,23 +20,14 @@ final class WebhookSender: @unchecked Sendable {
     }
 
     private let loop: EventLoop
-    private let http: HTTPSession
-    private let rules: CallbackGuard
-    private let authorityFile: String?
-    /// The last usable contents of `authorityFile`.
-    private var authority: PEM?
-    private let ownEndpoints: () -> [Endpoint]
-    private let resolve: Resolve
+    private let connector: WebhookConnector
     private let log: Log
     private var logLimit = LogRateLimit()
     private(set) var waiting = Queue<Webhook>()
     private(set) var inFlight = 0
-    private let timeout: Duration
 
     private static let concurrency = 32
     private static let waitingLimit = 10_000
-    private static let authorityLimit = 4 << 20
-    private static let answerLimit = 64 << 10
 
     /// - Parameters:
     ///   - settings: the destinations to which webhooks are allowed.
@@ -58,37 +41,19 @@ final class WebhookSender: @unchecked Sendable {
         ownEndpoints: @escaping () -> [Endpoint], resolve: @escaping Resolve
     ) {
         self.loop = loop
-        self.timeout = timeout
         self.log = log
-        self.ownEndpoints = ownEndpoints
-        self.resolve = resolve
-        rules = CallbackGuard(allowsPlain: settings.allowsPlainWebhooks, allowed: settings.privateReceivers)
-        authorityFile = settings.webhookAuthorityFile
-        authority = authorityFile.map { (try? Self.content(of: $0)) ?? .file($0) }
-        var limits = HTTPSession.Limits()
-        limits.source = settings.webhookSource
-        http = HTTPSession(on: loop, limits: limits, over: [HTTP1Transport.self])
+        connector = WebhookConnector(
+            WebhookConnector.Rules(
+                destinations: CallbackGuard(
+                    allowsPlain: settings.allowsPlainWebhooks, allowed: settings.privateReceivers),
+                authorityFile: settings.webhookAuthorityFile,
+                authoritySetting: "api.device-registration.webhook-ca-file", source: settings.webhookSource,
+                timeout: timeout),
+            loop: loop, log: log, ownEndpoints: ownEndpoints, resolve: resolve)
     }
 
-    /// Reads the file with certificate authorities for webhooks again. If the file with certificate authorities cannot
-    /// be used, the earlier authorities stay in use.
-    func readAuthority() {
-        guard let file = authorityFile else { return }
-        do {
-            authority = try Self.content(of: file)
-        } catch {
-            log.error(
-                "the certificate was not reloaded, so the old certificate stays in use",
-                [.setting: "api.device-registration.webhook-ca-file", .reason: .text("\(error)")])
-        }
-    }
-
-    private static func content(of file: String) throws -> PEM {
-        _ = try TLSContext.client(authority: .file(file))
-        let bytes = PEM.bytes(try SettingsFile.bytes(at: file, limit: authorityLimit))
-        _ = try TLSContext.client(authority: bytes)
-        return bytes
-    }
+    /// Reads the file with certificate authorities for webhooks again.
+    func readAuthority() { connector.readAuthority() }
 
     func post(_ outcome: DeviceOutcome, to callback: DeviceCallback) {
         guard waiting.count < Self.waitingLimit else { return note("the queue is full") }
@@ -98,7 +63,7 @@ final class WebhookSender: @unchecked Sendable {
 
     func close() {
         waiting = Queue()
-        http.close()
+        connector.close()
     }
 
     private func sendWaiting() {
@@ -109,33 +74,15 @@ final class WebhookSender: @unchecked Sendable {
     }
 
     private func begin(_ webhook: Webhook) {
-        guard let url = CallbackURL(webhook.callback.url), url.isSecure || rules.allowsPlain else {
-            return ended("the callback URL has a form that is not accepted")
+        var headers = WebhookFields(webhook.callback.fields)?.headers ?? []
+        if !headers.contains(where: { $0.name.lowercased() == "content-type" }) {
+            headers.append(HTTPField("Content-Type", "application/json"))
         }
-        if let address = IPAddress(url.host) { return post(webhook, to: url, at: [address]) }
-        resolve(url.host) { [weak self] addresses in self?.post(webhook, to: url, at: addresses) }
-    }
-
-    private func post(_ webhook: Webhook, to url: CallbackURL, at addresses: [IPAddress]) {
-        guard let address = rules.address(among: addresses, port: url.port, own: ownEndpoints()) else {
-            return ended(
-                addresses.isEmpty ? "the callback's host has no address" : "the callback's address is not allowed")
-        }
-        var request = HTTPClientRequest(method: "POST", url: url.text, body: Self.body(webhook))
-        request.headers = WebhookFields(webhook.callback.fields)?.headers ?? []
-        if !request.headers.contains(where: { $0.name.lowercased() == "content-type" }) {
-            request.headers.append(HTTPField("Content-Type", "application/json"))
-        }
-        request.route.version = .http1
-        request.timeout = timeout
-        request.responseLimit = Self.answerLimit
-        request.route.address = address
-        request.route.authority = authority
-        http.send(request) { [weak self] result in
-            switch result {
-            case .success(let response) where (200...299).contains(response.status): self?.ended(nil)
-            case .success(let response): self?.ended("status \(response.status)")
-            case .failure(let error): self?.ended("\(error.code)")
+        connector.post(Self.body(webhook), headers, to: webhook.callback.url) { [weak self] outcome in
+            switch outcome {
+            case .answered(let response) where (200...299).contains(response.status): self?.ended(nil)
+            case .answered(let response): self?.ended("status \(response.status)")
+            case .failed(let problem): self?.ended(problem)
             }
         }
     }
@@ -165,15 +112,5 @@ final class WebhookSender: @unchecked Sendable {
         log.info(
             "a webhook could not be delivered, so the daemon dropped it",
             [.reason: .text(problem), .suppressed: .number(suppressed)])
-    }
-}
-
-extension DNSResolver {
-    /// Looks up all addresses of the webhook's host.
-    func addresses(of host: String, _ done: @escaping @Sendable ([IPAddress]) -> Void) {
-        // A DNS query with a port asks only for addresses, and not for NAPTR and SRV records.
-        resolve(ServerQuery(host: host, port: 443, transport: .tls)) { outcome in
-            done(((try? outcome.get()) ?? []).map(\.endpoint.address))
-        }
     }
 }

@@ -97,9 +97,20 @@ extension LiveSnapshot.ProviderState {
         } else {
             state = "ok"
             let accepted = report.apps.reduce(0) { $0 &+ $1.accepted }
-            says = accepted > 0 ? "\(name) accepts pushes." : "\(name) has had no push since the start of the daemon."
+            let usual =
+                accepted > 0 ? "\(name) accepts pushes." : "\(name) has had no push since the start of the daemon."
+            says = usual + Self.troubledHosts(of: report.apps)
             advice = ""
         }
+    }
+
+    /// A sentence about push servers that phones chose and that fail; empty if there are none. Such a server is no fault
+    /// of the provider, because only the users of the server need it.
+    private static func troubledHosts(of apps: [PushAppFigures]) -> String {
+        let hosts = apps.flatMap { $0.hosts ?? [] }
+        let troubled = hosts.filter { !$0.isReachable || $0.refusal != nil }
+        guard let first = troubled.first else { return "" }
+        return " \(troubled.count) of \(hosts.count) push servers that phones chose fail, such as \(first.host)."
     }
 
     private static func failure(of app: PushAppFigures) -> (says: String, advice: String)? {

@@ -196,6 +196,7 @@ extension StoredCall.Branch.Stage {
         case .waiting: 1
         case .called: 2
         case .ended: 3
+        case .delayed: 4
         }
     }
 
@@ -204,6 +205,7 @@ extension StoredCall.Branch.Stage {
         case 1: self = .waiting
         case 2: self = .called
         case 3: self = .ended
+        case 4: self = .delayed
         default: return nil
         }
     }

@@ -1,4 +1,5 @@
 package import Bytes
+package import Calling
 import Storage
 package import Registration
 
@@ -41,6 +42,10 @@ package final class SQLiteFile {
 
     package func keys() throws(StoreError) -> [StoredKey] {
         try asked { try $0.keys() }
+    }
+
+    package func userRules(of aor: AddressOfRecord) throws(StoreError) -> StoredUserRules? {
+        try asked { try $0.userRules(of: aor) }
     }
 
     package func mobileApps() throws(StoreError) -> [StoredMobileApp] {

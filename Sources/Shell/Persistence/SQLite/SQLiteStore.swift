@@ -314,7 +314,8 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
             return StoredState(
                 users: users, bucketEntries: try connection.bucketEntries(),
                 disabledProviders: Set(try connection.providers(.off)),
-                pausedProviders: Set(try connection.providers(.paused)), messages: try connection.messages())
+                pausedProviders: Set(try connection.providers(.paused)), messages: try connection.messages(),
+                userRules: try connection.userRules())
         }
     }
 
@@ -342,6 +343,10 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
 
     package func mobileApps() async throws(StoreError) -> [StoredMobileApp] {
         try await reader.read { try $0.mobileApps() }
+    }
+
+    package func provisionLinks() async throws(StoreError) -> [StoredProvisionLink] {
+        try await reader.read { try $0.provisionLinks() }
     }
 
     package func openDeviceRequests() async throws(StoreError) -> [DeviceRequest] {

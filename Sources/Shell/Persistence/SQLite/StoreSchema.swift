@@ -1,6 +1,7 @@
 /// The tables of the store, with times in milliseconds since 1970. Operators can read the tables with `sqlite3 FILE`.
 ///
-/// Besides the keys, only the codes of pushes, unread pushes, and the tokens of mobile apps have an index in the store.
+/// Besides the keys, only the codes of pushes, unread pushes, the tokens of mobile apps, and the users of provisioning
+/// links have an index in the store.
 /// The running daemon looks up all other data in memory, and writes rows by their numbers.
 enum StoreSchema {
     /// The letters "SPPD", by which `file` and other programs recognise a store.
@@ -329,6 +330,31 @@ enum StoreSchema {
             longer INTEGER NOT NULL,
             PRIMARY KEY (day, domain, app, system)
         ) STRICT, WITHOUT ROWID;
+        """,
+        """
+        -- Which devices of a user ring later than others, and when none rings.
+        CREATE TABLE user_rules (
+            user TEXT NOT NULL,
+            domain TEXT NOT NULL,
+            rules TEXT NOT NULL,            -- JSON
+            PRIMARY KEY (domain, user)
+        ) STRICT, WITHOUT ROWID;
+        """,
+        """
+        -- Links with which phones take accounts, each only once.
+        CREATE TABLE provision_link (
+            hash TEXT PRIMARY KEY,          -- the SHA-256 of the token, in hexadecimal
+            name TEXT NOT NULL,             -- name and realm of the user, as in the table user
+            realm TEXT NOT NULL,
+            domain TEXT NOT NULL,           -- the domain of the account
+            created_at INTEGER NOT NULL,
+            expires_at INTEGER NOT NULL,
+            sets_password INTEGER NOT NULL, -- 1: the user gets a new password when the link is used
+            creator TEXT NOT NULL,          -- the name of the key
+            used_at INTEGER NOT NULL,       -- 0: unused
+            used_from TEXT NOT NULL
+        ) STRICT, WITHOUT ROWID;
+        CREATE INDEX provision_link_user ON provision_link (realm, name);
         """,
     ]
 }

@@ -51,6 +51,8 @@ extension DaemonSettings {
         }
         read("hep.password-file", hep.passwordFile)
         read("hep.ca-file", hep.caFile)
+        for path in events.secretFiles { read("events.secret-files", path) }
+        read("events.ca-file", events.authorityFile)
         for service in push.services where service.enabled {
             let group = "push.\(type(of: service).providers.first?.rawValue ?? "")"
             for file in service.files {
@@ -69,6 +71,9 @@ extension DaemonSettings {
             files.append(NamedFile(key: "store", path: store, wish: .write))
         }
         if let calls { files.append(NamedFile(key: "calls", path: calls, wish: .fill)) }
+        if events.url != nil, let folder = events.folder {
+            files.append(NamedFile(key: "events.folder", path: folder, wish: .fill))
+        }
         files.append(NamedFile(key: "control", path: Self.folder(of: control), wish: .fill))
         return files
     }

@@ -5,6 +5,7 @@ import OTLP
 import ProxyCore
 import PushDelivery
 package import Reactor
+import ServiceEvents
 package import Telemetry
 
 /// Sends the spans of calls to an OTLP collector: one trace for each call, with the steps of each phone.

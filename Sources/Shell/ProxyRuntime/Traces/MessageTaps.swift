@@ -8,6 +8,7 @@ import PushDelivery
 import PushPlanning
 import Reactor
 package import Routing
+import ServiceEvents
 package import Telemetry
 package import Timekeeping
 

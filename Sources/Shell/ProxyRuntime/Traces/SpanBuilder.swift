@@ -5,6 +5,7 @@ import OTLP
 import ProxyCore
 import PushDelivery
 import Registration
+import ServiceEvents
 import Timekeeping
 
 /// Makes the spans of a call from the report about its end, and from the timeline's records of its phones. No span
@@ -201,7 +202,7 @@ extension TimelineRecord.End {
             .forwarded:
             true
         case .answered, .answeredElsewhere, .declinedElsewhere, .refused, .callerGaveUp, .endedByOperator, .signedOut,
-            .notOffered, .stopped, .restarted:
+            .notOffered, .stopped, .restarted, .turnCame, .turnOver:
             false
         }
     }

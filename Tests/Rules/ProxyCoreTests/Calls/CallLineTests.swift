@@ -6,6 +6,7 @@ import ProxyPolicy
 import PushDelivery
 import Registration
 import SIPGrammar
+import ServiceEvents
 import Telemetry
 import TestSupport
 import Testing

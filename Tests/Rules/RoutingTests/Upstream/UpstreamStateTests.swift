@@ -1,5 +1,8 @@
 import Addressing
+import Bytes
 import ProxyPolicy
+import Telemetry
+import TestSupport
 import Testing
 import Timekeeping
 
@@ -63,10 +66,19 @@ struct UpstreamStateTests {
         #expect(sources(among: places, watch, settings) == [endpoint(7, 5080)])
     }
 
-    @Test func `a hop that is this daemon is told once`() {
+    @Test func `addresses of this daemon are not used, and the log has the first removal`() {
         var watch = UpstreamState()
-        let told = [watch.tellsOfOwnHop(), watch.tellsOfOwnHop(), watch.tellsOfOwnHop()]
-        #expect(told == [true, false, false])
+        let listener = Listener(
+            number: 0, transport: .udp, bound: endpoint(9), sentBy: ByteString("proxy.example.net:5060"))
+        let identity = LocalIdentity(listeners: [listener], domains: [])
+        let sink = MemoryLogSink()
+        let log = Log(level: .info, sink: sink) { UnixTime(milliseconds: 0) }
+        #expect(watch.withoutOurs([hop(1)], identity, log).map(\.endpoint) == [endpoint(1)])
+        #expect(sink.lines.isEmpty)
+        for _ in 1...3 {
+            #expect(watch.withoutOurs([hop(9), hop(2)], identity, log).map(\.endpoint) == [endpoint(2)])
+        }
+        #expect(sink.lines.count == 1)
     }
 
     @Test func `its next deadline is the earlier one of server and name, or the only one`() {

@@ -62,6 +62,12 @@ extension RunningDaemonSuites {
             case ("DELETE", "/v1/users/{}"): return admin("/v1/users/carol@example.net", "", "carol@example.net")
             case ("DELETE", "/v1/users/{}/devices/{}"):
                 return admin("/v1/users/100@example.net/devices/x", "", "100@example.net")
+            case ("PUT", "/v1/users/{}/rules"):
+                return admin("/v1/users/100@example.net/rules", "{}", "rules of 100@example.net")
+            case ("DELETE", "/v1/users/{}/rules"):
+                return admin("/v1/users/100@example.net/rules", "", "rules of 100@example.net")
+            case (_, "/v1/users/{}/provisioning"):
+                return admin("/v1/users/100@example.net/provisioning", "", "100@example.net")
             case ("DELETE", "/v1/users/{}/bucket"):
                 return admin("/v1/users/100@example.net/bucket", "", "100@example.net")
             case ("DELETE", "/v1/messages/{}"): return admin("/v1/messages/7", "", "message 7")

@@ -208,8 +208,18 @@ extension RunningDaemonSuites {
                     #"{"name":"100@example.com","password":"stolen"}"#, nil)
             case ("GET", "/v1/users/{}"): return path("100@example.net", "999@example.net", 200)
             case ("DELETE", "/v1/users/{}"): return path("100@example.net", "999@example.net", nil)
+            case ("POST", "/v1/users/{}/provisioning"): return path("100@example.net", "999@example.net", 200)
+            case ("DELETE", "/v1/users/{}/provisioning"): return path("100@example.net", "999@example.net", nil)
+            case ("GET", "/v1/provisioning"): return list("?user=100@example.net", "?user=999@example.net")
             case ("GET", "/v1/users/{}/devices"): return path("100@example.net", "999@example.net", 200)
             case ("DELETE", "/v1/users/{}/devices/{}"): return path("100@example.net", "999@example.net", nil)
+            case ("GET", "/v1/users/{}/rules"): return path("100@example.net", "999@example.net", 200)
+            case ("PUT", "/v1/users/{}/rules"):
+                var attack = path("100@example.net", "999@example.net", nil)
+                attack.body = #"{"doNotDisturb":{"always":true}}"#
+                attack.otherBody = attack.body
+                return attack
+            case ("DELETE", "/v1/users/{}/rules"): return path("100@example.net", "999@example.net", nil)
             case ("GET", "/v1/users/{}/bucket"): return path("100@example.net", "999@example.net", 200)
             case ("DELETE", "/v1/users/{}/bucket"): return path("100@example.net", "999@example.net", nil)
             case ("DELETE", "/v1/held/{}"): return path("call1", "call9", nil)

@@ -34,6 +34,7 @@ extension RunningDaemonSuites {
             ("/v1/users", .admin), ("/v1/held", .admin), ("/v1/messages", .admin), ("/v1/providers", .admin),
             ("/v1/explain", .admin), ("/v1/apikeys", .admin), ("/v1/apps", .admin), ("/v1/feedback", .admin),
             ("/v1/drain", .admin), ("/v1/push-tests", .admin), ("/v1/upstream", .admin), ("/v1/plots", .admin),
+            ("/provision/", nil), ("/v1/users/{user}/provisioning", .provisioning), ("/v1/provisioning", .provisioning),
             ("/v1/reports/wakes", .lifecycle), ("/v1/reports/pushes", .admin),
         ]
 
@@ -83,8 +84,11 @@ extension RunningDaemonSuites {
                             .max { $0.prefix.count < $1.prefix.count }
                         // On the admin API, operators read the figures with their keys.
                         let isFigure = endpoint == admin && entry?.scope == .lifecycle
-                        let isRead = isFigure || (entry?.scope == .admin && operation.method == "GET")
-                        let scope = isRead ? .adminRead : entry?.scope
+                        // On the admin API, operators make links for phones with their keys.
+                        let isOrder = endpoint == admin && entry?.scope == .provisioning
+                        let wanted = isOrder ? .admin : entry?.scope
+                        let isRead = isFigure || (wanted == .admin && operation.method == "GET")
+                        let scope = isRead ? .adminRead : wanted
                         #expect(entry != nil && scope == operation.scope, "\(operation)")
                         try await check(operation, daemon, endpoint)
                     }

@@ -58,7 +58,10 @@ struct CommandLineTests {
             (["usr", "list"], "unknown command \"usr list\"; did you mean \"user list\"?"),
             (["usr"], "unknown command \"usr\"; did you mean \"user\"?"),
             (["user", "lsit"], "unknown command \"user lsit\"; did you mean \"user list\"?"),
-            (["user", "delete", "bob"], "after \"user\" comes add, remove, list, passwd, import or export"),
+            (
+                ["user", "delete", "bob"],
+                "after \"user\" comes add, remove, list, passwd, rules, import, export, qr, links or revoke-link"
+            ),
             (
                 ["apikey", "add", "x", "--scpe", "admin"],
                 "unknown option --scpe for \"apikey add\"; did you mean \"--scope\"?"

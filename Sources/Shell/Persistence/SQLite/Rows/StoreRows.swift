@@ -16,6 +16,7 @@ extension Connection {
         case .timeline(let change): try write(change)
         case .service(.pushMark(let code, let device, let mark, let date)):
             return try note(mark, of: code, device: device, at: date)
+        case .service(.useProvisionLink(let use)): return try apply(use)
         case .service(let change): try write(change)
         case .pruneTimeline(let date, let count, let limit):
             try pruneTimeline(before: date, keeping: count, limit: limit)
@@ -47,6 +48,7 @@ extension Connection {
         case .message(.delete(let id)): try removeMessage(id)
         case .deadToken(let dead): try write(dead)
         case .dialogRenewed(let digest, let date): try write(DialogRenewal(digest: digest, until: date))
+        case .userRules(let row): try write(row)
         }
     }
 
@@ -61,13 +63,25 @@ extension Connection {
 
     private func write(_ change: ServiceChange) throws(SQLError) {
         switch change {
-        case .addUser(let user): try write(user)
-        case .removeUser(let name, let realm): try removeUser(name, realm: realm)
+        case .addUser(let user):
+            // A link that was made for the old password ends with the old password.
+            try removeProvisionLinks(of: user.name, realm: user.realm)
+            try write(user)
+        case .removeUser(let name, let realm):
+            try removeProvisionLinks(of: name, realm: realm)
+            try removeUser(name, realm: realm)
+        case .setRules(let row): try write(row)
+        case .removeRules(let aor): try removeRules(of: aor)
         case .switchProvider(let provider, let state): try writeSwitch(provider, state)
         case .addKey(let key): try write(key)
         case .removeKey(let name): try removeKey(name)
         case .addApp(let app): try write(app)
         case .removeApp(let name): try removeApp(name)
+        case .addProvisionLink(let link): try write(link)
+        case .useProvisionLink(let use): _ = try apply(use)
+        case .removeProvisionLinks(let name, let realm): try removeProvisionLinks(of: name, realm: realm)
+        case .pruneProvisionLinks(let date, let usedBefore, let count):
+            try pruneProvisionLinks(at: date, usedBefore: usedBefore, keeping: count)
         case .forgetMissedCalls(let calls): for call in calls { try removeBucketEntry(call) }
         case .forgetMessages(let ids): for id in ids { try removeMessage(id) }
         case .pruneDeadTokens(let date, let count): try pruneDeadTokens(before: date, keeping: count)

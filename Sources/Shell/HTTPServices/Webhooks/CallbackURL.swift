@@ -1,5 +1,5 @@
 import Addressing
-import ProxyRuntime
+import HTTPClient
 
 /// A callback URL in the only accepted form: ASCII, http or https, no user name, and a host that is a name or a
 /// complete address.
@@ -87,8 +87,15 @@ struct CallbackURL: Hashable {
 /// Decides to which addresses the daemon sends webhooks.
 struct CallbackGuard: Sendable {
     let allowsPlain: Bool
-    /// The private addresses that the operator allows.
-    let allowed: [AddressBlock]
+    private let destinations: DestinationGuard
+
+    /// - Parameters:
+    ///   - allowsPlain: whether webhooks may be sent without TLS.
+    ///   - allowed: the private addresses that the operator allows.
+    init(allowsPlain: Bool, allowed: [AddressBlock]) {
+        self.allowsPlain = allowsPlain
+        destinations = DestinationGuard(.publicOr(allowed))
+    }
 
     /// Chooses the address to which a webhook is sent.
     ///
@@ -98,19 +105,6 @@ struct CallbackGuard: Sendable {
     ///   - own: the addresses of the daemon's own listeners.
     /// - Returns: the address for the connection; `nil` if the host has no address or is refused.
     func address(among addresses: [IPAddress], port: UInt16, own: [Endpoint]) -> IPAddress? {
-        guard addresses.allSatisfy({ isAllowed($0) && !isOwn($0, port, own) }) else { return nil }
-        return addresses.first
-    }
-
-    private func isAllowed(_ address: IPAddress) -> Bool {
-        address.isPublic || allowed.contains { $0.contains(address) }
-    }
-
-    private func isOwn(_ address: IPAddress, _ port: UInt16, _ own: [Endpoint]) -> Bool {
-        own.contains { endpoint in
-            endpoint.port == port
-                && (endpoint.address == address
-                    || endpoint.address.isUnspecified && (address.isLoopback || HostAddress.all.contains(address)))
-        }
+        try? destinations.check(addresses, port: port, own: own).first
     }
 }

@@ -1,0 +1,118 @@
+import Addressing
+import Bytes
+import LocationService
+import ProxyPolicy
+import PushDelivery
+import PushPlanning
+import Registration
+import Telemetry
+import Timekeeping
+
+/// Sends pushes that make phones refresh their contacts (RFC 8599 section 5.5), if `registrar.refresh-push` is set.
+///
+/// The search for expiring contacts takes one step a second, and visits all bindings within a minute. No binding needs
+/// a timer, and phones that registered together are woken one after the other. ``RefreshPushes`` plans the second and
+/// third pushes.
+extension ProxyEngine {
+    private static let walkTime = 60
+    private static let walkPause: Duration = .seconds(1)
+
+    /// Schedules the next step of the search for contacts that expire soon, if `registrar.refresh-push` is set.
+    func armRefreshPushes(now: Moment) {
+        guard settings.registrar.refreshPushLead > .zero, registrar.walkStarts() else { return }
+        _ = output.timers.schedule(.refreshWalkDue, at: now.instant + Self.walkPause)
+    }
+
+    func refreshWalkDue(now: Moment) {
+        registrar.walkPaused()
+        let lead = settings.registrar.refreshPushLead
+        guard lead > .zero else { return }
+        for binding in registrar.walked(steps: Self.walkTime, lead: lead, now: now.instant) {
+            guard let grant = registrar.bindings.grant(of: binding) else { continue }
+            let contact = RefreshPushes.Contact(binding, until: grant.until)
+            guard ledger.refreshes.found(contact, lead: lead, now: now.instant) else { continue }
+            askToRefresh(contact, granted: grant.seconds, now: now)
+        }
+        while let contact = ledger.refreshes.nextDue(now: now.instant) { refreshDue(contact, now: now) }
+        armRefreshPushes(now: now)
+    }
+
+    /// Handles a contact whose next refresh push or whose expiry has come.
+    private func refreshDue(_ contact: RefreshPushes.Contact, now: Moment) {
+        // The contact of a phone that signed out, and of a dead push token, is gone.
+        guard let grant = registrar.bindings.grant(of: contact.binding) else { return }
+        guard grant.until == contact.expiry else {
+            let tries = ledger.refreshes.came(contact)
+            if let counter = Counter.cameAfterRefresh(tries) { output.counters.count(counter) }
+            return
+        }
+        guard grant.until > now.instant else {
+            if ledger.refreshes.expired(contact) { output.counters.count(.refreshNever) }
+            return
+        }
+        askToRefresh(contact, granted: grant.seconds, now: now)
+    }
+
+    private func askToRefresh(_ contact: RefreshPushes.Contact, granted: UInt32, now: Moment) {
+        let device = registrar.bindings.device(of: contact.binding)
+        guard
+            let target = registrar.bindings.forkTarget(device, through: contact.binding, now: now.instant),
+            let token = target.pushToken, let aor = registrar.bindings.binding(contact.binding)?.aor,
+            let id = ledger.dispatcher.directory.app(for: token), let app = ledger.dispatcher.directory[id]
+        else { return }
+        guard !ledger.isPaused(token.provider), mayNotify(device, for: nil, now: now) else {
+            return holdBack(contact, of: app, isByRate: false, now: now)
+        }
+        guard ledger.refreshes.admits(contact, of: id, now: now.instant) else {
+            return holdBack(contact, of: app, isByRate: true, now: now)
+        }
+        ledger.notified(device, for: nil, now: now.instant)
+        output.counters.count(.refreshPush)
+        if let counter = Counter.repeatedRefresh(contact.tries + 1) { output.counters.count(counter) }
+        log.debug(
+            "the daemon sends a push, so that the phone refreshes its registration",
+            [.aor: .described(aor), .device: .described(device), .attempt: .number(contact.tries + 1)])
+        let end = ledger.refreshes.sent(
+            contact, of: id, allowed: app.refreshPushes(within: granted), now: now.instant)
+        // Nobody needs an earlier push any more when the next one is sent.
+        var notification = PushNotification(expiresAt: now.date + (end - now.instant))
+        notification.isSilent = true
+        notification.destinationType = ByteString("registration")
+        notify(notification, ledger.newCode(), by: token, target, of: aor, now: now)
+    }
+
+    private func holdBack(_ contact: RefreshPushes.Contact, of app: PushApp, isByRate: Bool, now: Moment) {
+        if ledger.refreshes.heldBack(contact, of: app.id, now: now.instant) {
+            output.counters.count(.refreshHeldBack)
+        }
+        guard isByRate, ledger.refreshes.tellsOfHeldBack(app.id, now: now.instant) else { return }
+        log.warning(
+            "refresh pushes are held back, because the app has reached its limit of refresh pushes",
+            [
+                .provider: .text(app.name), .setting: "registrar.refresh-push-rate",
+                .advice:
+                    "Phones register again less often with a longer registrar.default-expires; or raise the limit, if the provider tolerates more pushes.",
+            ])
+    }
+}
+
+extension Counter {
+    /// The metric of second and third refresh pushes.
+    fileprivate static func repeatedRefresh(_ attempt: Int) -> Counter? {
+        switch attempt {
+        case 2: .refreshSecond
+        case 3: .refreshThird
+        default: nil
+        }
+    }
+
+    /// The metric of phones that registered after this number of refresh pushes.
+    fileprivate static func cameAfterRefresh(_ tries: Int) -> Counter? {
+        switch tries {
+        case 1: .refreshCameFirst
+        case 2: .refreshCameSecond
+        case 3: .refreshCameThird
+        default: nil
+        }
+    }
+}

@@ -1,0 +1,117 @@
+import Bytes
+package import Settings
+
+/// How Huawei's phones present a push.
+package enum HMSStyle: String, Hashable, Sendable, CaseIterable {
+    /// The push goes to the app's code, which shows the call.
+    case data
+    /// The phone's system shows a text, also while it holds the app back. The app starts when the user touches the
+    /// text.
+    case notification
+}
+
+/// The urgency of pushes about calls.
+package enum HMSUrgency: String, Hashable, Sendable, CaseIterable {
+    case high, normal
+}
+
+/// The settings for Huawei's Push Kit, for Android phones with HMS Core.
+package struct HMSSettings: SettingsGroup, Equatable {
+    package var enabled = false
+    package var appID: String?
+    package var clientSecret: Secret?
+    package var payload = PayloadProfile.ecss10Extended
+    package var style = HMSStyle.data
+    package var urgency = HMSUrgency.high
+    package var category = "VOIP"
+    package var afterEnd: AfterEnd?
+    package var endpoint = "https://push-api.cloud.huawei.com"
+    package var tokenEndpoint = "https://oauth-login.cloud.huawei.com/oauth2/v3/token"
+    package var caFile: String?
+    package var proxy: PushProxy?
+    package var limits = ProviderLimits()
+    package var apps: [String: HMSSettings] = [:]
+
+    package init() {}
+
+    package static let schema: [Setting<HMSSettings>] = [
+        .bool(
+            "enabled", \.enabled,
+            "Send pushes to Huawei devices with HMS Core. If false, registrar.unsupported-push decides how the daemon treats contacts with pn-provider=hms."
+        ),
+        .string(
+            "app-id", \.appID, example: "\"100123456\"",
+            "The app's id in AppGallery Connect, which is also the OAuth client id. The pn-param of the app's devices is this id; with a single app, pn-param may be missing."
+        ),
+        .secret(
+            "client-secret", \.clientSecret,
+            "The app's client secret, from AppGallery Connect. With app-id and client-secret, the daemon gets an access token, which it sends with each push."
+        ).taken(.atOnce),
+        .choice(
+            "payload", \.payload,
+            "The payload format of the app: ecss10, ecss10.extended, 10d (10darts), or linphone (as sent by Flexisip); docs/App-developers.md shows each format."
+        ),
+        .choice(
+            "style", \.style,
+            "How phones present a push. data: the push goes to the app's code. notification: the phone's system shows a text, also if battery rules hold the app back, and the app starts when the user touches the text. Change style to notification if phones whose app was closed do not wake."
+        ),
+        .choice(
+            "urgency", \.urgency,
+            "The urgency of pushes about calls: high or normal. Huawei must approve high urgency for the app. Without Huawei's approval, set urgency to normal."
+        ),
+        .value(
+            "category", \.category, categoryType,
+            "The category of pushes about calls, such as VOIP. Huawei does not hold back pushes of the category VOIP while a phone sleeps, and must grant the app the right to classify its messages. Without Huawei's grant, set category to an empty text."
+        ),
+        .value(
+            "after-end", \.afterEnd, .choice, example: "invite-cancel",
+            "How a phone is notified that a call has ended, if the phone got a push for the call and has not registered since. invite-cancel: when the phone registers within a minute, the daemon sends the INVITE and its CANCEL, so that the app ends the call on its screen. push: the phone gets an end push when the call ends, for apps that support end pushes (docs/Providers.md). none: the phone is not notified of the end. Default: invite-cancel for the payload linphone, else none."
+        ),
+        .string(
+            "endpoint", \.endpoint,
+            "The URL of Huawei's push server: scheme, host and port. Older apps use https://api.push.hicloud.com."),
+        .string(
+            "token-endpoint", \.tokenEndpoint,
+            "The URL of Huawei's token service. Older apps use https://login.cloud.huawei.com/oauth2/v3/token."),
+        .path(
+            "ca-file", \.caFile, example: "/etc/sippushd/ca.pem",
+            "The certificate authorities (PEM) that the daemon trusts when it connects to the push server and the token service. Default: the system's authorities."
+        )
+        .taken(.atOnce),
+        .proxy(\.proxy),
+        .group("limits", \.limits, "Limits of parallel requests to Huawei, for each app."),
+        .variants(
+            "apps", \.apps, exampleName: "second", exampleKeys: ["app-id", "client-secret"],
+            "Further apps. The settings of an app apply to devices whose pn-param is its app-id. Each app inherits the settings of push.hms; set only the settings that differ."
+        ),
+    ]
+
+    package func complaints() -> [SettingComplaint] {
+        guard enabled else { return [] }
+        var found: [SettingComplaint] = []
+        if let appID {
+            if !ByteString(appID).isHMSApp {
+                found.append(SettingComplaint("expected letters, digits and hyphen", key: "app-id"))
+            }
+        } else {
+            found.append(SettingComplaint("expected app-id, since hms is enabled", key: "enabled"))
+        }
+        if clientSecret == nil {
+            found.append(SettingComplaint("expected client-secret, since hms is enabled", key: "enabled"))
+        }
+        return found
+    }
+
+    /// A category of Huawei, or an empty text.
+    private static let categoryType = SettingType<String>.parsed("text") { text throws(SettingComplaint) in
+        guard text.utf8.allSatisfy({ (0x41...0x5a).contains($0) || $0 == UInt8(ascii: "_") }) else {
+            throw SettingComplaint("expected capital letters and underscore, or an empty text")
+        }
+        return text
+    } print: {
+        $0
+    }
+
+    /// The URL of Huawei's push server, without a slash at its end.
+    package var baseURL: String { endpoint.withoutTrailingSlash }
+}
