@@ -107,7 +107,7 @@ let package = Package(
             "Routing", on: .rules,
             [
                 "PushDelivery", "Registration", "SIPDialogs", "ProxyPolicy", "SIPTransactions", "SIPGrammar", "Bytes",
-                "Addressing", "Collections", "Timekeeping",
+                "Addressing", "Collections", "Timekeeping", "Telemetry",
             ]),
         module(
             "Calling", on: .rules,
@@ -129,6 +129,9 @@ let package = Package(
                 "Bytes", "Addressing", "Timekeeping",
             ]),
         module(
+            "ServiceEvents", on: .rules,
+            ["Calling", "PushDelivery", "Registration", "Bytes", "Addressing", "Timekeeping"]),
+        module(
             "PushPlanning", on: .rules,
             [
                 "PushDelivery", "Registration", "Calling", "Routing", "AccessLimits", "ProxyPolicy", "SIPGrammar",
@@ -140,8 +143,8 @@ let package = Package(
         module(
             "ProxyCore", on: .rules,
             [
-                "UpstreamRegistration", "Calling", "Waking", "Messaging", "PushPlanning", "LocationService",
-                "ProxyPolicy", "AccessLimits",
+                "UpstreamRegistration", "Calling", "Waking", "Messaging", "PushPlanning", "ServiceEvents",
+                "LocationService", "ProxyPolicy", "AccessLimits",
                 "SIPDialogs", "Routing", "PushDelivery", "Registration", "SIPTransactions", "SIPGrammar", "Bytes",
                 "Addressing", "Collections", "Timekeeping", "Telemetry", "Settings",
             ]),
