@@ -32,7 +32,8 @@ struct CertificateNames {
     }
 
     private mutating func note(_ bytes: UnsafeBufferPointer<UInt8>, isURI: Bool) {
-        // Names with characters such as NUL are left out, because some programs compare names only up to NUL.
+        // A name with a character such as NUL is left out, because some programs compare only the part of a name before
+        // the NUL.
         let text = unsafe String(decoding: bytes, as: UTF8.self).lowercased()
         guard text.utf8.allSatisfy({ $0 > 32 && $0 < 127 }) else { return }
         guard isURI else { return hosts.append(text) }

@@ -24,8 +24,7 @@ package struct CryptoError: Error, Hashable, CustomStringConvertible {
         self.description = description
     }
 
-    /// Makes an error from the name of the failed operation and OpenSSL's own reason, and empties OpenSSL's error
-    /// queue.
+    /// Creates an error with the name of the failed operation and OpenSSL's reason, and empties OpenSSL's error queue.
     static func library(_ what: String) -> CryptoError {
         CryptoError(.failed, "\(what): \(TLSError.pendingReason()).")
     }

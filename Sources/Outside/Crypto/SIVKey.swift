@@ -72,7 +72,7 @@ package struct SIVKey: ~Copyable {
         let begin = plain.count
         unsafe sealed.extracting(Self.overhead...).withUnsafeBufferPointer { unsafe plain.append(contentsOf: $0) }
         apply(given, to: &plain, from: begin)
-        // Two integers are compared in a constant time, which reveals no part of the tag.
+        // The comparison of two integers always takes the same time, so its duration reveals no part of the tag.
         if tag(of: plain.span.extracting(begin...)) == given { return true }
         plain.removeLast(plain.count - begin)
         return false
@@ -92,8 +92,8 @@ package struct SIVKey: ~Copyable {
         var counter = tag & ~(1 << 63 | 1 << 31)
         unsafe bytes.withUnsafeMutableBytes { raw in
             for index in stride(from: begin, to: raw.count, by: 64) {
-                // OpenSSL encrypts four blocks at once, because a call costs ten times as much as one block. Most
-                // encrypted texts need four blocks.
+                // One call of OpenSSL encrypts four blocks, because the call costs ten times as much time as one block.
+                // Most encrypted texts need four blocks.
                 var stream = [4 of Block] { (counter &+ Block($0)).bigEndian }
                 counter &+= 4
                 unsafe withUnsafeMutableBytes(of: &stream) { stream in
@@ -110,8 +110,8 @@ package struct SIVKey: ~Copyable {
 /// A key for single AES blocks of sixteen bytes. Without the key, an encrypted block looks like random bytes, and
 /// nobody can encrypt chosen bytes.
 ///
-/// The plain bytes must contain a value by which the receiver recognises a forged block. Encrypting a block costs a
-/// fifteenth of encrypting a text with an ``SIVKey``.
+/// The plain bytes must contain a value by which the receiver recognises a forged block. To encrypt a text with an
+/// ``SIVKey`` costs fifteen times as much time as to encrypt a block.
 package struct BlockKey: ~Copyable {
     private let forward, backward: AESContext
 
@@ -141,8 +141,8 @@ package struct BlockKey: ~Copyable {
 /// AES-CMAC (RFC 4493), for messages of any length.
 private struct BlockCode: ~Copyable {
     private let cipher: AESContext
-    /// The values added to a message's last block: `whole` for a complete block, `filled` for a padded one (RFC 4493
-    /// section 2.3).
+    /// The values that CMAC adds to the last block of a message (RFC 4493 section 2.3): `whole` for a complete block,
+    /// `filled` for a padded block.
     private let whole, filled: Block
 
     init(_ key: Span<UInt8>) throws(CryptoError) {
@@ -172,8 +172,8 @@ private struct BlockCode: ~Copyable {
 
 /// OpenSSL's context of AES-128 for single blocks (ECB), which keeps one key.
 ///
-/// ``SIVKey`` also builds its counter mode from single blocks. OpenSSL's own counter mode is slower: to set its
-/// initialisation vector costs more than to encrypt a token's three blocks.
+/// ``SIVKey`` also builds its counter mode from single blocks. OpenSSL's own counter mode is slower, because to set its
+/// initialisation vector costs more time than to encrypt the three blocks of a token.
 @safe
 private struct AESContext: ~Copyable {
     let raw: OpaquePointer
@@ -231,6 +231,6 @@ extension Block {
         self = (self << 8 | 0x80) << (8 * (15 - bytes.count))
     }
 
-    /// Twice the block, as a number in the finite field with 2^128 elements (RFC 5297 section 2.3).
+    /// The block, doubled in the finite field with 2^128 elements (RFC 5297 section 2.3).
     fileprivate var doubled: Block { self << 1 ^ (self >> 127) * 0x87 }
 }

@@ -25,8 +25,7 @@ package final class TLSContext: @unchecked Sendable {
     private let verifiesPeer: Bool
     /// The ALPN names, to which OpenSSL's callback has an unretained pointer.
     private let protocols: ProtocolList
-    /// The keys of session tickets, to which OpenSSL's callback has an unretained pointer. The contexts for further
-    /// host names, to which OpenSSL has unretained pointers.
+    /// The keys of session tickets, and the contexts for further host names. OpenSSL has unretained pointers to both.
     private var tickets: TicketKeys?
     private var choice: CertificateChoice?
     private var others: [TLSContext] = []
@@ -118,7 +117,8 @@ package final class TLSContext: @unchecked Sendable {
         // the same.
         let name = try clients.sessionContext()
         unsafe SSL_CTX_set_session_id_context(raw, name, UInt32(name.count))
-        // A client with a certificate may not resume a session, so that each handshake checks the certificate's dates.
+        // A client with a certificate may not resume a session. Each handshake therefore checks the dates of the
+        // certificate.
         unsafe tls_open_tickets(raw, mayResume)
     }
 
@@ -244,7 +244,8 @@ extension TLSContext.ClientCertificates {
     }
 }
 
-/// Whether a client may resume the session of its ticket: 1 if that session had no client certificate.
+/// Whether a client may resume the session of its ticket. The result is 1 if that session had no client certificate,
+/// and otherwise 0.
 private func mayResume(_ session: OpaquePointer?) -> Int32 {
     guard let session = unsafe session else { return 0 }
     return unsafe SSL_SESSION_get0_peer(session) == nil ? 1 : 0

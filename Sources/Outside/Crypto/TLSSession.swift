@@ -31,8 +31,8 @@ package final class TLSSession: @unchecked Sendable {
         guard unsafe SSL_set1_host(raw, host) == 1 else { throw .library("not a host name") }
     }
 
-    /// Asks the server to resume an earlier session that received a ticket; called before the handshake. A TLS 1.3
-    /// server sends tickets only after the handshake.
+    /// Asks the server to resume an earlier session that received a ticket. The function must be called before the
+    /// handshake. A TLS 1.3 server sends tickets only after the handshake.
     package func resume(_ earlier: TLSSession) throws(TLSError) {
         guard let ticket = unsafe SSL_get_session(earlier.raw), unsafe SSL_set_session(raw, ticket) == 1 else {
             throw .library(TLSError.pendingReason())

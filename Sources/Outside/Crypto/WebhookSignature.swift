@@ -16,7 +16,8 @@ package struct WebhookSignature: Hashable, Sendable {
 
     /// The maximum number of codes in one signature that receivers check.
     private static let codeLimit = 8
-    /// The maximum number of digits in the time of a signature: calculations with so many digits cannot overflow.
+    /// The maximum number of digits in the time of a signature. Calculations with numbers of this length cannot
+    /// overflow.
     private static let timeDigitLimit = 12
 
     /// Signs the webhook's body with each secret.
@@ -64,7 +65,7 @@ package struct WebhookSignature: Hashable, Sendable {
 
     /// Whether an owner of one of the secrets signed the body at a time close to `now`.
     ///
-    /// The duration of the comparison does not reveal which bytes of a code are right.
+    /// The time that a comparison takes does not reveal which bytes of a code are correct.
     package func isValid(
         for body: [UInt8], secrets: [[UInt8]], now: UnixTime, tolerance: Duration = tolerance
     ) throws(CryptoError) -> Bool {

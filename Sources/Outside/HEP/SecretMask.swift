@@ -4,8 +4,8 @@ import SIPGrammar
 /// Replaces the secrets of a SIP message by `x` of the same length, so that Content-Length and positions stay right.
 ///
 /// The secrets are credentials, `pn-*` parameters such as push tokens, passwords in URIs, media keys, and all bodies
-/// except session descriptions. Fields and parameters are secret by parts of their names, because the daemon cannot
-/// know every app's fields. If a value may be secret, the mask hides the value.
+/// except session descriptions. The daemon cannot know the fields of every app. The mask therefore hides a value if a
+/// part of the field's or parameter's name suggests a secret.
 package struct SecretMask: Sendable {
     /// Whether all bodies stay readable, not only session descriptions.
     package var keepsBodies: Bool
@@ -178,8 +178,8 @@ package struct SecretMask: Sendable {
         for index in colon + 1..<range.upperBound {
             switch message[index] {
             case UInt8(ascii: "@"): return second.map { $0 + 1..<index }
-            // A third colon after "sip" begins another URI. If the search went on after another URI's colon, many URIs
-            // without "@" would take quadratic time.
+            // A further "sip:" begins another URI, so the search for "@" ends there. Otherwise, the search would take
+            // quadratic time in a text with many URIs without "@".
             case UInt8(ascii: ":") where second != nil && isScheme(message, before: index, range): return nil
             case UInt8(ascii: ":"): second = second ?? index
             case UInt8(ascii: ">"), UInt8(ascii: "<"), UInt8(ascii: "\""), UInt8(ascii: " "): return nil

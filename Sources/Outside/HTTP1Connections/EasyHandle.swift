@@ -177,7 +177,8 @@ final class EasyHandle {
     }
 
     private func setURL(_ text: String) -> Bool {
-        // The URL object is emptied, because libcurl would read a URL without a server relative to the previous URL.
+        // The URL object is emptied first. Otherwise, libcurl would resolve a URL without a server against the previous
+        // URL.
         unsafe curl_url_set(url, CURLUPART_URL, nil, 0) == CURLUE_OK
             && curl_url_set(url, CURLUPART_URL, text, 0) == CURLUE_OK
     }
@@ -192,8 +193,8 @@ final class EasyHandle {
 
     private func connect(to address: IPAddress) -> Bool {
         unsafe curl_slist_free_all(connectList)
-        // With an empty host and port in the list's rule, libcurl connects to the address for any host, at the URL's
-        // port.
+        // An entry with an empty host and an empty port applies to any host: libcurl connects to the entry's address,
+        // at the port of the URL.
         unsafe connectList = curl_slist_append(nil, "::\(address.uriHost):")
         guard unsafe connectList != nil else { return false }
         return unsafe easy_set_list(raw, CURLOPT_CONNECT_TO, connectList) == CURLE_OK
@@ -294,7 +295,7 @@ final class EasyHandle {
         }
     }
 
-    /// The error of a request whose time ended while it waited for the proxy; otherwise `nil`.
+    /// The error of a request whose time limit passed while it waited for the proxy; `nil` for another error.
     var delay: HTTPClientError? {
         guard let proxy = exchange?.request.route.proxy, long(CURLINFO_HTTP_CONNECTCODE) == 0,
             microseconds(CURLINFO_PRETRANSFER_TIME_T) == .zero

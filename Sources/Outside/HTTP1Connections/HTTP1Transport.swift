@@ -6,8 +6,8 @@ import Timekeeping
 
 /// The HTTP/1.1 connections of one request group. ``HTTP1Transport`` is the sole owner of one libcurl multi handle.
 ///
-/// libcurl calls back only while ``HTTP1Transport`` calls libcurl, on the loop's thread. Completions of requests run
-/// only while libcurl does not. libcurl's own resolver looks up host names.
+/// libcurl calls back only while ``HTTP1Transport`` calls libcurl, on the loop's thread. Completions of requests never
+/// run inside a call of libcurl. libcurl's own resolver looks up host names.
 ///
 /// - The type is `@unchecked Sendable`, because only the loop's thread uses it.
 @safe
@@ -140,7 +140,7 @@ package final class HTTP1Transport: HTTPTransport, @unchecked Sendable {
     // MARK: Callbacks
 
     fileprivate func socketChanged(_ descriptor: Int32, _ what: Int32) {
-        // When libcurl no longer needs a socket, it asks for neither reading nor writing. The watch on the socket is
+        // libcurl asks for neither reading nor writing when it no longer needs a socket. The watch on the socket is
         // kept, because libcurl may soon use the socket again.
         let reads: FileWatch.Interest = what & CURL_POLL_IN != 0 ? .read : FileWatch.Interest(rawValue: 0)
         let writes: FileWatch.Interest = what & CURL_POLL_OUT != 0 ? .write : FileWatch.Interest(rawValue: 0)

@@ -70,8 +70,8 @@ private func fieldArrived(
 }
 
 extension [UInt8] {
-    /// Appends a header line `name: value` to the response head. One function appends all parts, so that exclusive
-    /// access is checked only once.
+    /// Appends a header line `name: value` to the response head. One function appends all parts, so that Swift checks
+    /// for exclusive access only once.
     fileprivate mutating func append(
         fieldOf name: UnsafeBufferPointer<UInt8>, _ value: UnsafeBufferPointer<UInt8>
     ) {

@@ -3,7 +3,7 @@ import HTTPClient
 import Reactor
 import Timekeeping
 
-/// Checks a silent connection by PINGs; a connection with an unanswered PING counts as sick.
+/// Checks a silent connection by PINGs; a connection with an unanswered PING is treated as unresponsive.
 extension HTTP2Connection {
     /// Notes that bytes have arrived from the server.
     func heard(now: Instant) {
@@ -31,7 +31,7 @@ extension HTTP2Connection {
                 }
             } else if now >= asked + limits.pingPatience {
                 sickSince = now
-                // The origin then notices the sick connection, and opens a second connection.
+                // The origin then notices the unresponsive connection, and opens a second connection.
                 origin?.flushSoon()
             }
         } else if now >= nextPing {

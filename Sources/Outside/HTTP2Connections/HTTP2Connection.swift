@@ -42,7 +42,8 @@ final class HTTP2Connection: @unchecked Sendable {
     var idleSince = Instant.distantPast
     /// When the unanswered PING was sent, if any.
     var asked: Instant?
-    /// The time since which the server has counted as sick for an unanswered PING; `nil` for a healthy server.
+    /// The time since which the daemon has considered the server unresponsive, because of an unanswered PING; `nil` for
+    /// a responsive server.
     var sickSince: Instant?
     /// The number of PINGs since the last answer to a request.
     var quietPings = 0
@@ -84,7 +85,8 @@ final class HTTP2Connection: @unchecked Sendable {
 
     // MARK: State
 
-    /// The error of a request whose time ends while the connection waits for the proxy; otherwise `nil`.
+    /// The error of a request whose time limit passes while the connection waits for the proxy; `nil` if the connection
+    /// does not wait for a proxy.
     var relayDelay: StreamTunnel.Failure? { stream?.relayDelay }
 
     var isOpen: Bool { state == .open }
@@ -99,8 +101,8 @@ final class HTTP2Connection: @unchecked Sendable {
     /// Whether the server's SETTINGS have arrived, so that the connection works.
     var hasWorked: Bool { client.hasSettings }
 
-    /// Whether the connection has as many active requests as the server allows. While the server's limit is still low,
-    /// as at the beginning, the connection does not count as used up.
+    /// Whether the connection has as many active requests as the server allows. A new connection may have a low limit
+    /// at first, so a low limit alone does not make this property true.
     var isUsedUp: Bool { client.openCount >= client.streamLimit && client.streamLimit >= Self.usualStreams }
 
     private static let usualStreams = 100

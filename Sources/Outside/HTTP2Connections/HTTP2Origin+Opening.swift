@@ -79,7 +79,7 @@ extension HTTP2Origin {
         }
     }
 
-    /// If the proxy has not answered yet, the error for requests whose time ends; otherwise `nil`.
+    /// The error of requests whose time limit passes before the proxy has answered; `nil` after the proxy's answer.
     var openingDelay: HTTPClientError? {
         guard let proxy = key.proxy, let opening else { return nil }
         guard let connection = opening.connection else { return proxy.error(.unresolved("no answer in time")) }

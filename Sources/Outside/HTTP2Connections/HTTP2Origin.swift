@@ -185,7 +185,7 @@ final class HTTP2Origin: @unchecked Sendable {
         openIfWanted(now: now)
     }
 
-    /// Runs code that calls completions, and then sends the waiting output.
+    /// Runs the given code, which calls completions, and then sends the output that waits.
     func goOn(after body: () -> Void) {
         isFinishing = true
         body()

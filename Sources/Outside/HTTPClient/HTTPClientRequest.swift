@@ -69,7 +69,7 @@ package struct HTTPClientRequest: Sendable {
     package static let standardConnectTimeout: Duration = .seconds(5)
     /// The maximum size of the response body in bytes, above which the request fails.
     package var responseLimit = 1 << 20
-    /// Whether a response with a longer body counts as a response without body. The client reads no more of the body.
+    /// Whether a response with a longer body is accepted, but without its body. The client reads no more of the body.
     package var dropsLongBody = false
     package var route: HTTPRoute {
         get { shared.route }
@@ -105,7 +105,7 @@ package struct HTTPClientRequest: Sendable {
         shared.route.version == .http2 && shared.route.unixSocketPath == nil && url.utf8.starts(with: "https://".utf8)
     }
 
-    /// Whether method, URL and header fields contain only allowed characters, and for example no line end.
+    /// Whether method, URL and header fields contain only allowed characters. A line end, for example, is not allowed.
     var isWellFormed: Bool {
         guard !method.isEmpty, method.utf8.span.areVisible, url.utf8.span.areVisible else { return false }
         return headers.allSatisfy { $0.name.utf8.span.isFieldName && $0.value.utf8.span.isFieldValue }

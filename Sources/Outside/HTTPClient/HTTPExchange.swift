@@ -17,8 +17,8 @@ package final class HTTPExchange: @unchecked Sendable {
     /// The index of the transport that sends the request, in its group's list.
     var transport = 0
 
-    // The properties `connection`, `stream`, `tries` and `opensConnection` belong to the transport.
-    /// The connection that sends the request; `nil` while the request waits for one.
+    // The connection that sends the request; `nil` while the request waits for a connection. Only the transport uses
+    // `connection`, `stream`, `tries` and `opensConnection`.
     package var connection: AnyObject?
     /// The index of the request's stream on its connection.
     package var stream = 0

@@ -14,21 +14,20 @@ package final class HTTPSession: @unchecked Sendable {
         package var streams = 1000
         /// The maximum number of simultaneous requests of a group; further requests fail immediately.
         package var requests = 10_000
-        /// The maximum number of request groups. When the session has so many groups, the requests of all further groups
-        /// share one group.
+        /// The maximum number of request groups. Above the maximum, the requests of all further groups share one group.
         package var groups = 256
-        /// How many seconds a connection without requests is kept. The default is long, because push providers ask their
-        /// clients to keep connections open.
+        /// How many seconds a connection without requests stays open. The default is long, because push providers ask
+        /// their clients to keep connections open.
         package var idleSeconds = 3600
         /// How long an HTTP/2 connection without requests can be silent before the client sends a PING.
         package var pingInterval: Duration = .seconds(60)
         /// How long an HTTP/2 connection with waiting requests may be silent before a PING is sent. The waiting time
         /// doubles with each PING, up to ``pingInterval``.
         package var answerPatience: Duration = .seconds(1)
-        /// How long the client waits for the answer to a PING. If the answer to a PING is late, the connection counts
-        /// as sick, and requests use another connection.
+        /// How long the client waits for the answer to a PING. If the answer to a PING is late, the daemon considers
+        /// the connection unresponsive, and sends requests over another connection.
         package var pingPatience: Duration = .seconds(1)
-        /// How long a sick connection may be silent before it is closed.
+        /// How long an unresponsive connection may be silent before it is closed.
         package var sickPatience: Duration = .seconds(5)
         /// The first pause after a failed attempt to open a connection for which no request waits. With each failure to
         /// connect, the pause doubles up to the longest pause. A connection that lasted at least as long as the longest

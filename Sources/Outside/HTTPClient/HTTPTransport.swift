@@ -14,7 +14,7 @@ package protocol HTTPTransport: AnyObject {
     /// Cancels the request.
     func takeBack(_ exchange: HTTPExchange)
 
-    /// The error of a request whose time ended while it waited for a proxy; otherwise `nil`.
+    /// The error of a request whose time limit passed while it waited for a proxy; `nil` for another error.
     func delay(of exchange: HTTPExchange) -> HTTPClientError?
 
     /// Opens a connection for later requests like the given one, and keeps it open.

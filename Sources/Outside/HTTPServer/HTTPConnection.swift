@@ -18,7 +18,7 @@ final class HTTPConnection: @unchecked Sendable {
     private weak var listener: HTTPListener?
     private var reader: HTTPRequestReader
     private var phase = Phase.reading
-    /// The timer for the time limit of the current part of a request, or of the pause between requests.
+    /// The timer of the current time limit: for a part of a request, or for the pause between two requests.
     private var timer: LoopTimer?
     /// The part of the request for which the timer is armed.
     private var timedPart: HTTPRequestReader.Part?

@@ -7,8 +7,8 @@ import Timekeeping
 
 /// An HTTP/1.1 server on an event loop, with any number of sockets and one request handler.
 ///
-/// libevent's HTTP server is lenient about line ends, lengths and repeated fields, does not limit connections, and
-/// restarts its time limit at each byte.
+/// libevent's own HTTP server is not used. It is lenient about line ends, lengths and repeated fields, does not limit
+/// connections, and restarts its time limit at each byte.
 ///
 /// The release of the last reference closes the listener.
 ///
@@ -113,8 +113,8 @@ package final class HTTPListener: @unchecked Sendable {
         for socket in sockets where socket.tls != nil { socket.tls = tls }
     }
 
-    /// Gives connections to `taker` if the client chooses the given protocol by ALPN, such as `h2`. The connection is
-    /// passed on after its TLS handshake, and then no longer counts in the listener's limits.
+    /// Passes each connection to `taker` whose client chooses the given protocol by ALPN, such as `h2`. The connection
+    /// is passed after its TLS handshake. The listener's limits then no longer apply to the connection.
     package func give(_ applicationProtocol: String, to taker: @escaping (StreamConnection) -> Void) {
         takers[applicationProtocol] = taker
     }
@@ -231,7 +231,8 @@ package final class HTTPListener: @unchecked Sendable {
         waiting.removeValue(forKey: number)?.upgrade(fields, at: date, on: loop, take)
     }
 
-    /// How far the `Date` of answers is ahead of the real time, so that tests can imitate a wrong clock.
+    /// The time by which the `Date` field of answers is ahead of the real time. Tests use the value to imitate a wrong
+    /// clock.
     package var clockLead: Duration = .zero
 
     var date: UnixTime { loop.moment.date + clockLead }

@@ -195,7 +195,7 @@ import Glibc
     ) -> MariaDBError {
         let text = unsafe mysql_stmt_error(statement).map { unsafe String(cString: $0) } ?? ""
         let number = unsafe mysql_stmt_errno(statement)
-        // Error numbers from 2000 to 2999 are of the client library, and all others of the server.
+        // Errors of the client library have numbers from 2000 to 2999; all other errors come from the server.
         let isOfConnection = (2000..<3000).contains(number) || number == 0
         return MariaDBError(
             kind: isOfConnection ? .connection : isPrepared ? .values(number) : .text(number), message: text)

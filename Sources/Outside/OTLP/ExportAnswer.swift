@@ -2,8 +2,8 @@ import JSON
 
 /// A collector's answer to a request with spans.
 package enum ExportAnswer: Hashable, Sendable {
-    /// The collector took the spans, except the rejected number. The collector's message is a warning, or the reason of
-    /// the rejection.
+    /// The collector accepted the spans, except the given number of rejected spans. The collector's message is a
+    /// warning, or the reason of the rejection.
     case taken(rejected: Int, message: String)
     /// The collector wants the same request again, after the given number of seconds.
     case again(after: Int?, message: String)

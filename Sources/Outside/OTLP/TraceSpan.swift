@@ -58,7 +58,7 @@ package struct TraceSpan: Hashable, Sendable {
     /// Why the step failed, if it did.
     package var failure: String?
 
-    /// An end before the start becomes the start.
+    /// If the end is before the start, the span ends at its start.
     package init(
         _ name: String, _ kind: Kind, in trace: TraceID, id: SpanID, parent: SpanID? = nil, from start: Int64,
         to end: Int64

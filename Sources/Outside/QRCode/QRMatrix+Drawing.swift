@@ -1,7 +1,7 @@
 /// Draws a QR code as text and as an SVG picture.
 extension QRMatrix {
-    /// The lines of a drawing with half blocks: each character has two modules, one above the other. The light modules
-    /// are drawn, because most terminals have a dark background.
+    /// The lines of a QR code that is drawn with half-block characters: each character shows two modules, one above the
+    /// other. The light modules are drawn, because most terminals have a dark background.
     package var lines: [String] {
         stride(from: places.lowerBound, to: places.upperBound, by: 2).map { row in
             places.map { column in
@@ -12,8 +12,8 @@ extension QRMatrix {
         }
     }
 
-    /// The lines of a drawing for terminals with colours. The drawing sets white on black itself, so it can be read on a
-    /// dark and on a light background.
+    /// The lines of a QR code for terminals with colours. The drawing sets its own colours, so it can be read on a dark
+    /// and on a light background.
     package var colouredLines: [String] { lines.map { "\u{1B}[40;37;1m\($0)\u{1B}[0m" } }
 
     /// A picture in which each module is one unit wide.

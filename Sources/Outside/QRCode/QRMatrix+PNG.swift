@@ -7,7 +7,7 @@ extension QRMatrix {
         var header: [UInt8] = []
         header.append(number: UInt32(size))
         header.append(number: UInt32(size))
-        // One bit for each pixel, grey, and the only methods of compression and filters that PNG has.
+        // The picture has one grey bit for each pixel, and the only methods of compression and filtering that PNG has.
         header += [1, 0, 0, 0, 0]
         var picture: [UInt8] = [0x89, 0x50, 0x4E, 0x47, 0x0D, 0x0A, 0x1A, 0x0A]
         picture.append(chunk: "IHDR", header)
@@ -16,7 +16,8 @@ extension QRMatrix {
         return picture
     }
 
-    /// The rows of pixels, each after the number of its filter (0: none). A pixel's bit is 1 if the pixel is white.
+    /// The rows of pixels; before each row is the number of its PNG filter, which is 0 for no filter. A pixel's bit is
+    /// 1 if the pixel is white.
     private func pixels(_ scale: Int) -> [UInt8] {
         var pixels: [UInt8] = []
         for row in places {

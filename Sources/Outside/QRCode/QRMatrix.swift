@@ -4,7 +4,7 @@ internal import CQREncode
 package struct QRMatrix: Hashable, Sendable {
     /// The number of modules in a row.
     package let width: Int
-    /// For each module whether it is dark, row by row.
+    /// Whether each module is dark, row by row.
     private let modules: [Bool]
 
     /// The width of the light zone around a QR code, which readers need (ISO/IEC 18004 section 5.3.8).

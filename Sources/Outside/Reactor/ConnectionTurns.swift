@@ -1,6 +1,6 @@
 import Collections
 
-/// Divides a loop's time under load between connections and all other work.
+/// Under load, divides the time of a loop between connections and all other work.
 ///
 /// A libevent event retains the ``ConnectionTurns``, so each event is created when work arrives and released when no
 /// work waits.

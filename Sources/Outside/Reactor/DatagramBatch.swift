@@ -28,7 +28,7 @@ package final class DatagramBatch: @unchecked Sendable {
     init(slot: Int) {
         self.slot = slot
         // If the distance between two slots were a power of two, the slots would compete for the same lines of the
-        // processor's cache. Unused memory of a slot costs nothing, because the kernel provides only pages that are
+        // processor's cache. The unused end of a slot needs no memory, because the kernel provides only pages that are
         // written.
         stride = (slot + 1151) & ~63
         unsafe bytes = .allocate(byteCount: stride * Self.capacity, alignment: 64)

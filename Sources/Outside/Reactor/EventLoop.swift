@@ -106,7 +106,8 @@ package final class EventLoop: @unchecked Sendable {
     package func start(
         name: String = "loop", givesWay: Bool = false, ended: @escaping @Sendable () -> Void = {}
     ) throws(SystemError) {
-        // Against a thread with the nice value 0, a thread with the nice value 5 gets a quarter of a processor's time.
+        // If a thread with the nice value 5 and a thread with the nice value 0 share a processor, the thread with 5
+        // gets a quarter of the time.
         try start(name: name, niceness: givesWay ? 5 : 0, ended: ended)
     }
 
@@ -143,8 +144,8 @@ package final class EventLoop: @unchecked Sendable {
         post {}
     }
 
-    /// Waits for the end of the thread that ``start(name:givesWay:ended:)`` started; another thread than the loop's
-    /// must call.
+    /// Waits for the end of the thread that ``start(name:givesWay:ended:)`` started. The loop's own thread must not
+    /// call ``join()``.
     package func join() {
         precondition(!isCurrent, "a loop cannot wait for itself")
         let thread = state.withLock { state in
@@ -163,7 +164,7 @@ package final class EventLoop: @unchecked Sendable {
     }
 
     /// Asks the kernel to let the loop's thread interrupt other threads as soon as the loop has work. The loop's thread
-    /// runs earlier, but gets no more processor time than before.
+    /// then starts earlier, but gets no additional processor time.
     package func goFirst() { post { System.shortenThreadTurns() } }
 
     // MARK: Jobs

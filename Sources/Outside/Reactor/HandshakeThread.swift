@@ -19,7 +19,8 @@ final class HandshakeThread: @unchecked Sendable {
     private var underWay: [UInt64: Handshake] = [:]
     private let backlog = Locked(Backlog())
 
-    /// The connections whose handshakes have not started, and the callbacks that run when fewer such connections wait.
+    /// The connections whose handshakes have not started, and the callbacks that run when the number of these
+    /// connections falls.
     private struct Backlog {
         var count = 0
         var waiting: [@Sendable () -> Void] = []
@@ -31,7 +32,8 @@ final class HandshakeThread: @unchecked Sendable {
 
     init() throws(SystemError) {
         loop = try EventLoop()
-        // Against a thread with the nice value 0, a thread with the nice value 10 gets a tenth of a processor's time.
+        // If a thread with the nice value 10 and a thread with the nice value 0 share a processor, the thread with 10
+        // gets a tenth of the time.
         try loop.start(name: "handshakes", niceness: 10)
     }
 

@@ -1,7 +1,7 @@
 package import Timekeeping
 
-/// Measures how long a ready event waits until the loop handles the event. To measure, the canary makes its own event
-/// ready, and takes the time until the event's handler runs.
+/// Measures how long a ready event waits until the loop handles the event. The canary makes its own event ready, and
+/// measures the time until the event's handler runs.
 ///
 /// The canary's event waits as long as the event of a connection that has just received bytes.
 ///

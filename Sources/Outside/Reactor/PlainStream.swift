@@ -25,8 +25,8 @@ final class PlainStream {
     private var isGathering = false
     var outputMark = 0
 
-    // The time limits of the stream's input and output. Input and output only record the instant of the last byte; the
-    // timer computes the new deadline when it fires.
+    // The time limits of the stream's input and output. For each byte, only its instant is recorded. The timer computes
+    // the new deadline when it fires.
     private var inputTimeout: Duration?
     private var outputTimeout: Duration = .zero
     /// When the last byte of input arrived, or when reading was resumed.
@@ -69,8 +69,8 @@ final class PlainStream {
         updateDeadline()
     }
 
-    /// Reads once from the socket, and passes the input to the connection. A connection reads further input after other
-    /// connections were served.
+    /// Reads once from the socket, and passes the input to the connection. The connection reads its next input only
+    /// after other connections were served.
     private func read(for connection: StreamConnection) throws(SystemError) {
         let room = unsafe share.room(upTo: inputLimit)
         guard let count = unsafe try System.receive(descriptor.number, into: room) else { return }

@@ -4,8 +4,8 @@ import Timekeeping
 /// Reads the PROXY header with which a load balancer begins a connection. Bytes after the PROXY header stay in the
 /// socket for the peer's stream.
 ///
-/// An incomplete header is read from the socket at once, because a socket that stays ready would block events of lower
-/// priority.
+/// An incomplete header is removed from the socket immediately, because a socket with unread input would block events
+/// of lower priority.
 ///
 /// The release of the ``ProxyHeaderWait`` ends the wait without a callback.
 final class ProxyHeaderWait {

@@ -34,8 +34,8 @@ package final class ServiceManager: Sendable {
     /// Sends a message to the manager, such as `READY=1` (sd_notify(3)).
     package func tell(_ words: String...) { send(words, passing: nil) }
 
-    /// Passes a socket to the manager for the next run of this program. The manager must ignore errors of the socket,
-    /// because an unreachable phone, for example, is no reason to drop the socket.
+    /// Passes a socket to the manager for the next run of this program. The manager must ignore errors of the socket.
+    /// An unreachable phone, for example, causes such an error.
     package func keep(_ descriptor: Int32, as name: String) {
         send(["FDSTORE=1", "FDNAME=\(name)", "FDPOLL=0"], passing: descriptor)
     }

@@ -105,7 +105,7 @@ package final class SocketHandover: @unchecked Sendable {
 
 extension System {
     /// The address to which a passed descriptor is bound; `nil` if the descriptor is not valid. The function also sets
-    /// the options that the reactor sets on its own sockets.
+    /// the options that this module sets on its own sockets.
     fileprivate static func place(of number: Int32) -> SocketHandover.Place? {
         guard fcntl(number, F_SETFD, FD_CLOEXEC) == 0 else { return nil }
         let flags = fcntl(number, F_GETFL)

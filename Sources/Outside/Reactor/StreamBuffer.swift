@@ -42,7 +42,8 @@ enum StreamBuffer {
         }
     }
 
-    /// Duplicates the socket's descriptor, so that the peer's end is noticed after the buffer was released.
+    /// Duplicates the socket's descriptor. With the duplicate, the daemon notices the end of the peer's output even
+    /// after the buffer was released.
     func duplicateSocket() -> Descriptor? {
         switch self {
         case .plain(let stream): stream.duplicateSocket()
@@ -94,8 +95,8 @@ enum StreamBuffer {
         }
     }
 
-    /// Sets the time limit for a silent peer while reading is on (`nil` for none), and the limit for output without
-    /// progress.
+    /// Sets two time limits: for a silent peer while reading is on (`nil` for no limit), and for output of which the
+    /// peer reads nothing.
     func setTimeouts(input: Duration?, output: Duration) {
         switch self {
         case .plain(let stream): stream.setTimeouts(input: input, output: output)

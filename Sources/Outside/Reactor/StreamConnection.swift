@@ -22,7 +22,7 @@ package final class StreamConnection: @unchecked Sendable {
         case closed
     }
 
-    /// The first exchange of some connections: a load balancer sends a PROXY header, or a relay opens a tunnel.
+    /// The exchange with which some connections begin: a load balancer sends a PROXY header, or a relay opens a tunnel.
     private enum Preface {
         case proxyHeader(ProxyHeaderWait)
         case tunnel(TunnelOpening)
@@ -205,7 +205,8 @@ package final class StreamConnection: @unchecked Sendable {
         }
     }
 
-    /// The failure of the tunnel if the connection waits for a relay's answer when its time ends; otherwise `nil`.
+    /// The error that a connection reports if its time limit passes while it waits for a relay's answer; `nil` if it
+    /// does not wait for a relay.
     package var relayDelay: StreamTunnel.Failure? {
         guard case .tunnel(let opening)? = preface else { return nil }
         return opening.isAsking ? .silent : .unreachable(SystemError(call: "connect", code: SystemError.timedOut))
@@ -221,7 +222,8 @@ package final class StreamConnection: @unchecked Sendable {
         guard let descriptor = pendingDescriptor.take() else { return }
         if let tls, tls.isServer { return try beginHandshake(descriptor, tls) }
         try take(descriptor)
-        // The end of the handshake is posted, because handlers must not run before the owner has stored the connection.
+        // The handler for the end of the handshake runs as a posted job, because no handler may run before the owner
+        // has stored the connection.
         if tls == nil { loop.post { [weak self] in self?.handshakeFinished() } }
     }
 
@@ -281,8 +283,8 @@ package final class StreamConnection: @unchecked Sendable {
         updateReading()
     }
 
-    /// Reports that writing to the connection has failed. The report is posted, because no handler may run while the
-    /// owner uses the connection.
+    /// Reports that writing to the connection has failed. The report is a posted job, because no handler may run while
+    /// the owner uses the connection.
     private func outputFailed(_ error: SystemError) { loop.post { [weak self] in self?.failed(.system(error)) } }
 
     /// Stops or resumes reading from the connection. While reading is off, TCP's flow control stops the peer.
@@ -321,8 +323,8 @@ package final class StreamConnection: @unchecked Sendable {
         loop.post { [weak self] in self?.endIfDone() }
     }
 
-    /// Ends the connection without calling a handler. If `flushing` is true, waiting output is sent first, as far as
-    /// the peer reads it.
+    /// Ends the connection without calling a handler. If `flushing` is true, the waiting output is sent first, as long
+    /// as the peer reads it.
     package func close(flushing: Bool = false) {
         loop.checkThread()
         guard flushing, state == .open, let buffer else { return end() }
@@ -518,7 +520,7 @@ extension StreamConnection: LoopEventTarget {
         kept.appendSparingly(bytes.extracting(position..<bytes.count))
     }
 
-    /// Closes the connection if too much unused input waits. After ``endTurn()``, unused input does not count, because
+    /// Closes the connection if too much unused input waits. After ``endTurn()``, unused input has no limit, because
     /// the connection reads no more input.
     private func checkInput() {
         if state == .open, !isTurnOver, !isHeldUp, kept.count >= limits.input { fail(.inputOverflow) }

@@ -29,8 +29,8 @@ extension StreamConnection {
         /// Called with all waiting input; returns how many bytes the handler has used. The unused bytes are passed
         /// again, together with the next input.
         package var received: (StreamConnection, Span<UInt8>) -> Int
-        /// Called once, after all other handlers, when the connection has ended. ``StreamConnection/close(flushing:)``
-        /// does not lead to a call of `closed`.
+        /// Called once, after all other handlers, when the connection has ended. After
+        /// ``StreamConnection/close(flushing:)``, `closed` is not called.
         package var closed: (StreamConnection, StreamCloseReason) -> Void
         /// Called when the waiting output had exceeded ``StreamConnection/outputMark``, and has fallen to a quarter of
         /// this number.

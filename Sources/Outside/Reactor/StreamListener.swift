@@ -33,9 +33,8 @@ package final class StreamListener: @unchecked Sendable {
     private var watch: FileWatch?
     private var retryTimer: LoopTimer?
 
-    /// The maximum number of new connections that wait in the kernel, which also limits the number by
-    /// `net.core.somaxconn`. The kernel's queue is long, because a phone that finds the queue full tries again only
-    /// after a second.
+    /// The maximum number of new connections that wait in the kernel. The kernel's own limit is `net.core.somaxconn`.
+    /// The queue is long, because a phone whose connection finds no room in the queue tries again only after a second.
     private static let backlog: Int32 = 65_535
     /// The number of TCP connections that are accepted before the loop looks for new events.
     private static let acceptsInARow = 16
@@ -181,7 +180,7 @@ package final class StreamListener: @unchecked Sendable {
         if connectionCount == limit - 1 { resume() }
     }
 
-    // Stops accepting connections until the retry timer fires. An error of the watch means only that memory is lacking.
+    // Stops accepting connections until the retry timer fires. The watch can fail only for lack of memory.
     private func pause() { try? watch?.watch(for: []) }
 
     private func resume() {

@@ -16,8 +16,8 @@ final class StreamShare {
         weak var connection: StreamConnection?
     }
 
-    /// The maximum number of bytes that a connection reads or collects in one step. A connection reads further input
-    /// after other connections were served.
+    /// The maximum number of bytes that a connection reads or collects in one step. The connection reads its next input
+    /// only after other connections were served.
     static let size = 16 << 10
     /// The priority of the timer for all streams; no connection has a higher priority.
     static let turn = LoopTurn.usual
@@ -33,8 +33,8 @@ final class StreamShare {
 
     func schedule(_ connection: StreamConnection, at deadline: Instant) -> DeadlineID {
         let id = deadlines.schedule(Waiter(connection: connection), at: deadline)
-        // If memory for the timer is lacking, the next call with a deadline tries again. The timer belongs to the
-        // ``StreamShare``, so `self` exists whenever the timer fires.
+        // If no memory is available for the timer, the next call with a deadline creates the timer. The ``StreamShare``
+        // owns the timer, so `self` exists whenever the timer fires.
         if timer == nil {
             timer = try? LoopTimer(on: connection.loop, turn: Self.turn) { [unowned self] in deadlinesReached() }
         }

@@ -42,7 +42,7 @@ extension System {
         let number = try check("socket") { socket(family, kind | closeOnExec | nonBlocking, 0) }
         let descriptor = Descriptor(number)
         if family == AF_INET6 { try setOption(number, Int32(IPPROTO_IPV6), IPV6_V6ONLY, 1) }
-        // SO_REUSEADDR gives a restarted daemon its port back, although old connections are in TIME_WAIT. A UDP socket
+        // With SO_REUSEADDR, a restarted daemon can bind its port while old connections are in TIME_WAIT. A UDP socket
         // must not have SO_REUSEADDR, because two processes could then share a port unnoticed.
         if kind == stream { try setOption(number, SOL_SOCKET, SO_REUSEADDR, 1) }
         _ = try unsafe SocketAddress.with(endpoint) { address, length throws(SystemError) in
@@ -78,8 +78,8 @@ extension System {
         let number = try check("socket") { socket(family, stream | closeOnExec | nonBlocking, 0) }
         let descriptor = Descriptor(number)
         guard let source, !source.isUnspecified else { return descriptor }
-        // With IP_BIND_ADDRESS_NO_PORT, connections to different peers can share a port, because the kernel chooses the
-        // port late.
+        // With IP_BIND_ADDRESS_NO_PORT, the kernel chooses the port only when it knows the peer. Connections to
+        // different peers can then share a port.
         try? setOption(number, Int32(IPPROTO_IP), IP_BIND_ADDRESS_NO_PORT, 1)
         _ = try unsafe SocketAddress.with(Endpoint(source, 0)) { address, length throws(SystemError) in
             try check("bind") { unsafe bind(number, address, length) }
@@ -187,8 +187,8 @@ extension System {
     /// time, but makes the kernel record the times.
     static func waitOfLastDatagram(_ descriptor: Int32) -> Duration? {
         let wait = socket_last_wait(descriptor)
-        // The kernel computes the wait from the wall clock, so a wait of more than a minute shows that the wall clock
-        // was changed.
+        // The kernel computes the waiting time from the wall clock. A waiting time of more than a minute shows that the
+        // wall clock was changed.
         return 0...60_000_000_000 ~= wait ? .nanoseconds(wait) : nil
     }
 
@@ -206,7 +206,7 @@ extension System {
         // On Linux, each thread has its own nice value. `setpriority` cannot fail, because every thread may raise its
         // own nice value.
         _ = setpriority(__priority_which_t(PRIO_PROCESS.rawValue), 0, niceness)
-        // The default length of time slices is restored, because a thread inherits the length from its creator.
+        // The default length of time slices is set, because a thread inherits the length from its creator.
         _ = thread_set_turn(0)
     }
 
@@ -233,7 +233,7 @@ extension System {
     /// of a second or more (`synchronize_rcu`).
     static func growDescriptorTable(to count: Int) {
         guard let last = Int32(exactly: count - 1), let any = try? wakeDescriptor() else { return }
-        // If enlarging fails, the table has the wanted size already, or grows on demand.
+        // A failure is ignored: the table may already be large enough, and otherwise grows when needed.
         _ = try? Descriptor(check("fcntl") { fcntl(any.number, F_DUPFD_CLOEXEC, last) })
     }
 

@@ -74,7 +74,7 @@ package final class UDPSocket: @unchecked Sendable {
     }
 
     /// Creates a socket that only sends, to one peer. If the peer does not listen, the kernel reports an error, which
-    /// counts as a failure to send. The socket reads no datagrams; the kernel drops the peer's datagrams when the
+    /// is treated as a failure to send. The socket reads no datagrams; the kernel drops the peer's datagrams when the
     /// socket's buffer is full.
     package init(
         sendingTo peer: Endpoint, on loop: EventLoop, queueLimit: Int = UDPSocket.usualQueueLimit
@@ -135,7 +135,7 @@ package final class UDPSocket: @unchecked Sendable {
         try? watch.watch(for: isBlocked ? reading.union(.write) : reading)
     }
 
-    /// Sends the queued datagrams that the kernel still accepts, closes the socket, and releases the handler.
+    /// Sends as many queued datagrams as the kernel accepts, closes the socket, and releases the handler.
     package func close() {
         flush()
         watch = nil
@@ -162,8 +162,8 @@ package final class UDPSocket: @unchecked Sendable {
         if fullBatches == Self.batchesInARow { giveWay() }
     }
 
-    /// Stops reading until connections have been served, because a flood of datagrams would otherwise delay the
-    /// connections without end.
+    /// Stops reading until connections have been served. Otherwise, a flood of datagrams would prevent all work for
+    /// connections.
     private func giveWay() {
         fullBatches = 0
         guard let watch, (try? watch.watch(for: watch.interest.subtracting(.read))) != nil else { return }

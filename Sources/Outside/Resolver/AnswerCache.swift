@@ -12,7 +12,7 @@ package struct AnswerCache {
     package static let negativeLifetime: Duration = .seconds(30)
     package static let failureLifetime: Duration = .seconds(2)
     /// The minimum and maximum time for which an answer with records is kept. Because of the minimum, a DNS record with
-    /// a time to live of 0 serves further look-ups within a second.
+    /// a time to live of 0 is used for all look-ups within one second.
     private static let lifetimes: ClosedRange<Duration> = .seconds(1) ... .seconds(86_400)
 
     private let capacity: Int
@@ -42,8 +42,8 @@ package struct AnswerCache {
         entries[question] = Entry(answer: answer, expiry: now + lifetime)
     }
 
-    /// Drops all expired answers. If no answer has expired, drops the eighth of the answers whose lifetime ends first.
-    /// ``makeRoom(now:)`` is slow, but rarely needed.
+    /// Drops all expired answers. If no answer has expired, drops an eighth of the answers: the answers that expire
+    /// first. ``makeRoom(now:)`` is slow, but rarely needed.
     private mutating func makeRoom(now: Instant) {
         entries = entries.filter { now < $0.value.expiry }
         guard entries.count >= capacity else { return }

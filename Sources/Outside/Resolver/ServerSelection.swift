@@ -48,8 +48,8 @@ package struct ServerSelection {
         return .found(Array(candidates.prefix(Self.candidateLimit)))
     }
 
-    /// The transport of the query; `sips` changes TCP to TLS. The outer `nil` means that the query asks for `sips` over
-    /// a transport without TLS.
+    /// The transport of the query; `sips` changes TCP to TLS. The outer `nil` means that the query is invalid, because
+    /// it asks for `sips` over a transport without TLS.
     private func wantedTransport() -> Transport?? {
         guard query.isSecure else { return .some(query.transport) }
         switch query.transport {

@@ -25,7 +25,7 @@ extension ValueReader {
         }
     }
 
-    /// Whether the scheme is Digest, and the value has few enough commas for libosip2 to parse it quickly.
+    /// Whether the scheme is Digest, and the value has few commas. libosip2 is slow for values with many commas.
     private static func isDigest(_ bytes: Span<UInt8>, _ range: Range<Int>) -> Bool {
         let schemeEnd = range.lowerBound + 6
         guard range.count > 7, bytes.equalsIgnoringCase(range.lowerBound..<schemeEnd, "digest"),

@@ -251,7 +251,7 @@ struct HeadIndex {
         bytes.count >= 4 && bytes.equalsIgnoringCase(0..<4, "sip/")
     }
 
-    /// Whether the field has a byte that a program could take for a line end. No response may copy such a byte.
+    /// Whether the field has a byte that some programs treat as a line end. No response may copy such a byte.
     private func holdsForbiddenByte(_ bytes: Span<UInt8>, _ row: Range<Int>, unless mayQuote: Bool) -> Bool {
         guard hasForbiddenByte else { return false }
         var index = row.lowerBound
@@ -277,8 +277,8 @@ struct HeadIndex {
 }
 
 extension Span<UInt8> {
-    /// The range of a field's value without white space around it. The function is fastest for the usual form, a value
-    /// after exactly one space.
+    /// The range of a field's value without white space around it. The function is optimised for the usual form: a
+    /// value after exactly one space.
     @inline(__always)
     fileprivate func fieldValue(from start: Int, to end: Int) -> Range<Int> {
         if start + 1 < end, self[start] == UInt8(ascii: " "), self[start + 1] > UInt8(ascii: " "),

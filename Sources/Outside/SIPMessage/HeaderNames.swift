@@ -37,8 +37,8 @@ enum HeaderNames {
     }
 
     /// The header name in `range`, in upper or lower case. The arguments `word` and `lastWord` are the first and last
-    /// eight bytes of the name, in lower case. At most two known names have the same length and first letter, so `word`
-    /// and `lastWord` decide between them.
+    /// eight bytes of the name, in lower case. At most two known names have the same length and first letter; `word`
+    /// and `lastWord` distinguish them.
     private static func name(
         _ bytes: Span<UInt8>, _ range: Range<Int>, _ word: UInt64, _ lastWord: UInt64
     ) -> HeaderName {
@@ -172,7 +172,8 @@ extension HeaderName {
         }
     }
 
-    /// Whether the enum case means exactly one header name, and not unknown names or names with a prefix.
+    /// Whether the enum case stands for exactly one header name. Other cases stand for unknown names, or for all names
+    /// with a prefix.
     var isWhole: Bool {
         switch self {
         case .other, .pCharging, .pOther: false

@@ -6,7 +6,7 @@ extension MessageReader {
     /// request other than REGISTER, and for a REGISTER in an unusual form.
     ///
     /// A glance at a usual REGISTER takes 6,500 instructions of the processor. A search for only the five needed fields
-    /// would take 4,500 instructions, but could find other fields than ``HeadIndex``.
+    /// would take 4,500 instructions, but could interpret the head differently from ``HeadIndex``.
     package func glance(at bytes: Span<UInt8>) -> RegisterGlance? {
         guard bytes.count > 9, bytes.equalsIgnoringCase(0..<9, "register ") else { return nil }
         var fields = FieldList()

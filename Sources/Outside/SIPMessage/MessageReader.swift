@@ -5,8 +5,8 @@ package import SIPGrammar
 /// Parses bytes into SIP messages. The reader keeps no state between messages, so any thread may use it.
 ///
 /// ``HeadIndex`` finds the start line and the header fields. The reader parses plain values itself, and libosip2 checks
-/// each other value alone (``ValueReader``), but never the body. All values of a message, also the values from
-/// libosip2, share one block of memory.
+/// every other value, one at a time (``ValueReader``), but never the body. All values of a message share one block of
+/// memory, also the values from libosip2.
 package struct MessageReader: Sendable {
     let limits: ReaderLimits
 
@@ -41,8 +41,8 @@ package struct MessageReader: Sendable {
         while start < bytes.count, bytes[start] == UInt8(ascii: "\r") || bytes[start] == UInt8(ascii: "\n") {
             start += 1
         }
-        // A message above the limits is refused in any case. If the body is too long, only the head is read, for the
-        // answer.
+        // A message above a limit is always refused. If the body is too long, only the head is read, because the answer
+        // needs the head.
         let end = min(bytes.count, start + limits.head + limits.body + 1)
         return start..<end
     }

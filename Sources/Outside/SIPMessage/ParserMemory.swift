@@ -99,7 +99,7 @@ struct ParserMemory {
     func slice(_ text: UnsafePointer<CChar>?, hidesEscapes: Bool = false) -> ByteString? {
         guard let text = unsafe text else { return nil }
         let start = unsafe UnsafeRawPointer(text) - UnsafeRawPointer(base)
-        // A string outside the storage means that the storage was too small, so the message will be parsed again.
+        // If the string is outside the storage, the storage was too small, and the message will be parsed again.
         guard start >= 0, start < storage.capacityInBytes else { return .empty }
         let count = unsafe cosip_length(text)
         if hidesEscapes {

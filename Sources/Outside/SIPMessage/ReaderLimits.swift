@@ -4,8 +4,8 @@ package struct ReaderLimits: Sendable {
     package var head = 16 * 1024
     /// The maximum number of header fields in one message.
     package var headerFields = 128
-    /// The maximum size of the Request-URI in bytes. Only the Request-URI has a limit of its own, because other URIs
-    /// may contain long push tokens.
+    /// The maximum size of the Request-URI in bytes. Other URIs have no such limit, because they may contain long push
+    /// tokens.
     package var uri = 2 * 1024
     package var body = 64 * 1024
     package var contacts = 20

@@ -43,8 +43,8 @@ struct ValueReader {
             guard unsafe osip_uri_init(&parsed) == 0, let parsed = unsafe parsed,
                 unsafe osip_uri_parse(parsed, pointer) == 0,
                 unsafe isHost(parsed.pointee.host, uri.host), unsafe isPort(parsed.pointee.port, uri.port),
-                // The lengths are compared, because libosip2 ignores wrong characters next to the brackets of an IPv6
-                // address.
+                // libosip2 ignores wrong characters next to the brackets of an IPv6 address. The comparison of lengths
+                // finds such characters.
                 unsafe uri.hostPort.count == uri.host.count + (memory.slice(parsed.pointee.port)?.count ?? -1) + 1
             else { return false }
             let user = unsafe memory.slice(parsed.pointee.username, hidesEscapes: hasEscapes) ?? .empty

@@ -29,8 +29,8 @@ package final class AppendedFile {
 
     deinit { close(descriptor) }
 
-    /// Appends all of the bytes; if the function throws, the file counts as unchanged. After a partial write, the next
-    /// append overwrites the written bytes.
+    /// Appends all of the bytes; if the function throws, the file is treated as unchanged. After a partial write, the
+    /// next append overwrites the written bytes.
     package func append(_ bytes: [UInt8]) throws(Failure) {
         var written = 0
         while written < bytes.count {
@@ -50,8 +50,8 @@ package final class AppendedFile {
     /// Whether a thread is writing a file to the disk, so that a slow disk never has more than one such thread.
     private static let isSyncing = Atomic<Bool>(false)
 
-    /// Begins to write the appended bytes to the disk, on a thread of its own, unless the disk still works on an earlier
-    /// order. The caller does not wait.
+    /// Begins to write the appended bytes to the disk, on a separate thread. The caller does not wait. While an earlier
+    /// order still runs, the new order is not accepted.
     ///
     /// - Returns: whether the order was accepted.
     package func syncLater() -> Bool {
@@ -82,7 +82,7 @@ package final class AppendedFile {
     /// Returns the contents of a file; the function refuses the file unless only its owner can have written it.
     ///
     /// Only a plain file is read, because reading a pipe would block. A file above the limit is refused, because a file
-    /// with holes can be longer than its disk.
+    /// with holes can be longer than the disk that stores it.
     package static func contents(of path: String, limit: Int = 64 << 20) throws(Failure) -> [UInt8] {
         let descriptor = unsafe open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
         guard descriptor >= 0 else { throw Failure() }

@@ -54,7 +54,8 @@ import Glibc
     /// the mode of the database file.
     ///
     /// An existing file is not opened, because closing it would end SQLite's locks: POSIX locks belong to the process.
-    /// Without SQLite's locks, another process could take itself for the last user, and delete the write-ahead log.
+    /// Without SQLite's locks, another process could assume that no other process uses the database, and delete the
+    /// write-ahead log.
     private static func create(_ path: String) throws(SQLError) {
         guard path != ":memory:" else { return }
         let descriptor = unsafe open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)

@@ -1,7 +1,7 @@
 import Glibc
 
-/// A lock file that only one process at a time can lock. The kernel releases the lock (`flock`) when the process ends,
-/// in whatever way.
+/// A lock file that only one process at a time can lock. When the process ends or crashes, the kernel releases the lock
+/// (`flock`).
 ///
 /// The file is not removed at the release. The file contains the id and the activity of the last process that locked
 /// it, and possibly a marker word. The marker word stays in the file when other processes lock it later.
@@ -55,7 +55,8 @@ package final class FileLock: @unchecked Sendable {
                 close(opened)
                 throw failure
             }
-            // Another process may have removed the opened file meanwhile, and a removed file's lock excludes nobody.
+            // Another process may have removed the file after it was opened. A lock on a removed file does not keep
+            // other processes out.
             guard FileIdentity(path: path) == FileIdentity(descriptor: opened) else {
                 close(opened)
                 continue

@@ -40,8 +40,8 @@ package struct SQLError: Error, Hashable, Sendable, CustomStringConvertible {
         self.systemError = systemError
     }
 
-    /// The text of the error for operators. The text has SQLite's message. If an operator can remove the cause, the
-    /// text has the cause; otherwise, the SQL statement.
+    /// The text of the error for operators. The text contains SQLite's message. The text also contains the cause if an
+    /// operator can remove it, and otherwise the SQL statement.
     package var description: String {
         if let trouble { return "\(trouble) (SQLite \(code.rawValue): \(message))" }
         return "\(message) (SQLite \(code.rawValue))" + (sql.map { ": \($0)" } ?? "")

@@ -11,23 +11,24 @@ package struct WebSocketHandshake: Hashable, Sendable {
 
     /// Why a request for a WebSocket is refused, and with which status.
     package enum Refusal: Error, Hashable, Sendable {
-        /// The request does not ask for a WebSocket: 426 Upgrade Required.
+        /// The request does not ask for a WebSocket: it gets 426 (Upgrade Required).
         case notAsked
-        /// The WebSocket version is not 13: 426 with the supported version.
+        /// The request names another WebSocket version than 13. It gets 426 with the supported version.
         case version
-        /// `Sec-WebSocket-Key` is missing, repeated or not 16 bytes long, or the method is not GET: 400.
+        /// `Sec-WebSocket-Key` is missing, repeated or not 16 bytes long, or the method is not GET. The request gets
+        /// 400.
         case malformed
-        /// The request does not offer the required subprotocol: 400.
+        /// The request does not offer the required subprotocol. It gets 400.
         case subprotocol
-        /// The request comes from a web page whose origin is not allowed: 403.
+        /// The request comes from a web page whose origin is not allowed. It gets 403.
         case origin
     }
 
     /// The header fields of the client's request that the handshake uses.
     package struct Request: Sendable {
         package var isGet = false
-        /// The values of the Upgrade fields, in the order of the request. The following properties are further header
-        /// fields, in the order of the request; `origin` is in lower case.
+        /// The values of the Upgrade fields, in the order of the request. The following properties contain other header
+        /// fields in the same way; `origin` is in lower case.
         package var upgrade: [String] = []
         package var connection: [String] = []
         package var version: [String] = []

@@ -6,7 +6,7 @@ import SIPGrammar
 package import Telemetry
 package import Timekeeping
 
-/// Decides who may use the proxy and how often, by passwords, source limits and the load.
+/// Decides who may use the proxy and how often. The decision depends on passwords, limits of sources, and the load.
 package struct AccessControl {
     package var sources: SourceLimits
     package var digest: DigestAuthenticator

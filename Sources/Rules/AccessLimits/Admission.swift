@@ -4,12 +4,13 @@ package import Timekeeping
 /// (F7).
 ///
 /// Overload is measured by waiting times: how long a message waits until the daemon reads it, plus how long the store
-/// takes to commit. The pressure rises while the waiting time exceeds ``limit``, and falls otherwise. The kinds of work
-/// are refused in order: a kind is refused only after the previous kind has reached its maximum (``Kind/mostRefused``).
+/// takes to commit. The pressure rises while the waiting time exceeds ``limit``, and falls otherwise. The daemon
+/// refuses the kinds of work in order. It refuses a kind only after the refusals of the previous kind have reached
+/// their maximum (``Kind/mostRefused``).
 ///
-/// A random number decides about a request, and all requests of one sender have the same random number for some
-/// seconds. If a request is admitted without a password, the shared random number also admits the sender's second
-/// request with a password.
+/// A random number decides about a request. For some seconds, all requests of one sender have the same random number.
+/// Therefore a sender whose first request was admitted without a password can also send the second request with a
+/// password.
 ///
 /// ``Admission`` reads no clock: the caller passes the time with each measurement.
 package struct Admission: Sendable {
@@ -61,7 +62,8 @@ package struct Admission: Sendable {
 
     package mutating func drainBegins() { isDraining = true }
 
-    /// Notes a refusal after `count` earlier refusals, and returns whether an overload begins with this refusal.
+    /// Notes a refusal, and returns whether an overload begins with it. The parameter `count` is the number of earlier
+    /// refusals.
     package mutating func refused(after count: UInt64, now: Instant) -> Bool {
         guard refusing == nil else { return false }
         refusing = (now, count)
@@ -88,7 +90,8 @@ package struct Admission: Sendable {
 
     // MARK: Measurements
 
-    /// The last measured waiting time, which counts as zero after `end` because no later work has arrived.
+    /// The last measured waiting time. After `end`, the waiting time is treated as zero, because no later work has
+    /// arrived.
     private struct Measurement {
         var wait: Duration = .zero
         var end = Instant.distantPast
@@ -101,14 +104,15 @@ package struct Admission: Sendable {
     /// ignored.
     private static let patience: Duration = .milliseconds(100)
     private static let largest = Double(Kind.allCases.count)
-    /// The speed per second at which ``pressure`` rises (`rise`) or falls (`fall`).
+    /// How much ``pressure`` rises (`rise`) or falls (`fall`) in a second.
     ///
     /// The pressure reaches its maximum in half a second, and falls to zero in two seconds.
     private static let rise = 8.0
     private static let fall = 2.0
-    /// The maximum counted time between two measurements, so that a pause of the whole machine causes no refusals.
+    /// The maximum time between two measurements that raises the pressure, so that a pause of the whole machine causes
+    /// no refusals.
     private static let longestStep: Duration = .milliseconds(50)
-    /// How long a sender keeps its random number.
+    /// The time after which a sender gets a new random number.
     package static let lotTime: Duration = .seconds(8)
 
     package init(limit: Duration) { self.limit = limit }
@@ -132,8 +136,8 @@ package struct Admission: Sendable {
         measured(at: now)
     }
 
-    /// Notes that a message was lost because it was not read in time; a lost message counts as a waiting time of twice
-    /// ``limit``.
+    /// Notes that a message was lost because it was not read in time; a lost message is treated as a waiting time of
+    /// twice ``limit``.
     package mutating func lost(now: Instant) {
         advance(to: now)
         loss = Measurement(wait: limit * 2, end: now + Self.life)

@@ -13,8 +13,8 @@ package struct CallLines {
 
     package init() {}
 
-    /// Returns the number of suppressed log lines before the line about a failed call; `nil` if the line is suppressed
-    /// too.
+    /// Decides whether the log gets a line about a failed call. The result is the number of lines suppressed before
+    /// this line; `nil` if this line is suppressed too.
     package mutating func admit(to callee: AddressOfRecord, from caller: Caller, now: Instant) -> Int? {
         guard perCallee.wait(for: callee, now: now) == nil else {
             callers.omit()
@@ -30,12 +30,14 @@ package struct CallLines {
 package struct CallerLines {
     private var perCaller = RateLimit<Caller>(perMinute: 12, capacity: 1024)
     private var all = LogRateLimit(burst: 20)
-    /// The number of suppressed lines since the last written line, without lines above the limit for all callers.
+    /// The number of lines that were suppressed since the last written line. Lines above the limit for all callers do
+    /// not count.
     private var omitted = 0
 
     package init() {}
 
-    /// Returns the number of suppressed log lines before a line about the caller; `nil` if the line is suppressed too.
+    /// Decides whether the log gets a line about the caller. The result is the number of lines suppressed before this
+    /// line; `nil` if this line is suppressed too.
     package mutating func admit(_ caller: Caller, now: Instant) -> Int? {
         guard perCaller.wait(for: caller, now: now) == nil else {
             omit()

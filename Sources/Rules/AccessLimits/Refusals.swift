@@ -10,8 +10,9 @@ package import Timekeeping
 /// Limits log lines and timeline records about refused requests, so that one sender cannot fill the log or hide other
 /// senders' refusals.
 ///
-/// ``Refusals`` also keeps calls whose senders were challenged a moment ago. A challenged sender that does not
-/// authenticate in time is reported, because it may be a PBX that `trusted` does not list.
+/// ``Refusals`` also remembers calls whose senders were challenged a moment ago. If a challenged sender does not
+/// authenticate in time, the call is reported, because the sender may be a PBX that is missing in the setting
+/// `trusted`.
 package struct Refusals {
     private var challenged = LogRateLimit()
     private var unanswerable = LogRateLimit()
@@ -31,23 +32,23 @@ package struct Refusals {
     private var due = Queue<(sender: AskedSender, at: Instant)>()
     private var askedPerSource = RateLimit<IPAddress>(perMinute: 20, capacity: 1024)
 
-    /// How long a challenged sender has to authenticate before the call counts as refused.
+    /// How long a challenged sender has to authenticate before the call is treated as refused.
     package static let patience: Duration = .seconds(3)
     /// The maximum number of challenged calls that are kept until their senders authenticate.
     package static let capacity = 512
 
     // MARK: Reports of refusals
 
-    /// Returns the number of suppressed log lines before the line about a challenged REGISTER; `nil` if the line is
-    /// suppressed too.
+    /// Decides whether the log gets a line about a challenged REGISTER. The result is the number of lines suppressed
+    /// before this line; `nil` if this line is suppressed too.
     package mutating func challenged(now: Instant) -> Int? { challenged.admit(now: now) }
 
-    /// Returns the number of suppressed log lines before the line about a peer that challenges in the daemon's own
-    /// realm; `nil` if the line is suppressed too.
+    /// Decides whether the log gets a line about a peer that challenges in the daemon's own realm. The result is the
+    /// number of lines suppressed before this line; `nil` if this line is suppressed too.
     package mutating func challengedUnanswerably(now: Instant) -> Int? { unanswerable.admit(now: now) }
 
-    /// Returns the number of suppressed log lines before the line about a response from a wrong address; `nil` if the
-    /// line is suppressed too.
+    /// Decides whether the log gets a line about a response from a wrong address. The result is the number of lines
+    /// suppressed before this line; `nil` if this line is suppressed too.
     package mutating func strayed(now: Instant) -> Int? { strayed.admit(now: now) }
 
     /// Counts a refused request, and decides how the refusal is reported.
@@ -157,7 +158,7 @@ package struct RefusedCall {
         self.callID = callID
     }
 
-    /// Reads the data from a request; `known` is the callee if the Request-URI does not name the callee.
+    /// Reads the data from a request. The parameter `known` is the callee, if the Request-URI does not name the callee.
     package init(_ request: SIPRequest, to known: AddressOfRecord? = nil) {
         let uri = request.uri
         callee =
@@ -174,8 +175,8 @@ package struct RefusedCall {
 }
 
 extension RefusedCall {
-    /// Reads the data of a malformed INVITE. The callee is the result of `known` for the Request-URI or, if the result
-    /// is `nil`, the user of the Request-URI.
+    /// Reads the data of a malformed INVITE. The closure `known` finds the callee by the Request-URI. If the closure
+    /// returns `nil`, the callee is the user part of the Request-URI.
     package init(malformed frame: MessageFrame, callee known: (SIPURI) -> AddressOfRecord? = { _ in nil }) {
         let words = frame.bytes[0..<min(frame.headersStart, frame.bytes.count)].split(at: [UInt8(ascii: " ")])
         let uri = words.count > 1 ? SIPURI(words[1]) : nil

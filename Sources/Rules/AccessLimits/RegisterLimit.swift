@@ -22,7 +22,8 @@ package struct RegisterLimit: Sendable {
         return hasher.finalize()
     }
 
-    /// How long a source must wait before its REGISTER is processed; `nil` if the REGISTER is processed now.
+    /// How long a source must wait before the daemon processes its REGISTER; `nil` if the daemon processes the REGISTER
+    /// now.
     ///
     /// A REGISTER without credentials has a stricter rate limit. ``came(on:isProved:now:)`` counts the REGISTER after
     /// the check of its password.

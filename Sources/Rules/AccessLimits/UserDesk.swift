@@ -8,10 +8,10 @@ import SIPTransactions
 package import Telemetry
 package import Timekeeping
 
-/// Holds requests and logins until a source of users has answered about their user, and remembers the answers.
+/// Holds requests and HTTP logins until a source of users has answered about their user, and caches the answers.
 ///
-/// A waiting request has a transaction only if its sender is trusted. A request waits only after its digest nonce has
-/// proved its source address, so that nobody can use up another address's places.
+/// A waiting request has a transaction only if its sender is trusted. A request may wait only if its digest nonce has
+/// proved its source address. Therefore nobody can use up the limit of another address.
 package struct UserDesk {
     package var cache: UserCache
     private var waiting: [AddressOfRecord: [IncomingRequest]] = [:]
@@ -119,8 +119,7 @@ package struct UserDesk {
         counts[asker] = left > 0 ? left : nil
     }
 
-    /// The instant at which a new timer of the engine must fire; `nil` if the engine's timer already fires early
-    /// enough.
+    /// The instant at which the engine must set a new timer; `nil` if the engine's present timer fires early enough.
     package mutating func nextTimer() -> Instant? {
         guard let next = cache.nextDeadline, armed.map({ next < $0 }) ?? true else { return nil }
         armed = next

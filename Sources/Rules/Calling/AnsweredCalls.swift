@@ -2,15 +2,16 @@ package import Bytes
 import Collections
 package import Timekeeping
 
-/// The answered calls that stay in the call journal because a restart of the daemon could lose their ACK.
+/// The answered calls that stay in the call journal for some time, because their ACK could get lost at a restart of the
+/// daemon.
 ///
 /// An answered call stays in the call journal for five seconds. Without an ACK within one second, the call stays for 32
 /// seconds, because a phone repeats its 2xx for that long (RFC 3261 section 13.3.1.4).
 package struct AnsweredCalls: ~Copyable {
-    /// How long the journal keeps a call whose ACK came in time; a phone repeats its 2xx at least every four seconds
+    /// How long the journal keeps a call whose ACK came in time. A phone repeats its 2xx at least every four seconds
     /// (T2).
     private static let moment: Duration = .seconds(5)
-    /// The longest time between a 2xx and its ACK that counts as in time.
+    /// The longest time between a 2xx and its ACK that is treated as in time.
     private static let quick: Duration = .seconds(1)
 
     private struct Answer {
@@ -27,7 +28,7 @@ package struct AnsweredCalls: ~Copyable {
     private var unacknowledged = Queue<Answer>()
     /// The time of the 2xx for each dialog without an ACK, by the dialog's ``dialogKey(_:_:_:)``.
     private var dialogs: [Int: Instant] = [:]
-    /// When the engine's earliest timer for the journal fires; later timers for the journal are ignored.
+    /// When the engine's earliest timer for the journal fires. The engine ignores later timers for the journal.
     private var due: Instant?
 
     package init(limit: Int = 16_384) { self.limit = limit }
@@ -36,8 +37,7 @@ package struct AnsweredCalls: ~Copyable {
 
     // MARK: The timer
 
-    /// The instant at which a new timer of the engine must fire; `nil` if the engine's timer already fires early
-    /// enough.
+    /// The instant at which the engine must set a new timer; `nil` if the engine's present timer fires early enough.
     package mutating func timerWanted() -> Instant? {
         guard let end = nextEnd, due.map({ end < $0 }) ?? true else { return nil }
         due = end
@@ -107,7 +107,8 @@ package struct AnsweredCalls: ~Copyable {
         return nil
     }
 
-    /// Notes that one 2xx of the call needs no ACK any more; returns true if no 2xx of the call needs an ACK.
+    /// Notes that one 2xx of the call no longer needs an ACK. The result is true if no other 2xx of the call needs an
+    /// ACK.
     private func isOver(_ call: ProxiedRequest) -> Bool {
         guard case .answered(let count) = call.journalling else { return false }
         guard count > 1 else { return true }

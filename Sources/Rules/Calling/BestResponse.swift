@@ -5,12 +5,13 @@ package struct BestResponse: Sendable {
     /// The status of the best final response so far; `nil` while no branch has failed.
     package private(set) var status: Status?
     private var response: SIPResponse?
-    /// Whether ``decide(_:)`` has fixed the status, no matter what the branches respond.
+    /// Whether ``decide(_:)`` has fixed the status, so that responses of branches no longer change it.
     private var isDecided = false
     /// The 401 and 407 responses whose challenges are added to the final response.
     private var challenges: [SIPResponse] = []
 
-    /// Takes the final status of a failed branch into account, and its response if the branch received a response.
+    /// Compares the final status of a failed branch with the best status so far. The parameter `response` is `nil` if
+    /// the branch received no response.
     package mutating func consider(_ status: Status, _ response: SIPResponse?) {
         var other = response
         if isBetter(status) {
@@ -22,7 +23,7 @@ package struct BestResponse: Sendable {
         if let other { challenges.append(other) }
     }
 
-    /// Fixes the status of the final response, no matter what the branches respond.
+    /// Fixes the status of the final response, so that responses of branches no longer change it.
     package mutating func decide(_ status: Status) { (self.status, response, isDecided) = (status, nil, true) }
 
     /// The ``Fork/Order`` that sends the final response of a fork whose branches have all ended.
@@ -65,7 +66,7 @@ package struct BestResponse: Sendable {
         let within: Int
         switch status.code {
         case let code where helpful.contains(code): within = 0
-        // A device's own response is better than a time-out, and better than the status for a device that never woke.
+        // The response of a device is better than a time-out, and better than the status for a device that never woke.
         case 408, 480, 487, 503: within = 2
         default: within = 1
         }

@@ -4,7 +4,7 @@ package struct CallCode: Hashable, Sendable, CustomStringConvertible {
     package enum Hold: String, Hashable, Sendable, CaseIterable {
         /// At least one phone was asleep, and the call waited for it.
         case held = "H"
-        /// A phone that had the INVITE was lost, so the call waited for a phone again.
+        /// The connection to a phone that had the INVITE was lost, so the call waited for a phone again.
         case again = "M"
         /// All phones got the INVITE immediately.
         case atOnce = "N"
@@ -36,7 +36,7 @@ package struct CallCode: Hashable, Sendable, CustomStringConvertible {
     package enum Wake: String, Hashable, Sendable, CaseIterable {
         /// A phone registered.
         case registered = "R"
-        /// A phone showed life on its registered flow.
+        /// A phone sent a message on its registered flow.
         case showedLife = "K"
         /// No phone woke.
         case nobody = "N"
@@ -86,7 +86,7 @@ package struct CallCode: Hashable, Sendable, CustomStringConvertible {
         self.end = end
     }
 
-    /// The code of a call that was refused before any phone got the INVITE or a push.
+    /// The code of a refused call, for which no phone got the INVITE or a push.
     package static let denied = CallCode(.none, .none, .none, .denied)
 
     package var description: String { hold.rawValue + push.rawValue + wake.rawValue + end.rawValue }
@@ -96,7 +96,7 @@ package struct CallCode: Hashable, Sendable, CustomStringConvertible {
     package var isFailure: Bool {
         switch end {
         case .timeOver, .pushFailed, .noAnswer, .unreachable: true
-        // A call that no phone could get needs a log line, although a person has chosen the rule.
+        // The call needs a log line, because no phone could get it, although the user's own rule is the cause.
         case .notDisturbed: true
         case .forwarded, .redirected: wake == .nobody || hold == .none
         case .phonesGone: hold == .none
@@ -141,7 +141,7 @@ extension CallCode.End {
     }
 }
 
-/// The events of a call that the log line at its end needs and that the ``Fork`` does not keep.
+/// Events of a call that its last log line contains, and that the ``Fork`` does not store.
 package struct CallMarks: OptionSet, Sendable {
     package let rawValue: UInt16
 

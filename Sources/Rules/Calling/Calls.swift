@@ -11,8 +11,8 @@ package import Timekeeping
 
 /// A request that is being proxied, with its state: the response context of RFC 3261 section 16.7.
 ///
-/// ``ProxiedRequest`` is a class, so that all parts of the engine change one instance. The properties of
-/// ``ProxiedRequest`` are ordered without gaps in memory, because the daemon keeps many calls.
+/// ``ProxiedRequest`` is a class, so that all parts of the engine change one instance. The order of the properties
+/// leaves no gaps in memory, because the daemon keeps many calls.
 package final class ProxiedRequest {
     /// The kind of a proxied request, with the state that only this kind of request has.
     package enum Purpose {
@@ -33,8 +33,7 @@ package final class ProxiedRequest {
     package let place: UInt32
     /// The timer that ends the call's wait for sleeping devices.
     package private(set) var deadline = DeadlineID.none
-    /// The slots in ``HeldShares`` that count the request for its caller and callee until the request's bytes are
-    /// dropped.
+    /// The slots in ``HeldShares`` that count the request. The request counts until its bytes are dropped.
     fileprivate(set) var claim = HeldShares.Claim()
     /// Whether the request came from a trusted peer.
     package let isTrusted: Bool
@@ -48,11 +47,11 @@ package final class ProxiedRequest {
     package let source: Flow
     /// The Max-Breadth that each branch sends: a part of the request's Max-Breadth (RFC 5393).
     package let breadth: UInt16
-    /// The number of devices that know of the call, as last reported to the list of missed calls.
+    /// The number of devices that know the call, as last reported to the list of missed calls.
     private var toldKnowing: UInt8 = 0
     /// Whether the list of missed calls knows that the call was answered.
     package private(set) var wasAnswered = false
-    /// The events that the log line at the end of the call needs and the fork does not keep.
+    /// Events that the last log line of the call contains, and that the fork does not store.
     package private(set) var marks: CallMarks = []
     /// The status of the final response that the caller got; 0 if the caller has no final response yet.
     package private(set) var finalStatus: UInt16 = 0
@@ -94,7 +93,7 @@ package final class ProxiedRequest {
         return deadline
     }
 
-    /// Sets the purpose of a request, if the purpose became known only after ``Calls`` stored the request.
+    /// Sets the purpose of a request, if the purpose was not known when ``Calls`` stored the request.
     package func turned(into purpose: Purpose) { self.purpose = purpose }
 
     /// Notes an event for the log line at the end of the call.
@@ -118,21 +117,22 @@ package final class ProxiedRequest {
     /// Notes that the call is in the call journal.
     package func journalBegan() { journalling = .open }
 
-    /// Notes that the call was answered; the journal keeps the call for as many answers as have no ACK yet.
+    /// Notes that the call was answered. The parameter `count` is the number of answers without an ACK, for which the
+    /// journal keeps the call.
     func journalKeeps(forAnswers count: UInt8) { journalling = .answered(count) }
 
-    /// Notes that the journal no longer keeps the call, or never will.
+    /// Notes that the call is no longer in the journal, or will never be in the journal.
     package func journalEnded() { journalling = .off }
 
     /// A change of a call that must also change the devices' lists of missed calls.
     package enum BucketNews {
         case answered
-        /// More devices know of the call, or the call has ended (`isOver`).
+        /// More devices know the call, or the call has ended (`isOver`).
         case knowing(isOver: Bool)
     }
 
-    /// The change for the lists of missed calls; `nil` if the change was returned before, or the call was reported as
-    /// answered.
+    /// The change for the lists of missed calls; `nil` if this change was returned before, or if the call was reported
+    /// as answered.
     package func takeBucketNews() -> BucketNews? {
         guard !wasAnswered else { return nil }
         if fork.isAnswered {
@@ -218,7 +218,7 @@ package final class OutgoingCall {
     package func counted() { isCounted = true }
 }
 
-/// The key of a call to one user; an earlier proxy has forked the call if a second INVITE has an equal key (RFC 3261
+/// The key of a call to one user. If a second INVITE has an equal key, an earlier proxy has forked the call (RFC 3261
 /// section 8.2.2.2).
 ///
 /// The strings of a ``UserCallKey`` have their own memory, because the key is kept longer than the INVITE.
@@ -256,8 +256,8 @@ package struct Calls: ~Copyable {
     package private(set) var away = AwayCallers()
     private var calls: [ProxiedRequest?] = []
     private var vacant: [UInt32] = []
-    /// The calls by server transaction, because a CANCEL finds its call by the transaction; an entry stays until the
-    /// transaction ends.
+    /// The calls by their server transactions, by which a CANCEL finds its call. An entry stays until the transaction
+    /// ends.
     private var byServer = TransactionNotes<ServerTransactionID, ProxiedRequest>()
     private var userCalls = SlotIndex()
     package private(set) var shares = HeldShares()
@@ -271,9 +271,9 @@ package struct Calls: ~Copyable {
     private var lastID: UInt64 = 0
     /// The latest calls, in the order of their arrival; each of them keeps its parsed request.
     ///
-    /// A recent call keeps its parsed INVITE, because most phones wake within seconds and parsing again costs nearly as
-    /// much as sending. An older call keeps only packed bytes, because a parsed request takes as much memory as all
-    /// other data of a waiting call.
+    /// A recent call keeps its parsed INVITE. Most phones wake within seconds, and parsing the INVITE again costs
+    /// nearly as much as sending it. An older call keeps only packed bytes, because a parsed request takes as much
+    /// memory as all other data of a waiting call.
     private var recent = Queue<(place: UInt32, id: ForkID)>()
     private static let recentLimit = 1024
     private var packer: RequestPacker
@@ -286,7 +286,7 @@ package struct Calls: ~Copyable {
     package mutating func limitsChanged(_ limits: HeldShares.Limits) { self.limits = limits }
 
     package var count: Int { calls.count - vacant.count }
-    /// The number of INVITEs without a final response to the daemon's users.
+    /// The number of INVITEs to the daemon's users that have no final response yet.
     package var offered: Int { userCalls.count }
     /// The size in bytes of all stored requests, including the requests of ended calls.
     package var bytes: Int { shares.all.bytes + ended.bytes }
@@ -330,7 +330,7 @@ package struct Calls: ~Copyable {
     ///   - size: the number of bytes of the INVITE.
     ///   - parties: the caller and the callee of the INVITE.
     ///   - settings: the limits.
-    ///   - drop: gets the ended calls that were removed to make room.
+    ///   - drop: a closure that gets the ended calls that were removed to make room.
     /// - Returns: why the INVITE cannot be held; `nil` if the INVITE can be held.
     package mutating func refusal(
         of key: UserCallKey, size: Int, for parties: HeldShares.Parties, _ settings: LimitSettings,
@@ -341,8 +341,8 @@ package struct Calls: ~Copyable {
         return refusal(of: size, isInvite: true, for: parties, settings, dropping: drop).map { .noRoom($0) }
     }
 
-    /// Decides whether a request can be held until its final response, by the limits of the proxy, its caller and its
-    /// callee. ``Calls`` removes the oldest ended calls to make room for a request.
+    /// Decides whether a request can be held until its final response. The limits of the proxy, the caller and the
+    /// callee apply. ``Calls`` removes the oldest ended calls to make room for a request.
     package mutating func refusal(
         of size: Int, isInvite: Bool, for parties: HeldShares.Parties, _ settings: LimitSettings,
         dropping drop: (EndedCall) -> Void
@@ -508,7 +508,7 @@ package struct Calls: ~Copyable {
 
     /// The oldest calls with ids above `id`, in the order of their ids.
     ///
-    /// Whenever twice the page size is collected, the collected calls are sorted, and the surplus is dropped.
+    /// When twice the page size is collected, the method sorts the calls, and drops the calls beyond the page size.
     package func page(
         after id: UInt64, limit: Int, where isWanted: (ProxiedRequest) -> Bool = { _ in true }
     ) -> [ProxiedRequest] {
@@ -529,6 +529,6 @@ package struct Calls: ~Copyable {
 }
 
 extension ProxiedRequest {
-    /// The calls and bytes by which a kept request counts toward the limits of its caller and callee.
+    /// The number of calls and bytes that a stored request adds to the limits of its caller and callee.
     fileprivate var share: HeldShares.Share { HeldShares.Share(calls: fork.isInvite ? 1 : 0, bytes: request.count) }
 }

@@ -13,7 +13,7 @@ package final class DialogRequest {
     package let isBye: Bool
     /// Whether the request has caused a push to the phone.
     package private(set) var hasWoken = false
-    /// The instant at which a request that waited before the daemon restarted stops waiting for its phone.
+    /// For a request from before the restart, the instant at which its wait for the phone ends.
     package private(set) var waitsUntil: Instant?
 
     package init(_ pass: DialogPass, _ next: RouteSet.Next, to device: DeviceID, from caller: Caller, isBye: Bool) {

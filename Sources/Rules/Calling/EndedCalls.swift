@@ -31,9 +31,9 @@ package final class EndedCall {
     }
 
     /// Replaces the id of a removed binding by the id of another binding that belongs to the same device.
-    package func renamed(_ device: DeviceID, to heir: DeviceID) {
-        if let values = reasons.removeValue(forKey: device) { reasons[heir] = values }
-        if let clients = rings.removeValue(forKey: device) { rings[heir] = clients }
+    package func renamed(_ device: DeviceID, to successor: DeviceID) {
+        if let values = reasons.removeValue(forKey: device) { reasons[successor] = values }
+        if let clients = rings.removeValue(forKey: device) { rings[successor] = clients }
     }
 }
 

@@ -15,8 +15,8 @@ package struct ForkID: SerialID, Sendable {
 /// The response context of one proxied request (RFC 3261 section 16.7): its branches, and the choice of the response
 /// for the caller.
 ///
-/// A fork decides only: it sends, receives, reads and writes nothing itself. The methods of a fork handle the events of
-/// its branches, and return orders for the engine.
+/// A fork only decides. It does no input or output. The methods of a fork handle the events of its branches, and return
+/// orders for the engine.
 package struct Fork: Sendable {
     package enum Phase: Hashable, Sendable {
         /// The caller has no final response yet; the next phase can be any other phase.
@@ -49,13 +49,12 @@ package struct Fork: Sendable {
     package enum Order: Sendable {
         /// Forward the given response to the caller.
         case relay(SIPResponse)
-        /// Forward the given challenge to the caller, with the challenges of other branches, so that the caller can
-        /// answer all (RFC 3261 section 16.7 item 7).
+        /// Forward the given challenge to the caller, together with the challenges of other branches. The caller can
+        /// then answer all of them (RFC 3261 section 16.7 item 7).
         case relayChallenge(SIPResponse, others: [SIPResponse])
         /// Send the caller a response that the proxy itself creates.
         case respond(Status)
-        /// Send the caller the proxy's own final response, because the received response concerns only the next hop
-        /// that sent it.
+        /// Send the caller the proxy's own final response, because the received response is about the next hop only.
         case respondInstead(of: SIPResponse, Status)
         /// Forward the request to the destination in the settings, because no phone of the user was found.
         case forward
@@ -75,9 +74,9 @@ package struct Fork: Sendable {
         case nobody
         /// A branch answered, and the caller got its 2xx.
         case branch
-        /// The destination of a forward answered, so that the call counts as missed for the called user.
+        /// The destination of a forward answered. The call is treated as missed for the called user.
         case forward
-        /// Somebody outside this daemon answered the call, as the Reason of the caller's CANCEL shows.
+        /// Somebody outside this daemon answered the call, according to the Reason of the caller's CANCEL.
         case elsewhere
     }
 
@@ -99,7 +98,7 @@ package struct Fork: Sendable {
         self.branches = branches
     }
 
-    /// Restores the fork of an INVITE that the daemon's earlier run handled, and that the present run has not sent yet.
+    /// Restores the fork of an INVITE from the daemon's earlier run. The present run has not sent the INVITE yet.
     package init(resuming stored: StoredCall) {
         let isAnswered = !stored.final.isEmpty
         self.init(isInvite: true, branches: stored.branches.map(ForkBranch.init))
@@ -119,7 +118,7 @@ package struct Fork: Sendable {
         if wasAnswered, branches.allSatisfy(\.isEnded) { phase = .ended }
     }
 
-    /// Sets the fork's phase from the end of a branch that ended in the daemon's earlier run.
+    /// Sets the fork's phase by the result of a branch that ended in the daemon's earlier run.
     private mutating func note(_ end: ForkBranch.End) {
         switch end {
         case .succeeded:
@@ -162,7 +161,7 @@ package struct Fork: Sendable {
         branches.firstIndex { $0.device == device && $0.isWaiting }
     }
 
-    /// The index of the branch whose device is the given device and has not had its turn; `nil` if there is none.
+    /// The index of the branch for the given device, if the device's turn has not come; otherwise `nil`.
     package func delayedBranch(of device: DeviceID) -> Int? {
         branches.firstIndex { $0.device == device && $0.isDelayed }
     }
@@ -176,7 +175,7 @@ package struct Fork: Sendable {
     /// Whether at least one branch waits for its device.
     package var isWaiting: Bool { branches.contains(where: \.isWaiting) }
 
-    /// The number of branches whose devices have shown that they know of the call.
+    /// The number of branches whose devices know the call.
     package var knowingDevices: Int { branches.count(where: \.deviceKnows) }
 
     // MARK: Sending
@@ -199,8 +198,8 @@ package struct Fork: Sendable {
 
     package mutating func deviceCame(_ branch: Int) { branches[branch].deviceCame() }
 
-    package mutating func renamed(_ device: DeviceID, to heir: DeviceID) {
-        for index in branches.indices { branches[index].renamed(device, to: heir) }
+    package mutating func renamed(_ device: DeviceID, to successor: DeviceID) {
+        for index in branches.indices { branches[index].renamed(device, to: successor) }
     }
 
     package mutating func resolving(_ branch: Int, _ ticket: ResolutionTicket) { branches[branch].resolving(ticket) }
@@ -230,9 +229,10 @@ package struct Fork: Sendable {
         if isAccepted { branches[branch].pushTaken() }
     }
 
-    /// Notes that the provider has accepted a push for which the branch no longer waited, so that the phone may ring.
+    /// Notes that the provider has accepted a push that the branch no longer waited for. The phone may ring because of
+    /// this push.
     ///
-    /// - Returns: false if the branch has ended, so that the push does not matter.
+    /// - Returns: false if the branch has ended, so that the push has no effect.
     package mutating func pushTaken(_ branch: Int) -> Bool {
         guard !branches[branch].isEnded else { return false }
         branches[branch].pushTaken()
@@ -353,13 +353,13 @@ package struct Fork: Sendable {
     /// Ends the wait for devices, because the call's time limit has been reached (R18).
     package mutating func deadlineReached() -> [Order] {
         guard forwardsAtDeadline else { return endWaits() }
-        // Devices whose turn has not come no longer get it, and the forwarded call waits for the other devices.
+        // Devices whose turn has not come do not ring any more. The forwarded call still waits for the other devices.
         let orders = endDelays()
         return forwardsNow ? orders + goesForward() : orders
     }
 
     private mutating func endWaits() -> [Order] {
-        // Devices that have not had their turn no longer get it, because the time of the whole call is over.
+        // Devices whose turn has not come do not ring any more, because the time of the whole call is over.
         endDelays()
             + branches.indices.filter { branches[$0].isWaiting }.flatMap { index in
                 [.stopWaiting(branch: index)] + failed(index, with: .temporarilyUnavailable, response: nil)
@@ -380,11 +380,11 @@ package struct Fork: Sendable {
     // MARK: Devices that move to another flow
 
     /// Lets a branch wait for its device again, because the device has moved to another flow or its connection has
-    /// ended. A late 2xx in the earlier transaction of the branch still counts.
+    /// ended. A late 2xx in the earlier transaction of the branch is still accepted.
     package mutating func recalled(_ branch: Int) { branches[branch].recalled() }
 
-    /// Ends a cancelled branch without a final response, because its device cannot be reached now. A late 2xx from the
-    /// device of an abandoned branch still counts.
+    /// Ends a cancelled branch without a final response, because its device cannot be reached now. If the device later
+    /// answers with 2xx, the 2xx is still accepted.
     package mutating func abandoned(_ branch: Int) -> [Order] {
         guard branches[branch].abandoned() else { return [] }
         best.consider(.requestTerminated, nil)
@@ -449,8 +449,8 @@ package struct Fork: Sendable {
 
 // MARK: A forward
 
-/// Forwards a call to one further destination if no phone is found; until this destination rings or answers, the call
-/// waits for phones.
+/// Forwards a call to one further destination if no phone is found. The call still waits for phones until this
+/// destination rings or answers.
 extension Fork {
     /// Whether the request was forwarded, or is being forwarded.
     package var hasForward: Bool { forwardBranch >= 0 }
@@ -472,7 +472,7 @@ extension Fork {
     /// Whether somebody answered: a phone, somebody elsewhere, or the destination of a forward.
     package var isAnsweredOrForwarded: Bool { taker != .nobody }
 
-    /// Whether the wait for every phone has ended without success; a phone that could not be reached counts too.
+    /// Whether the waits for all phones have ended without success. This includes phones that could not be reached.
     package var foundNobody: Bool {
         branches.indices.allSatisfy { isForward($0) || branches[$0].end == .gaveUp(.temporarilyUnavailable) }
     }
@@ -480,8 +480,8 @@ extension Fork {
     /// Whether the request is forwarded as soon as the wait for all phones ends.
     package var forwardsNow: Bool { forwardsAfter(nil) }
 
-    /// Whether the request is forwarded when the time of the whole call is over. Devices whose turn has not come no
-    /// longer get it, so they do not prevent the forward.
+    /// Whether the request is forwarded when the time of the whole call is over. Devices whose turn has not come do not
+    /// ring any more, so they do not prevent the forward.
     package var forwardsAtDeadline: Bool { forwards { branches[$0].isWaiting || branches[$0].isDelayed } }
 
     /// Decides whether the request can be forwarded if no phone is found.
@@ -493,7 +493,7 @@ extension Fork {
         forwards { index in branches[index].isWaiting && (branch == nil || branch == index) }
     }
 
-    /// Whether the request can be forwarded, because each branch has ended without a device, or ends now.
+    /// Whether the request can be forwarded, because each branch has failed already, or ends now.
     private func forwards(_ endsNow: (Int) -> Bool) -> Bool {
         guard mayForward, phase == .proceeding else { return false }
         return branches.indices.allSatisfy { branches[$0].end == .gaveUp(.temporarilyUnavailable) || endsNow($0) }
@@ -514,7 +514,7 @@ extension Fork {
     /// Ends the fork, because its request cannot be forwarded any more.
     package mutating func forwardImpossible() -> [Order] { endWaits() + closeIfDone() }
 
-    /// Ends the wait for one device before the waits for the other devices end.
+    /// Ends the wait for one device, while the call still waits for the other devices.
     package mutating func waitIsOver(_ branch: Int) -> [Order] {
         guard branches[branch].isWaiting else { return [] }
         if forwardsAfter(branch) { return goesForward() }

@@ -13,7 +13,8 @@ package struct ForkBranch: Sendable {
         case unsent
         /// The device's turn to ring has not come (``RingTurns``); the next state is `unsent` or `ended`.
         case delayed
-        /// The daemon's earlier run left the branch active or cancelled; the next state can be any except `unsent`.
+        /// The branch was active or cancelled when the daemon's earlier run ended. The next state can be any state
+        /// except `unsent`.
         case resumed(cancelled: Fork.CancelReason?)
         /// The branch waits until its device registers or sends a message; the next state is `resolving`, `calling` or
         /// `ended`.
@@ -55,8 +56,8 @@ package struct ForkBranch: Sendable {
         case taken
     }
 
-    /// Whether the device has shown that it knows of the call, by a response of 180 or more, other than 408 and 503
-    /// (reading A21).
+    /// Whether the device knows the call. A response of 180 or more, except 408 and 503, shows that the device knows
+    /// the call (reading A21).
     private enum Knowledge: UInt8 {
         case none
         /// The device responded before the branch's present timeline record began.
@@ -72,20 +73,21 @@ package struct ForkBranch: Sendable {
     package private(set) var hasMoved = false
     /// How often the device refused the request with 482 because the device got the request twice.
     private var loops: UInt8 = 0
-    /// Whether a response, including 100, has come since the request was first sent or the branch was last recalled.
+    /// Whether a response, including 100, has come since the request was first sent, or since the branch last returned
+    /// to waiting.
     package private(set) var wasHeard = false
     /// Whether ``WakeDesk`` lists the branch's call under its device.
     package private(set) var isListed = false
-    /// The value of ``news`` when the branch was last written to the call journal.
+    /// The value of ``news`` (the state bits of the branch) when the branch was last written to the call journal.
     private var written: UInt8 = 0
     /// The binding that the branch calls; `nil` for the upstream and for next hops inside a dialog.
     @PackedOptional package private(set) var device: DeviceID?
     /// The push for the branch, until the push has a final outcome.
     @PackedOptional package private(set) var push: PushID?
-    /// The branch's record in the timeline, until the end of the branch is written into the record.
+    /// The branch's record in the timeline; `nil` after the end of the branch was written into the record.
     @PackedOptional package private(set) var record: RecordID?
-    /// The flow, contact and earlier transactions of the branch's request; `nil`, to save memory, until the request is
-    /// sent.
+    /// The flow, the contact and the earlier transactions of the branch's request. Before the request is sent, the
+    /// value is `nil` to save memory.
     private var course = BoxedOptional<Course>()
 
     private struct Course: Sendable {
@@ -102,8 +104,8 @@ package struct ForkBranch: Sendable {
     /// Restores a branch of the daemon's earlier run, whose request was not sent in this run yet.
     package init(resuming stored: StoredCall.Branch) {
         device = stored.device
-        // If the INVITE was sent together with the push, the push counts as accepted; any other push without an
-        // accepting answer is sent again.
+        // If the INVITE was sent together with the push, the push is treated as accepted. Any other push is sent again,
+        // unless the provider has accepted it.
         if stored.wasWoken || stored.stage == .called && stored.code != nil { waking = .taken }
         if stored.deviceKnows { knowledge = .before }
         hasMoved = stored.hasMoved
@@ -122,16 +124,15 @@ package struct ForkBranch: Sendable {
 
     // MARK: Questions
 
-    /// The registered contact that got the request in place of the branch's device, because the device was only
-    /// reported over HTTP.
+    /// The registered contact that got the request instead of the branch's device. The device itself was only reported
+    /// over HTTP.
     package var contact: DeviceID? { course.value?.contact }
 
-    /// A hash of the flow and Path with which the device was registered when the request was last sent; if the device's
-    /// present hash differs, the device has moved to a new address or connection.
+    /// A hash of the device's flow and Path at the time when the request was last sent. If the device's present hash
+    /// differs, the device has moved to a new address or connection.
     package var routeHash: Int? { course.value?.routeHash }
 
-    /// Earlier transactions of the branch, from before the device moved to its present flow, in which a response can
-    /// still arrive.
+    /// Transactions of the branch on earlier flows of the device, in which a response can still arrive.
     package var former: [ClientTransactionID] { course.value?.former ?? [] }
 
     /// The flow on which the branch's request was last sent.
@@ -169,7 +170,8 @@ package struct ForkBranch: Sendable {
         }
     }
 
-    /// Whether the request was sent and has no final response, and the branch does not wait for its device.
+    /// Whether the request is in progress: it was sent, has no final response, and the branch does not wait for its
+    /// device.
     package var isUnderWay: Bool { client != nil && !isWaiting }
 
     /// Whether the request is in progress in the given transaction, and the branch does not wait for its device.
@@ -185,8 +187,8 @@ package struct ForkBranch: Sendable {
     /// Whether the provider has accepted the push, so that the phone may ring.
     package var wasWoken: Bool { waking == .taken }
 
-    /// Whether the device has sent a response of 180 or more, other than 408 and 503, so that it knows of the call
-    /// (reading A21).
+    /// Whether the device knows the call, because it has sent a response of 180 or more, except 408 and 503 (reading
+    /// A21).
     package var deviceKnows: Bool { knowledge != .none }
     /// Whether the device has sent a response of 180 or more, other than 408 and 503, since the branch's timeline
     /// record began.
@@ -198,8 +200,8 @@ package struct ForkBranch: Sendable {
     /// The binding whose flow gets the request.
     package var addressee: DeviceID? { contact ?? device }
 
-    /// Whether the given contact already has the request from the branch, if `present` is the present ``routeHash`` of
-    /// the contact.
+    /// Whether the given contact already has the request of the branch. The parameter `present` is the contact's
+    /// present ``routeHash``.
     package func hasReached(_ binding: DeviceID, by present: Int) -> Bool {
         guard isOf(binding) else { return false }
         if deviceKnows { return true }
@@ -229,11 +231,11 @@ package struct ForkBranch: Sendable {
     /// Notes that the branch's own device has registered, so that no other contact gets the request in its place.
     package mutating func deviceCame() { if contact != nil { course.change(orNew: Course()) { $0.contact = nil } } }
 
-    /// Replaces the id of a device by `heir`, because the binding with the old id was removed and `heir` is another
+    /// Replaces the id of a device by `successor`, because the binding with the old id was removed and `successor` is another
     /// binding of the same device.
-    package mutating func renamed(_ old: DeviceID, to heir: DeviceID) {
-        if device == old { device = heir }
-        if contact == old { diverted(to: heir) }
+    package mutating func renamed(_ old: DeviceID, to successor: DeviceID) {
+        if device == old { device = successor }
+        if contact == old { diverted(to: successor) }
     }
 
     /// Notes that the DNS look-up of the next hop has begun.
@@ -260,7 +262,7 @@ package struct ForkBranch: Sendable {
 
     // MARK: The device moves to another flow
 
-    /// Lets the branch wait for its device again; a late 2xx in the present transaction still counts.
+    /// Lets the branch wait for its device again. A late 2xx in the present transaction is still accepted.
     package mutating func recalled() {
         guard let client else { return }
         becomesFormer(client)
@@ -299,8 +301,8 @@ package struct ForkBranch: Sendable {
     /// Notes that a transaction of the branch ended without a 2xx, and returns whether the branch was in the state
     /// `takingBack`.
     ///
-    /// A branch in the state `takingBack` waits for its device from now on. Until the device responds, nobody knows
-    /// which of several former transactions has reached the device.
+    /// A branch in the state `takingBack` waits for its device from now on. Until the device responds, the daemon
+    /// cannot know which of several earlier transactions has reached the device.
     package mutating func takenBack(_ client: ClientTransactionID) -> Bool {
         guard case .takingBack(let present) = state else { return false }
         if present != client { becomesFormer(present) }
@@ -336,7 +338,7 @@ package struct ForkBranch: Sendable {
         return was
     }
 
-    /// Ends the branch; a cancelled branch keeps the reason of its CANCEL as its end.
+    /// Ends the branch. If the branch was cancelled, its end is the reason of the CANCEL.
     package mutating func ended(_ end: End) {
         if case .silent(let client) = state { becomesFormer(client) }
         state = .ended(cancellation.map { .cancelled($0) } ?? end)
@@ -345,7 +347,7 @@ package struct ForkBranch: Sendable {
     /// Ends the branch without a response that could be forwarded.
     package mutating func silenced() { state = .ended(.silent) }
 
-    /// Notes a 2xx of the device in the given transaction; if the caller already has a refusal, the branch keeps its
+    /// Notes a 2xx of the device in the given transaction. If the caller already got a refusal, the branch keeps its
     /// earlier end.
     package mutating func succeeded(by client: ClientTransactionID?, isRefused: Bool) {
         state = .ended(isRefused ? end ?? .silent : .succeeded)
@@ -403,7 +405,7 @@ package struct ForkBranch: Sendable {
     /// Whether the branch has changed since it was last written to the journal.
     package var hasNews: Bool { written != news }
 
-    /// Some bits that change whenever the form of the branch in the journal changes.
+    /// State bits of the branch. They change when the branch's entry in the journal must change.
     private var news: UInt8 {
         let stage: UInt8 =
             switch self.stage {
@@ -415,7 +417,7 @@ package struct ForkBranch: Sendable {
         let end = self.end
         return stage | (wasWoken ? 4 : 0) | (deviceKnows ? 8 : 0) | (hasMoved ? 16 : 0) | (end != nil ? 32 : 0)
             | (push != nil || wasPushed ? 64 : 0)
-            // A late 2xx changes the end of a branch that has failed or was cancelled.
+            // If a branch has failed or was cancelled, a late 2xx changes the end of the branch.
             | (end == .succeeded ? 128 : 0)
     }
 

@@ -9,7 +9,7 @@ package import SIPGrammar
 import Timekeeping
 
 /// Counts the waiting requests of each caller and callee, and the bytes of the waiting requests (T11.3, T32.2). A
-/// request counts as waiting until its final response.
+/// request is treated as waiting until its final response.
 package struct HeldShares: ~Copyable, Sendable {
     package struct Share: Sendable {
         package fileprivate(set) var calls = 0
@@ -60,7 +60,8 @@ package struct HeldShares: ~Copyable, Sendable {
     package private(set) var all = Share()
     /// The part of ``all`` that untrusted callers have caused.
     package private(set) var untrusted = Share()
-    /// The counts of each caller, callee and pair of caller and callee, by a hash; counts of zero are not stored.
+    /// The counts for each caller, for each callee, and for each pair of caller and callee. The key is a hash, and
+    /// counts of zero are not stored.
     private var shares = PlacedTable<UInt64, Share>(empty: Share())
 
     /// The number of held requests to one callee.
@@ -74,7 +75,7 @@ package struct HeldShares: ~Copyable, Sendable {
         all += share
         var claim = Claim()
         if let tenant = parties.tenant { claim.tenant = take(share, for: tenant.number) }
-        // A trusted peer's requests do not count for one caller, because the peer sends the calls of many callers.
+        // The requests of a trusted peer count for no single caller, because the peer sends the calls of many callers.
         if let caller = parties.caller, !caller.isTrusted {
             untrusted += share
             claim.caller = take(share, for: caller.rawValue)
@@ -112,9 +113,9 @@ package struct HeldShares: ~Copyable, Sendable {
 
     // MARK: Limits
 
-    /// Why the limits on held requests leave no room for a new request.
+    /// The limit on held requests that a new request would exceed.
     package enum Refusal: Hashable, Sendable {
-        /// Too many requests wait in the proxy, which reserves some room for trusted peers.
+        /// Too many requests wait in the proxy. A part of the limit is reserved for trusted peers.
         case proxyFull
         /// Too many requests of the caller wait in the proxy.
         case callerFull
@@ -141,7 +142,7 @@ package struct HeldShares: ~Copyable, Sendable {
         }
     }
 
-    /// Why the limits leave no room for a request of the given size; `nil` if the request has room.
+    /// The limit that a request of the given size would exceed; `nil` if the request is within the limits.
     package func refusal(of size: Int, isInvite: Bool, for parties: Parties, _ limits: Limits) -> Refusal? {
         guard let caller = parties.caller else { return all.bytes + size > limits.bytes.whole ? .proxyFull : nil }
         func refusal(_ amount: Int, _ share: FairShare, _ all: Int, _ untrusted: Int, _ own: Int) -> FairShare.Refusal?
@@ -151,7 +152,7 @@ package struct HeldShares: ~Copyable, Sendable {
                 isTrusted: caller.isTrusted)
         }
         if caller.isTrusted {
-            // Only the total of bytes limits a trusted peer's requests, because the peer sends the calls of many
+            // Requests of a trusted peer have only the limit of all bytes, because the peer sends the calls of many
             // callers.
             if all.bytes + size > limits.bytes.whole { return .proxyFull }
         } else {
@@ -189,14 +190,14 @@ extension Caller {
         self.init(hash: hash.value, isTrusted: false)
     }
 
-    /// Creates the caller of a request without password: the caller that a trusted peer names, or else the sender's
-    /// address.
+    /// Creates the caller of a request without password. The caller is the user that a trusted peer names, or else the
+    /// sender's address.
     package init(of request: SIPRequest, on flow: Flow, isTrusted: Bool) {
         self = isTrusted ? Caller(namedIn: request, by: flow.remote.address) : Caller(flow.remote.address)
     }
 
-    /// Creates the caller that a trusted peer names in P-Asserted-Identity or else in From; an anonymous caller counts
-    /// as the peer itself.
+    /// Creates the caller that a trusted peer names in P-Asserted-Identity or else in From; an anonymous caller is
+    /// treated as the peer itself.
     package init(namedIn request: SIPRequest, by peer: IPAddress) {
         let asserted = request.frame.firstValue(of: .pAssertedIdentity).flatMap(CallerIdentity.uri(of:))
             .flatMap { SIPURI($0) }

@@ -18,7 +18,7 @@ package struct KeptRequest {
 
     package static let empty = KeptRequest(.empty)
 
-    /// Keeps bytes inside a larger buffer, which stays in memory until ``compact()`` is called.
+    /// Stores bytes that are a part of a larger buffer. The buffer stays in memory until ``compact()`` is called.
     package init(_ bytes: ByteString) {
         self.bytes = bytes
         sample = nil
@@ -42,8 +42,8 @@ package struct KeptRequest {
     }
 }
 
-/// An earlier INVITE with which later requests are packed. A ``RequestSample`` stays in memory as long as a request
-/// that is packed with it.
+/// An earlier INVITE with which later requests are packed. A ``RequestSample`` stays in memory while a packed request
+/// needs it.
 private final class RequestSample: Sendable {
     let bytes: ByteString
 

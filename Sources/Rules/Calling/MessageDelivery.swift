@@ -15,7 +15,7 @@ package struct EndedDelivery {
 }
 
 /// Marks a ``ProxiedRequest`` that delivers a stored or waiting message to one device. ``MessageDelivery`` is a class,
-/// because calls without a message then need no memory for the delivery.
+/// so that calls without a message need no memory for the delivery.
 package final class MessageDelivery {
     package let message: UInt64
     package let device: DeviceID

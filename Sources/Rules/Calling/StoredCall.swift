@@ -56,12 +56,12 @@ package struct StoredCall: Hashable, Sendable {
         /// push (`wasWoken`).
         package let wasPushed, wasWoken: Bool
         package let deviceKnows, hasMoved: Bool
-        /// The branch's timeline record since the start of the daemon; `nil` for a branch from the journal.
+        /// The branch's timeline record in this run of the daemon; `nil` for a branch from the journal.
         package let record: RecordID?
         /// The code of the branch's push; the code is stored even after the push has ended.
         package let code: PushCode?
         package let end: ForkBranch.End?
-        /// The last INVITE of the branch; in a change of a call, `nil` leaves the stored INVITE unchanged.
+        /// The last INVITE of the branch. In a change of a call, `nil` means that the stored INVITE stays unchanged.
         package var sent: SentINVITE?
         /// The Vias of earlier INVITEs that the phone may still answer, newest first.
         package let former: [ByteString]
@@ -119,7 +119,7 @@ package struct StoredCall: Hashable, Sendable {
 package struct StoredUserCall: Hashable, Sendable {
     package let aor: AddressOfRecord
     package let callRef: CallRef
-    /// The Call-ID and the From tag; both are empty in the journal, which has them in the stored INVITE.
+    /// The Call-ID and the From tag. Both are empty in the journal, because the stored INVITE contains them.
     package let callID, fromTag: ByteString
     /// The time at which the call stops waiting for phones.
     package let holdUntil: UnixTime
@@ -146,7 +146,7 @@ package indirect enum CallChange: Sendable {
     case branch(call: UInt64, number: Int, StoredCall.Branch)
     /// The caller got a final response other than 2xx.
     case final(call: UInt64, [UInt8])
-    /// The call leaves the journal, because neither the caller nor a phone needs the call any more.
+    /// The call is removed from the journal, because neither the caller nor a phone needs the call any more.
     case over(call: UInt64)
     /// A user's list of missed calls has changed; the store may get the same change only after the end of the call.
     case missed(StoredBucketChange)
@@ -216,7 +216,7 @@ extension StoredCall {
 }
 
 extension StoredCall.Branch {
-    /// The stored branch after a change; the old INVITE and push code stay unless the change has new values.
+    /// The stored branch after a change. The INVITE and the push code stay unless the change has new ones.
     fileprivate func following(_ old: StoredCall.Branch, keeping limit: Int) -> StoredCall.Branch {
         let past = sent == nil ? old.former : Array(([old.sent?.via].compactMap(\.self) + old.former).prefix(limit))
         return StoredCall.Branch(

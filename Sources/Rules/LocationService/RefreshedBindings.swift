@@ -3,9 +3,9 @@ package import Bytes
 
 /// The bindings whose last refresh (expiry, CSeq, Call-ID and User-Agent) is not in the store yet.
 ///
-/// A refresh may be lost in a restart without harm, so several refreshes of a binding are written together. The table
-/// of refreshed bindings stores equal User-Agents only once, because phones with the same app send the same User-Agent.
-/// If the table has no room for a new User-Agent, the store keeps the binding's older User-Agent.
+/// A restart may lose a refresh without harm, so the daemon writes several refreshes of a binding together. The table
+/// stores equal User-Agents only once, because phones with the same app send the same User-Agent. If the table is full,
+/// the store keeps the older User-Agent of a binding.
 package struct RefreshedBindings {
     /// The index of each binding's User-Agent in ``agents``, or ``unknown`` if the table had no room.
     private var places: [DeviceID: UInt8] = [:]

@@ -11,8 +11,9 @@ package import Timekeeping
 /// 3261 section 10.3).
 ///
 /// A REGISTER is authenticated (`ProxyEngine+Login`), planned (``RegisterProcessor``), committed to the store, and
-/// answered with 200; then waiting calls are sent to the phone. The registrar keeps no state for a REGISTER before its
-/// authentication. A report or removal of devices over HTTP starts with the plan (the changes of bindings).
+/// answered with 200. After that, waiting calls are sent to the phone. The registrar keeps no state for a REGISTER
+/// before its authentication. If devices are reported or removed over HTTP, the work begins with the plan, which is a
+/// list of changes of bindings.
 package struct Registrar: ~Copyable {
     package var bindings: BindingTable
     package var users: UserDirectory
@@ -22,7 +23,7 @@ package struct Registrar: ~Copyable {
     private var ownProcessors: [ByteString: RegisterProcessor] = [:]
     /// The maximum number of contacts of each limited tenant, by domain in lower case.
     private var contactLimits: [ByteString: Int] = [:]
-    /// The number of each tenant's new contacts that the store is writing.
+    /// The number of new contacts that the store is writing, for each tenant.
     private var comingContacts: [ByteString: Int] = [:]
     /// The change that the store is writing for each AOR, and the requests that wait for the change.
     private var works: [AddressOfRecord: RegistrarQueue] = [:]
@@ -31,9 +32,10 @@ package struct Registrar: ~Copyable {
     /// The bindings whose last refresh is not in the store yet.
     package private(set) var refreshedLately = RefreshedBindings()
     private var dateField = DateField()
-    /// The number of the next 200 to a REGISTER; the number makes the encrypted names in each 200 different.
+    /// The number of the next 200 to a REGISTER. The number makes the encrypted values (temporary GRUU and `pn-purr`)
+    /// of each 200 different.
     ///
-    /// The first number is random, so that encrypted names differ from the names of earlier runs.
+    /// The first number is random, so that the encrypted values differ from the values of earlier runs.
     private var answers: UInt32 = 0
     package private(set) var enabledProviders: Set<PushProvider>
     /// Whether the log has reported a push token that came without TLS.
@@ -41,8 +43,8 @@ package struct Registrar: ~Copyable {
     /// The position of the repeated search for contacts that expire soon.
     private var refreshCursor: UInt32 = 0
     /// Whether the next step of the search for contacts that expire soon is scheduled.
-    private var isWalkingForRefresh = false
-    /// The number of stored contacts with each push token problem, for ``takeUnfit()``.
+    private var isScanningForRefresh = false
+    /// For each problem of push tokens, the number of stored contacts with this problem; see ``takeUnfit()``.
     private var unfit: [TokenProblem: Int] = [:]
 
     package init(
@@ -98,20 +100,21 @@ package struct Registrar: ~Copyable {
         bindings.providerEnabled(provider)
     }
 
-    // MARK: The walk for contacts that need a refresh push
+    // MARK: The search for contacts that need a refresh push
 
-    /// Begins the repeated search for contacts that expire soon; returns false if the search is already active.
-    package mutating func walkStarts() -> Bool {
-        defer { isWalkingForRefresh = true }
-        return !isWalkingForRefresh
+    /// Begins the repeated search for contacts that expire soon. The result is false if the search is already active.
+    package mutating func scanStarts() -> Bool {
+        defer { isScanningForRefresh = true }
+        return !isScanningForRefresh
     }
 
-    package mutating func walkPaused() { isWalkingForRefresh = false }
+    package mutating func scanPaused() { isScanningForRefresh = false }
 
-    /// Examines one of `steps` parts of all stored contacts, and returns the contacts that expire within `lead`.
-    package mutating func walked(steps: Int, lead: Duration, now: Instant) -> [DeviceID] {
+    /// Examines a part of the stored contacts, and returns the contacts that expire within `lead`. After `steps` calls,
+    /// all contacts were examined.
+    package mutating func scanned(steps: Int, lead: Duration, now: Instant) -> [DeviceID] {
         bindings.dueForRefresh(
-            from: &refreshCursor, count: bindings.walkLength / steps + 1, lead: lead, now: now)
+            from: &refreshCursor, count: bindings.scanLength / steps + 1, lead: lead, now: now)
     }
 
     // MARK: Plan and commit
@@ -155,7 +158,8 @@ package struct Registrar: ~Copyable {
         return count + comingContacts[plan.aor.host, default: 0] + plan.newContacts > limit
     }
 
-    /// Counts the new contacts of a REGISTER until the store has written them, and returns the number of new contacts.
+    /// Counts the new contacts of a REGISTER toward the tenant's limit while the store writes them, and returns their
+    /// number.
     private mutating func count(_ plan: RegisterPlan) -> Int {
         guard !contactLimits.isEmpty, plan.newContacts > 0 else { return 0 }
         comingContacts[plan.aor.host, default: 0] += plan.newContacts
@@ -223,15 +227,16 @@ package struct Registrar: ~Copyable {
 
     // MARK: Callers
 
-    /// The binding of the phone that sent the request, found by the flow and by the user whom the request names as its
-    /// caller. The binding leads to the phone's new flow if the phone registers from a new address during the call.
+    /// The binding of the phone that sent the request, found by the flow and by the caller in the request. If the phone
+    /// registers from a new address during the call, the binding has the phone's new flow.
     package func device(calling incoming: IncomingRequest, _ identity: LocalIdentity) -> DeviceID? {
         identity.callingUser(of: incoming).flatMap { aor in bindings.device(of: aor) { $0 == incoming.flow } }
     }
 
     // MARK: Bookkeeping
 
-    /// Notes that a phone has refreshed a binding; returns true if no other refreshed binding waits to be written.
+    /// Notes that a phone has refreshed a binding. The result is true if this binding is the only one that waits to be
+    /// written to the store.
     package mutating func noteRefreshed(_ device: DeviceID, saying agent: ByteString) -> Bool {
         let isFirst = refreshedLately.isEmpty
         refreshedLately.insert(device, saying: agent)
@@ -245,7 +250,8 @@ package struct Registrar: ~Copyable {
         return (rows, !refreshedLately.isEmpty)
     }
 
-    /// Restores a stored binding at start-up; if the result is false, the caller deletes the binding from the store.
+    /// Restores a stored binding at start-up. If the result is false, the caller must delete the binding from the
+    /// store.
     package mutating func restore(_ row: StoredBinding, now: Moment) -> Bool {
         switch bindings.restore(row, settings: (ownProcessors[row.aor.host] ?? commonProcessor).settings, now: now) {
         case .dropped: return false
@@ -287,7 +293,7 @@ package enum RegistrarStep {
     case committing(RegisterPlan, CommitTicket)
 }
 
-/// The work on one AOR: the current work, which waits for its commit, and the queued work.
+/// The work on one AOR: the present work, which waits for its commit, and the work that waits for the present work.
 package struct RegistrarQueue {
     package let current: RegistrarWork
     package let plan: RegisterPlan

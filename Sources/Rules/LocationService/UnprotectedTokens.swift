@@ -1,7 +1,6 @@
 package import Addressing
 
-/// Whether the log has reported a push token that came over the internet without TLS, which RFC 8599 section 13
-/// requires.
+/// Whether the log has reported a push token that came over the internet without TLS. RFC 8599 section 13 requires TLS.
 package struct UnprotectedTokens: Sendable {
     package private(set) var isTold = false
 

@@ -178,7 +178,7 @@ package final class HeldMessage {
             devices: recipients.map(\.device), request: request)
     }
 
-    /// Whether the message waits for any device that registers next, because it is stored and all its devices were
+    /// Whether the next device that registers gets the message, because the message is stored and all its devices were
     /// removed.
     var isForAnybody: Bool { recipients.isEmpty && keeping == .stored }
 

@@ -74,7 +74,7 @@ package struct HeldMessages: ~Copyable {
         case senderFull
     }
 
-    /// Why the limits leave no room for a message of the given size; `nil` if the message has room. An older NOTIFY of
+    /// The limit that a message of the given size would exceed; `nil` if the message may be stored. An older NOTIFY of
     /// the event `replaced` does not count for the user's limits, because the new NOTIFY replaces it.
     package func refusal(
         of size: Int, from sender: ByteString, _ caller: Caller, to aor: AddressOfRecord,
@@ -174,7 +174,8 @@ package struct HeldMessages: ~Copyable {
 
     // MARK: Devices
 
-    /// The oldest message that a device has not got; `nil` while another message to the device is in flight.
+    /// The oldest message that a device has not received yet; `nil` while the daemon sends another message to the
+    /// device.
     ///
     /// If `inOrder` is false, because no push wakes the device, the next message does not wait for the responses to
     /// earlier messages.

@@ -8,8 +8,7 @@ package import Timekeeping
 
 /// Decides whether a waiting request wakes a phone, and writes the text of its push.
 package enum MessageWords {
-    /// Whether a request wakes phones: requests that no person wrote (typing notices, receipts) and non-urgent requests
-    /// do not.
+    /// Whether a request wakes phones. Typing notices, receipts and requests that are not urgent wake no phones.
     package static func wakesPhones(_ request: SIPRequest) -> Bool {
         if let type = request.frame.firstValue(of: .contentType) {
             let kind = type[0..<(type.firstIndex(of: UInt8(ascii: ";")) ?? type.count)].trimmed()

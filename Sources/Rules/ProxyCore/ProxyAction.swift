@@ -16,10 +16,11 @@ package enum ProxyAction: Sendable {
     /// Write the bytes to a flow, and report a failure to ``ProxyEngine/sendFailed(on:now:)``. For a TCP or TLS flow
     /// with connection number 0, the shell uses any open connection to the remote endpoint, or opens a connection.
     case send([UInt8], on: Flow)
-    /// Keep the given connection, because its peer has proved its identity (T17). The number `account` identifies the
-    /// peer's authenticated user; `nil` means that only an accepted REGISTER has proved the peer.
+    /// Keep the given connection open, because its peer is authenticated (T17). The number `account` identifies the
+    /// authenticated user; `nil` means that the peer was authenticated by an accepted REGISTER only.
     case flowProved(Flow, account: Int?)
-    /// Use the given connection, which a peer has opened, also for requests to the given endpoint (RFC 5923).
+    /// Use the given connection for requests to the given endpoint too, although the peer has opened the connection
+    /// (RFC 5923).
     case reuse(Flow, as: Endpoint, ServerNumber)
     /// Close the flow's connection if the peer sends no keep-alive within the given time.
     case expectLife(Flow, every: Duration)
@@ -36,11 +37,11 @@ package enum ProxyAction: Sendable {
     case refresh([StoredBinding])
     /// Write the given records into the timeline; if too many records wait, drop the given records.
     case trace([TimelineChange])
-    /// Write the end of a call to the traces. The engine orders ``callEnded(_:)`` only after a call of
-    /// ``ProxyEngine/reportsEnds(_:)``.
+    /// Write the end of a call to the traces. The engine returns this action only after ``ProxyEngine/reportsEnds(_:)``
+    /// was called.
     indirect case callEnded(EndedCallReport)
-    /// Write the given event to the log of events before any later action is performed. The engine orders this only
-    /// after ``ProxyEngine/reportsEvents(_:)``.
+    /// Write the given event to the log of events before any later action is performed. The engine returns this action
+    /// only after ``ProxyEngine/reportsEvents(_:)`` was called.
     case tell(ServiceEvent)
     /// Store the given upper bound for the CSeq numbers of the daemon's own REGISTERs, then call
     /// ``ProxyEngine/registerCeilingStored(_:now:)``.
@@ -51,7 +52,7 @@ package enum ProxyAction: Sendable {
     case push(PushDispatcher.Transmission)
     /// Make a credential for a push provider, and report the credential to ``ProxyEngine/pushHappened(_:now:)``.
     case makeCredential(PushCredentials.Order)
-    /// Tell a client, which has asked for a check of a push token, whether the token can get pushes.
+    /// Tell a client whether a push token can get pushes. The client has asked for a check of the token.
     case dryRunEnded(DryRunTicket, canBePushed: Bool)
     /// Report the result of a test push to the operator who ordered it.
     indirect case testPushEnded(TestPushTicket, TimelineRecord)

@@ -20,14 +20,16 @@ import Waking
 
 /// The methods through which the shell reports events to the engine.
 extension ProxyEngine {
-    /// Restores a stored binding at start-up; if the result is false, the caller deletes the binding from the store.
+    /// Restores a stored binding at start-up. If the result is false, the caller must delete the binding from the
+    /// store.
     package func restore(_ row: StoredBinding, now: Moment) -> Bool {
         guard registrar.restore(row, now: now) else { return false }
         if registrar.bindings.isFlow(row.id), row.path.isEmpty { toldFlowTimer([row.id], on: row.flow, now: now) }
         return true
     }
 
-    /// Ends the start-up; the shell calls ``restored(now:)`` once, after all bindings and calls are restored.
+    /// Ends the start-up of the engine. The shell calls ``restored(now:)`` once, after it has restored all bindings and
+    /// calls.
     package func restored(now: Moment) {
         armAwayCallers(now: now)
         ledger.started(now: now, into: &output.actions)
@@ -63,8 +65,8 @@ extension ProxyEngine {
         case .cancel(let key, nil): dispatch(incoming.unmatched(key), now: now)
         case .endToEndACK: ackReceived(incoming, now: now)
         case .unanswered(let server):
-            // The 100 to a retransmission is built from the kept request, because anybody who knows the branch
-            // parameter can forge a retransmission.
+            // The daemon builds the 100 to a retransmission from the stored request, because anybody who knows the
+            // branch parameter can forge a retransmission.
             if let incoming = calls.call(of: server).flatMap(revive) { sendTrying(incoming, now: now) }
         case .acknowledged(let server): journalOver(server)
         case .absorbed: break
@@ -113,7 +115,7 @@ extension ProxyEngine {
                 calls.callersGivenUp()
                 wakes.callersGivenUp()
             case .messageDue(let id): messageDue(id, now: now)
-            case .refreshWalkDue: refreshWalkDue(now: now)
+            case .refreshScanDue: refreshScanDue(now: now)
             case .reliefDue: reliefDue(now: now.instant)
             case .flowTimersDue: flowTimersDue(now: now)
             case .refusalsDue: refusalsDue(now: now)
@@ -175,7 +177,9 @@ extension ProxyEngine {
             pushEnded(push, outcome, now: now)
             settle(now: now)
         }
-        if output.events.isOn { output.events.push(ledger.dispatcher.takeNews(), now: now, into: &output.actions) }
+        if output.events.isOn {
+            output.events.push(ledger.dispatcher.takeAppChanges(), now: now, into: &output.actions)
+        }
     }
 
     private func carryOut(_ output: TransactionOutput, now: Moment) {
@@ -253,7 +257,7 @@ extension ProxyEngine {
         settle(now: now)
     }
 
-    /// Handles a keep-alive or another sign of life on a flow.
+    /// Handles a keep-alive or another message on a flow.
     package func flowAlive(_ flow: Flow, now: Moment) {
         noteLife(on: flow, by: .keepAlive, now: now)
         settle(now: now)

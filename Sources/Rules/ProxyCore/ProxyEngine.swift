@@ -27,8 +27,8 @@ import Waking
 ///
 /// The state is in the parts of ``ProxyEngine``: ``registrar``, ``calls``, transactions (``sip``), work that waits for
 /// devices (``wakes``) and pushes (``ledger``). Only code outside the engine calls the methods in the file
-/// `ProxyEngine+Events`. Each method in `ProxyEngine+Events` passes its event to one extension of the engine, and
-/// afterwards handles the results. The file `ProxyEngine+Devices` tells the engine's other extensions that a device has
+/// `ProxyEngine+Events`. Each method in `ProxyEngine+Events` passes one kind of event to one extension of the engine,
+/// and then handles the results. The file `ProxyEngine+Devices` tells the engine's other extensions that a device has
 /// registered or was removed.
 package final class ProxyEngine {
     package internal(set) var settings: ProxySettings
@@ -90,13 +90,13 @@ package final class ProxyEngine {
 
     var log: Log { functions.log }
 
-    /// Begins or ends to report the end of each call for users, for traces.
+    /// Switches the reports about ended calls on or off; traces use these reports.
     package func reportsEnds(_ isOn: Bool) { output.reportsEnds = isOn }
 
-    /// Begins or ends to report events for the operator's receiver.
+    /// Switches the reports of events for the operator's receiver on or off.
     package func reportsEvents(_ isOn: Bool) {
         output.events.isOn = isOn
-        ledger.dispatcher.reportsNews(isOn)
+        ledger.dispatcher.reportsAppChanges(isOn)
     }
 
     package var upstreamState: UpstreamState { _read { yield network.upstream } }
@@ -111,7 +111,8 @@ package final class ProxyEngine {
         return taken
     }
 
-    /// Moves all pending actions into the array `taken`, which loses its old content and keeps its memory.
+    /// Moves all pending actions into the array `taken`. The old content of the array is removed, but its memory is
+    /// reused.
     package func takeActions(into taken: inout [ProxyAction]) {
         if !taken.isEmpty { taken.removeAll(keepingCapacity: true) }
         swap(&taken, &output.actions)
@@ -137,7 +138,7 @@ package final class ProxyEngine {
     }
 
     func withTransactions(_ body: (inout TransactionTable, inout [TransactionOutput]) -> Void) {
-        // Messages to send become actions immediately; the other outputs of the transactions wait for `settle`.
+        // A message to send becomes an action immediately. All other outputs of the transactions wait for `settle`.
         sip.change(body) { act(.send($0, on: $1)) }
     }
 }
@@ -148,7 +149,7 @@ enum EngineTimer: Sendable {
     case holdDeadline(place: UInt32)
     /// The engine writes refreshed bindings to the store.
     case bookkeepingDue
-    /// The engine removes ended calls that were kept for phones that might still register after a push.
+    /// The engine removes ended calls. It kept them for phones that could still register after a push.
     case endedCallDue
     /// The engine removes answered calls from the call journal.
     case journalDue
@@ -156,7 +157,7 @@ enum EngineTimer: Sendable {
     case awayCallersDue
     case messageDue(UInt64)
     /// The engine looks for contacts that expire soon, and sends refresh pushes to their phones.
-    case refreshWalkDue
+    case refreshScanDue
     /// The engine looks for flows whose phones have not sent a keep-alive in time.
     case flowTimersDue
     /// The engine checks whether the overload has ended.
@@ -167,13 +168,13 @@ enum EngineTimer: Sendable {
     case usersDue
     /// The keys of the issuers of bearer tokens must be read again.
     case keysDue
-    /// The engine checks whether a call's forwarded request has got a response. The ``ForkID`` shows whether the slot
-    /// in ``Calls`` belongs to a newer call now.
+    /// The engine checks whether the forwarded request of a call has got a response. The ``ForkID`` shows whether the
+    /// slot in ``Calls`` now belongs to a newer call.
     case silence(place: UInt32, ForkID)
     /// The next devices of a call must begin to ring. The ``ForkID`` shows whether the slot in ``Calls`` has been given
     /// to a newer call.
     case turnDue(place: UInt32, ForkID)
-    /// The call need not wait any longer for a phone, according to the phone's earlier wakes. The ``ForkID`` shows
+    /// The call stops waiting for a phone, because the phone's earlier wakes took less time. The ``ForkID`` shows
     /// whether the slot in ``Calls`` has been given to a newer call.
     case wakeBound(place: UInt32, ForkID)
 }

@@ -9,18 +9,18 @@ package import SIPGrammar
 package import Telemetry
 package import Timekeeping
 
-/// Functions that the engine gets from outside, because they come from libraries or are not deterministic.
+/// Functions that the engine gets from its shell, because they use libraries or are not deterministic.
 package struct ProxyFunctions {
     package let seal: DialogSeal
     package let random: () -> UInt64
-    /// Parses a kept request again; the result is `nil` only for a request that was never parsed before.
+    /// Parses a stored request again; the result is `nil` only if the request was never parsed before.
     package let reread: (ByteString) -> SIPRequest?
     package let packing: RequestPacking
     package let digest: DigestFunctions
     /// The code that names a device in the daemon's pushes and in the app's reports.
     package let deviceCode: (DeviceID) -> ByteString?
-    /// Computes a code from bytes and a stored secret, so that equal bytes give an equal code in every run of the
-    /// daemon. The computed code is the user part of the contact that the daemon registers at a PBX.
+    /// Computes the user part of the contact that the daemon registers at a PBX, from bytes and a stored secret. Equal
+    /// bytes give the same user part in every run of the daemon.
     package let upstreamCode: ([UInt8]) -> [UInt8]
     package let log: Log
     /// The offsets of the time zone with the given name; `nil` if the machine does not know the time zone.

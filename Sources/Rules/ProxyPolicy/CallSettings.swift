@@ -42,7 +42,7 @@ package struct CallSettings: SettingsGroup {
     package static let schema: [Setting<CallSettings>] = [
         .duration(
             "ring-timeout", in: .seconds(1) ... .seconds(180), \.ringTimeout,
-            "How long an INVITE waits for a sleeping phone to register before the caller gets 480. If the INVITE has a shorter time in Expires, the call waits only for this shorter time."
+            "How long an INVITE waits for a sleeping phone to register before the caller gets 480. If the INVITE has a shorter time in `Expires`, the call waits only for this shorter time."
         ),
         .duration(
             "ring-limit", in: .seconds(181) ... .seconds(3600), \.ringLimit,
@@ -50,11 +50,11 @@ package struct CallSettings: SettingsGroup {
         ),
         .duration(
             "skip-push-within", in: .zero ... .seconds(3600), \.skipPushWithin,
-            "A phone that registered at most this long before a call gets the INVITE immediately, without a push. With 0s, the daemon always sends a push, because the app may sleep although it has just registered."
+            "A phone that registered at most this long before a call gets the INVITE immediately, without a push. With `0s`, the daemon always sends a push, because the app may sleep although it has just registered."
         ),
         .duration(
             "ring-live-flow-within", in: .zero ... .seconds(3600), \.ringLiveFlowWithin,
-            "A phone that sent anything on its flow at most this long before a call, even a keep-alive, gets the INVITE immediately, and a push at the same time. If the phone does not answer the INVITE for three seconds, the daemon treats the phone as asleep and holds the call. With 0s, the daemon always sends a push, and holds the INVITE until the phone registers or sends something on its flow."
+            "If a phone sent anything on its flow, even a keep-alive, at most this long before a call, the phone gets the INVITE and a push at the same time. If the phone does not answer the INVITE for three seconds, the daemon treats the phone as asleep and holds the call. With `0s`, the daemon always sends a push, and holds the INVITE until the phone registers or sends something on its flow."
         ),
         .bool(
             "ask-connections", \.asksConnections,
@@ -62,11 +62,11 @@ package struct CallSettings: SettingsGroup {
         ),
         .bool(
             "ask-udp", \.asksDatagrams,
-            "Send the OPTIONS of ask-connections also to phones on UDP. The setting ask-udp has an effect only if ask-connections is true. With ask-udp, a sleeping phone gets up to eleven datagrams for each call, and each datagram can wake the phone's radio."
+            "Send the OPTIONS of `ask-connections` also to phones on UDP. The setting `ask-udp` has an effect only if `ask-connections` is `true`. With `ask-udp`, a sleeping phone gets up to eleven datagrams for each call, and each datagram can wake the phone's radio."
         ),
         .duration(
             "dialog-lifetime", in: .seconds(1) ... .seconds(2_592_000), \.dialogLifetime,
-            "How long after the start of a call the daemon accepts requests inside the call. A request inside the call restarts dialog-lifetime if more than half of dialog-lifetime is over. Set dialog-lifetime to more than twice the session timer of your phones."
+            "How long after the start of a call the daemon accepts requests inside the call. A request inside the call restarts `dialog-lifetime` if more than half of `dialog-lifetime` is over. Set `dialog-lifetime` to more than twice the session timer of your phones."
         ),
         .bool(
             "wake-in-dialogs", \.wakesInDialogs,
@@ -74,23 +74,23 @@ package struct CallSettings: SettingsGroup {
         ),
         .choice(
             "caller-id-format", \.callerIDFormat,
-            "The form of the caller's address in pushes. With ecss10, pushes for calls have the caller's URI, and lists of missed calls have the user part of the caller's URI. With uri, pushes for calls and lists of missed calls have the caller's whole URI. With user, pushes for calls and lists of missed calls have only the user part of the caller's URI."
+            "The form of the caller's address in pushes. With `ecss10`, pushes for calls have the caller's URI, and lists of missed calls have the user part of the caller's URI. With `uri`, pushes for calls and lists of missed calls have the caller's whole URI. With `user`, pushes for calls and lists of missed calls have only the user part of the caller's URI."
         ),
         .integer(
             "pushes-per-device", in: 0...10_000, \.pushesPerDevice,
-            "The maximum number of pushes for calls to one phone in a minute. The daemon holds a call without a push if a push would exceed the limit. The value 0 means that there is no limit."
+            "The maximum number of pushes for calls to one phone in a minute. The daemon holds a call without a push if a push would exceed the limit. The value `0` means that there is no limit."
         ),
         .integer(
             "pushes-per-caller", in: 0...1_000_000, \.pushesPerCaller,
-            "The maximum number of pushes in a minute for all calls of one caller. pushes-per-caller does not limit trusted peers, such as the PBX. The value 0 means that there is no limit."
+            "The maximum number of pushes in a minute for all calls of one caller. `pushes-per-caller` does not limit trusted peers, such as the PBX. The value `0` means that there is no limit."
         ),
         .choice(
             "ring-order", \.ringOrder,
-            "The order in which the devices of a user ring. With parallel, all devices ring at the same time. With q, devices whose Contact has a higher q ring first, and other devices begin after group-time. The first devices continue to ring. With q-in-turn, the first devices get a CANCEL when other devices begin. With q and q-in-turn, the next devices ring at once when all earlier devices have failed. Devices with equal q ring together. The rules of a user (sippushd user rules) take precedence over ring-order."
+            "The order in which the devices of a user ring. With `parallel`, all devices ring at the same time. With `q`, devices whose Contact has a higher parameter `q` (RFC 3261) ring first, and other devices begin after `group-time`. The first devices continue to ring. With `q-in-turn`, the first devices get a CANCEL when other devices begin. With `q` and `q-in-turn`, the next devices ring immediately when all earlier devices have failed. Devices with equal `q` ring together. The rules of a user (`sippushd user rules`) take precedence over `ring-order`."
         ),
         .duration(
             "group-time", in: .milliseconds(100) ... .seconds(180), \.groupTime,
-            "How long devices with a higher q ring before devices with the next lower q begin. group-time has an effect only with the orders q and q-in-turn. A call waits for sleeping phones for ring-timeout after the last devices have begun."
+            "How long devices with a higher `q` ring before devices with the next lower `q` begin. `group-time` has an effect only if `ring-order` is `q` or `q-in-turn`. A call waits for sleeping phones for `ring-timeout` after the last devices have begun."
         ),
         .group("no-wake", \.noWake, "How the daemon treats calls for which no phone wakes (docs/pbx/Nobody-wakes.md)."),
     ]

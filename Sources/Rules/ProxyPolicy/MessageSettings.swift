@@ -23,30 +23,30 @@ package struct MessageSettings: SettingsGroup {
         ),
         .duration(
             "wait", in: .seconds(1) ... .seconds(25), \.wait,
-            "How long a request with a method in messages.methods waits for a phone before its sender gets 480. The value of wait must be less than 32 s, because the transaction of the sender times out after 32 s."
+            "How long a request with a method in `messages.methods` waits for a phone before its sender gets 480. `wait` must be less than 32 s, because the transaction of the sender times out after 32 s."
         ),
         .bool(
             "store", \.store,
-            "Store a MESSAGE for a sleeping phone. The sender gets 202 when the message is on the disk, and the phone gets the message when it registers, even days later. With false, the daemon stores no MESSAGE, and the sender gets the phone's response, or 480 after the time in messages.wait."
+            "Store a MESSAGE for a sleeping phone. The sender gets 202 when the message is on the disk, and the phone gets the message when it registers, even days later. With `false`, the daemon stores no MESSAGE, and the sender gets the phone's response, or 480 after the time in `messages.wait`."
         ),
         .integer(
             "max-count", in: 1...10_000, \.maximumCount,
-            "The maximum number of stored messages for one user. One sender may use half of max-count. A MESSAGE that exceeds the limit gets 480."
+            "The maximum number of stored messages for one user. One sender may use half of `max-count`. A MESSAGE that exceeds the limit gets 480."
         ),
         .integer(
             "max-bytes", in: 65_536...67_108_864, \.maximumBytes,
-            "The maximum size in bytes of the stored messages for one user. One sender may use half of max-bytes."),
+            "The maximum size in bytes of the stored messages for one user. One sender may use half of `max-bytes`."),
         .duration(
             "max-age", in: .seconds(60) ... .seconds(2_419_200), \.maximumAge,
-            "How long the daemon keeps a stored message. If the MESSAGE has a shorter time in Expires, the daemon keeps the MESSAGE only for this shorter time."
+            "How long the daemon keeps a stored message. If the MESSAGE has a shorter time in `Expires`, the daemon keeps the MESSAGE only for this shorter time."
         ),
         .integer(
             "max-total-bytes", in: 1_048_576...17_179_869_184, \.totalBytes,
-            "The maximum size in bytes of all stored messages. One sender may use a sixteenth of max-total-bytes. The daemon also keeps stored messages in memory."
+            "The maximum size in bytes of all stored messages. One sender may use a sixteenth of `max-total-bytes`. The daemon also keeps stored messages in memory."
         ),
         .bool(
             "show-words", \.showsWords,
-            "Put the sender's name and the text of a plain message into pushes, where the provider can read them. With false, the push only says that a new message has arrived."
+            "Put the sender's name and the text of a plain message into pushes, where the provider can read them. With `false`, the push only says that a new message has arrived."
         ),
     ]
 

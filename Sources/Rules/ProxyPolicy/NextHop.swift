@@ -49,8 +49,8 @@ package struct NextHop: Hashable, Sendable {
 
     /// The hop to a peer that has used the given transport before.
     ///
-    /// A URI without transport leads over TCP to a peer that used TCP. For a peer that used TLS or WebSocket, the hop
-    /// is `nil`, unless the URI names a transport or is `sips:`.
+    /// If the URI names no transport and the peer used TCP, the hop uses TCP. If the peer used TLS or WebSocket, the
+    /// hop is `nil`, unless the URI names a transport or is `sips:`.
     package func staying(on used: Transport) -> NextHop? {
         guard transport == nil, !isSecure else { return self }
         switch used {

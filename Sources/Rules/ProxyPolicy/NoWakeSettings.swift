@@ -20,7 +20,7 @@ package struct NoWakeSettings: SettingsGroup, Equatable {
     package var target: NoWakeTarget?
     /// Whether the caller gets 180 when a provider has accepted a push.
     package var ringsAfterPush = false
-    /// Whether a call waits for a phone only as long as the phone's earlier wakes took.
+    /// Whether the phone's earlier wakes limit how long a call waits for the phone.
     package var usesRecord = false
     /// The settings of single domains and users, by `example.net` or `bob@example.net`.
     package var exceptions: [String: NoWakeSettings] = [:]
@@ -30,19 +30,19 @@ package struct NoWakeSettings: SettingsGroup, Equatable {
     package static let schema: [Setting<NoWakeSettings>] = [
         .choice(
             "action", \.action,
-            "How the daemon treats a call if no phone wakes, or if the called user has no contact. With answer, the caller gets the final response in the setting status. With redirect, a caller behind a trusted peer gets 302 with the URI in the setting to, and other callers get the response in the setting status. With forward, the daemon sends the INVITE through upstream to the URI in the setting to. While the URI of the forward neither rings nor answers, the call still waits for phones."
+            "How the daemon treats a call if no phone wakes, or if the called user has no contact. With `answer`, the caller gets the final response in the setting `status`. With `redirect`, a caller behind a trusted peer gets 302 with the URI in the setting `to`, and other callers get the response in the setting `status`. With `forward`, the daemon sends the INVITE through the upstream PBX to the URI in the setting `to`. While the URI of the forward neither rings nor answers, the call still waits for phones."
         ),
         .value(
             "status", \.status, .noWakeStatus,
-            "The final response to the caller if action is answer, or if a redirect or forward is impossible or fails: 404, 408, 410, 480, 486, 500, 503, 600, 603 or 604."
+            "The final response to the caller if `action` is `answer`, or if a redirect or forward is impossible or fails: 404, 408, 410, 480, 486, 500, 503, 600, 603 or 604."
         ),
         .value(
             "to", \.target, NoWakeTarget.settingType, example: "\"sip:vm-{{user}}@pbx.example.net\"",
-            "The SIP URI for redirect and forward, such as a voicemail box. The daemon replaces {{user}} by the called user's name. {{user}} is not allowed after the @."
+            "The SIP URI for the actions `redirect` and `forward`, such as a voicemail box. The daemon replaces `{{user}}` by the called user's name. `{{user}}` is not allowed after the @."
         ),
         .bool(
             "ring-after-push", \.ringsAfterPush,
-            "Send 180 Ringing to the caller when a push provider has accepted the push. With false, the caller hears ringing only when a phone rings."
+            "Send 180 Ringing to the caller when a push provider has accepted the push. With `false`, the caller hears ringing only when a phone rings."
         ),
         .bool(
             "learn", \.usesRecord,
@@ -50,7 +50,7 @@ package struct NoWakeSettings: SettingsGroup, Equatable {
         ),
         .variants(
             "for", \.exceptions, atMost: 10_000, exampleName: "bob@example.net", exampleKeys: ["action", "to"],
-            "Settings of call.no-wake that differ for a domain or a user. Each entry inherits the settings of call.no-wake. The entry of a user takes precedence over the entry of a domain."
+            "Settings of `call.no-wake` that differ for a domain or a user. Each entry inherits the settings of `call.no-wake`. The entry of a user takes precedence over the entry of a domain."
         ),
     ]
 
@@ -73,7 +73,7 @@ package struct NoWakeSettings: SettingsGroup, Equatable {
         return exceptions[aor.description] ?? exceptions[aor.host.string] ?? self
     }
 
-    /// Whether the settings are the default, so that a call gets 480 if no phone wakes.
+    /// Whether the settings have their defaults: a call gets 480 if no phone wakes.
     package var isUsual: Bool {
         exceptions.isEmpty && action == .answer && status == 480 && !ringsAfterPush && !usesRecord
     }
@@ -81,7 +81,7 @@ package struct NoWakeSettings: SettingsGroup, Equatable {
     /// Whether calls are forwarded for at least one user.
     package var forwards: Bool { action == .forward || exceptions.values.contains { $0.action == .forward } }
 
-    /// Whether calls of at least one user wait for a phone only as long as the phone's earlier wakes took.
+    /// Whether, for at least one user, earlier wakes limit how long a call waits for a phone.
     package var learns: Bool { usesRecord || exceptions.values.contains(where: \.usesRecord) }
 }
 

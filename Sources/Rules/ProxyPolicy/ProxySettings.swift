@@ -5,10 +5,10 @@ package import Registration
 package import SIPGrammar
 package import Settings
 
-/// A peer that the daemon trusts, such as a PBX; the daemon does not challenge INVITEs of the peer.
+/// A peer that the daemon trusts, such as a PBX. The daemon does not challenge the peer's INVITEs.
 package enum TrustedPeer: Hashable, Sendable {
     case block(AddressBlock)
-    /// A peer with one address and one port, such as a PBX behind the same address as phones.
+    /// A peer with one address and one port, such as a PBX that shares its address with phones.
     case endpoint(Endpoint)
     /// A peer whose certificate proves the given host name, which is in lower case.
     case name(String)
@@ -112,7 +112,7 @@ package struct ProxySettings: Sendable {
     package var messages = MessageSettings()
     /// The push providers for which the settings have credentials and an endpoint.
     package var configuredProviders: Set<PushProvider> = []
-    /// The apps, and the settings and limits of their pushes, read once at the start of the program.
+    /// The push apps with the settings and limits of their pushes. They are read once, at the start of the program.
     package var dispatch = DispatchSetup(PushDirectory(PushSettings()))
     /// The maximum number of notifications per minute to one device; zero for no limit.
     package var notificationsPerDevice = 10
@@ -134,6 +134,6 @@ package struct ProxySettings: Sendable {
 }
 
 extension [TrustedPeer] {
-    /// Whether only a single port of an address is trusted, because phones use other ports of the address.
+    /// Whether only a single port of an address is trusted. Phones may use the other ports of the address.
     package func haveOnePort(of address: IPAddress) -> Bool { contains { $0.isOnePort(of: address) } }
 }

@@ -23,7 +23,7 @@ package struct Tenants: Sendable {
 
     /// The tenants in the order of their domains.
     package let all: [Tenant]
-    /// The peers that are trusted for all domains that are no tenants.
+    /// The trusted peers of all domains that are no tenants.
     package let commonPeers: [TrustedPeer]
     private let numbers: [ByteString: TenantNumber]
     /// The names of all apps that only tenants may use.

@@ -13,7 +13,7 @@ package struct UpstreamRegistrationSettings: SettingsGroup, Hashable {
     package static let schema: [Setting<UpstreamRegistrationSettings>] = [
         .value(
             "upstream", \.upstream, NextHop.settingType, example: "sip:pbx.example.net:5060",
-            "The PBX that owns the users' passwords, as a SIP URI. List the PBX in the setting trusted too, so that calls of the PBX reach the users."
+            "The PBX that owns the users' passwords, as a SIP URI. List the PBX in the setting `trusted` too, so that calls of the PBX reach the users."
         ),
         .duration(
             "expires", in: .seconds(60) ... .seconds(604_800), \.expires,
@@ -29,7 +29,7 @@ package struct UpstreamRegistrationSettings: SettingsGroup, Hashable {
         ),
         .bool(
             "path", \.path,
-            "Add Supported: path, and a Path with the daemon's address, to each REGISTER to the PBX (RFC 3327). Set path to true only for a PBX that reaches its users by Path."
+            "Add the header fields `Supported: path` and `Path` to each REGISTER to the PBX (RFC 3327). `Path` contains the daemon's address. Set `path` to `true` only for a PBX that reaches its users by `Path`."
         ),
     ]
 

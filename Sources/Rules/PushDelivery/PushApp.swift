@@ -39,7 +39,7 @@ package final class PushApp: Sendable {
             push: isSmallest ? push.smallest : push, deviceCode: deviceCode, settings: payload, now: now)
         let whole = rules.request(context)
         guard case .impossible(.payloadRefused) = whole, context.mustHaveTie else { return whole }
-        // The caller chooses the Call-ID and the name, so that they must not prevent the push.
+        // A long Call-ID or name must not prevent the push, because the caller chooses both.
         context.isShort = true
         return rules.request(context)
     }
@@ -51,8 +51,8 @@ package final class PushApp: Sendable {
     ///
     /// - Parameters:
     ///   - answer: the answer to a request that ``render(_:deviceCode:now:)`` has built.
-    ///   - isProven: whether the provider has accepted a push of the app before; if not, a "foreign token" answer
-    ///     counts as a wrong setting.
+    ///   - isProven: whether the provider has accepted a push of the app before; if not, a "foreign token" answer is
+    ///     treated as a wrong setting.
     ///   - now: the present time, from which a date in `Retry-After` is counted.
     /// - Returns: the outcome of the try.
     package func outcome(of answer: ProviderAnswer, isProven: Bool, now: UnixTime) -> PushOutcome {

@@ -58,7 +58,7 @@ package struct PushConnectionSettings: Sendable {
     package var keyFile: String?
     /// The HTTP proxy for requests to the server; `nil` if the setting for all providers applies.
     package var proxy: PushProxy?
-    /// The secrets that sign each request: the current secret, and the previous secret until the receiver has the
-    /// current one.
+    /// The secrets that sign each request: the current secret and, while the receiver does not have it yet, the
+    /// previous secret.
     package var secrets: [Secret] = []
 }

@@ -133,12 +133,12 @@ package struct PushRequest: Sendable {
 }
 
 extension PushRequest {
-    /// The longest URI and Call-ID, in bytes, in the smallest payload. A longer text is left out and not cut, because a
-    /// part of a URI would name somebody else.
+    /// The maximum length in bytes of a URI and a Call-ID in the smallest payload. A longer text is omitted and not
+    /// cut, because a cut URI could name another user.
     private static let smallestText = 128
 
-    /// The push with the smallest payload from which the app still knows the kind of message: a call without display
-    /// name, or the newest missed call alone.
+    /// The push with the smallest payload that still shows the kind of message: a call without display name, or only
+    /// the newest missed call.
     var smallest: PushRequest {
         let message: PushMessage
         switch self.message {
@@ -166,7 +166,7 @@ extension PushRequest {
 
     /// The collapse key, by which a push replaces an earlier, undelivered push.
     ///
-    /// A list of missed calls has a collapse key with its oldest call, because the oldest call stays in a growing list.
+    /// The collapse key of a list of missed calls names the oldest call, because a growing list keeps its oldest call.
     /// A push for a call has no collapse key, because no later push about the call would replace it in time.
     var collapseKey: String? {
         switch message {

@@ -15,8 +15,7 @@ package protocol PushServiceSettings: SettingsGroup, Equatable {
     /// The setting names for an app's credentials, as text that begins with a full stop; empty if apps need no
     /// credentials.
     static var credentialKeys: String { get }
-    /// The app for push servers that phones choose, as the name of an app in the settings would be; `nil` if the settings
-    /// name all servers of the service.
+    /// The name of the app for push servers that phones choose; `nil` if the settings name all servers of the service.
     static var chosenHostsApp: String? { get }
 
     var enabled: Bool { get }
@@ -99,7 +98,7 @@ extension [PushFile] {
 }
 
 extension PushServiceSettings {
-    /// Warnings about apps that get no devices, because another app has all their values of `pn-param`.
+    /// Warnings about apps that no device can use, because another app has all their values of `pn-param`.
     static func unreachable(
         _ apps: [(String, [String])], first: [String], _ group: String, _ key: String
     ) -> [String] {

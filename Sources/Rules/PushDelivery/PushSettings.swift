@@ -23,16 +23,18 @@ package struct PushSettings: SettingsGroup, Equatable {
         .group("apns", \.apns, "Apple Push Notification service."),
         .group("fcm", \.fcm, "Firebase Cloud Messaging."),
         .group("webpush", \.webPush, "Web push: browsers, and apps with their own subscription (RFC 8030)."),
-        .group("acrobits", \.acrobits, "The mediator of Acrobits, which sends pushes to apps made with its tools."),
+        .group(
+            "acrobits", \.acrobits,
+            "The push server of Acrobits, which sends pushes to apps that were made with Acrobits' tools."),
         .group("rustore", \.ruStore, "The push service of RuStore, an app store for Android."),
         .group("hms", \.hms, "Huawei's Push Kit, for Android phones with HMS Core."),
         .group("http", \.http, "Your own servers, which get pushes as requests in a form that you define."),
         .duration(
             "invite-ttl-margin", in: .zero ... .seconds(60), \.payload.inviteMargin,
-            "The push for a call expires this long before the end of call.ring-timeout (time_to_live)."),
+            "The push for a call expires this long before the end of `call.ring-timeout` (`time_to_live`)."),
         .duration(
             "missed-calls-ttl", in: .zero ... .seconds(2_419_200), \.payload.missedCallsTTL,
-            "How long the provider keeps a push about missed calls for a device that is offline (time_to_live)."),
+            "How long the provider keeps a push about missed calls for a device that is offline (`time_to_live`)."),
         .duration(
             "request-timeout", in: .milliseconds(100) ... .seconds(60), \.requestTimeout,
             "The time limit for a provider's answer to one request."),
@@ -42,7 +44,7 @@ package struct PushSettings: SettingsGroup, Equatable {
         ),
         .value(
             "proxy", \.proxy, PushProxy.settingType, example: "\"http://proxy.example.net:3128\"",
-            "The HTTP proxy for requests to all providers and their token services. The proxy must allow CONNECT to the providers. The proxy, not the daemon, resolves the host names of the providers. The URL may contain user and password: http://user:password@host:port, with special characters as %XX. The setting proxy of one provider takes precedence over push.proxy. Webhooks to application servers use no proxy. By default, the daemon uses no proxy; it ignores the proxy's environment variables."
+            "The HTTP proxy for requests to all providers and their token services. The proxy must allow CONNECT to the providers. The proxy, not the daemon, resolves the host names of the providers. The URL may contain user and password: http://user:password@host:port, with special characters as %XX. The setting `proxy` of one provider takes precedence over `push.proxy`. Webhooks to application servers use no proxy. By default, the daemon uses no proxy; it ignores environment variables such as `https_proxy`."
         ).taken(.atOnce),
         .bool(
             "try-credentials", \.triesCredentials,
@@ -54,7 +56,7 @@ package struct PushSettings: SettingsGroup, Equatable {
         ),
         .group(
             "texts", \.payload.texts,
-            "Texts in pushes, which phones show to their users. Only pushes in the payload formats 10d and linphone contain these texts."
+            "Texts in pushes, which phones show to their users. Only pushes in the payload formats `10d` and `linphone` contain these texts."
         ),
     ]
 

@@ -8,7 +8,7 @@ package enum PushProvider: String, Hashable, Sendable, CaseIterable {
     case fcm
     /// Web push to browsers and apps (RFC 8030); the token is the URL of a web push subscription.
     case webPush = "webpush"
-    /// Acrobits' mediator, which sends pushes to Apple and Google for Acrobits' apps.
+    /// Acrobits' push server, which sends pushes to Apple and Google for Acrobits' apps.
     case acrobits
     /// The operator's own push server, which gets HTTP requests. The `pn-param` of a token for the operator's own push
     /// server is the app's name in the settings.

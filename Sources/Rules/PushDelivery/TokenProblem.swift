@@ -56,7 +56,7 @@ package enum TokenProblem: Hashable, Sendable, CaseIterable {
         }
     }
 
-    /// The advice to the operator if earlier accepted contacts now have the problem.
+    /// The advice to the operator, if contacts that were accepted earlier now have the problem.
     package var cure: StaticString {
         switch self {
         case .unknownProvider: "nothing: this daemon cannot push to it"

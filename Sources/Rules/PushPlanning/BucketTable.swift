@@ -61,7 +61,8 @@ package struct BucketTable: Sendable {
             entryCount += added
             if isEmpty { buckets.remove(at: place) }
         } else {
-            // A user gets a list only when an event adds a missed call, because most events leave an empty list empty.
+            // The list of a user is created only when an event adds a missed call, because most events do not change an
+            // empty list.
             var bucket = MissedCallBucket()
             let (made, added, isEmpty) = Self.tell(&bucket, event, settings)
             changes = made

@@ -30,7 +30,7 @@ extension PushLedger {
         }
     }
 
-    /// Removes a device's push about a call from the device's badge.
+    /// Removes the push about a call from the badge of the device.
     package mutating func callIsNoNews(
         _ call: CallRef, for device: DeviceID, now: Moment, into actions: inout some PushOrders
     ) {
@@ -40,7 +40,7 @@ extension PushLedger {
 
     /// Notes that the push provider has accepted a list of missed calls.
     ///
-    /// Earlier pushes about the listed calls count as read, because the new list repeats the calls.
+    /// Earlier pushes about the listed calls are treated as read, because the new list repeats the calls.
     package mutating func listAccepted(
         _ code: PushCode, _ calls: [CallRef], by device: DeviceID, now: Moment, into actions: inout some PushOrders
     ) {

@@ -37,9 +37,10 @@ extension PushLedger {
         }
     }
 
-    /// Adds a call to the missed calls of the given devices until each device knows of the call.
+    /// Adds a call to the missed calls of the given devices. A device's entry is removed when the device knows the
+    /// call.
     ///
-    /// While a call is active, only the journal has the missed call, and the store has no row.
+    /// While a call is active, its entry is only in the journal, and not in the store.
     package mutating func callOffered(
         _ userCall: UserCall, from caller: CallerIdentity, at date: UnixTime, to devices: [DeviceID],
         into actions: inout some PushOrders
@@ -53,8 +54,8 @@ extension PushLedger {
 
     /// Restores the missed calls of a call from before the restart.
     ///
-    /// The parameter `broughtBy` is the caller whose limits count the missed call. The parameter `devices` contains the
-    /// devices that can get lists of missed calls.
+    /// The missed call counts toward the limits of the caller `broughtBy`. The parameter `devices` contains the devices
+    /// that can get lists of missed calls.
     package mutating func resumed(
         _ stored: StoredCall, _ userCall: StoredUserCall, from caller: CallerIdentity, by broughtBy: Caller,
         devices: Set<DeviceID>,
@@ -78,7 +79,7 @@ extension PushLedger {
         tellBucket(of: userCall.aor, into: &actions) { bucket, _ in bucket.callEnded(userCall.callRef) }
     }
 
-    /// Notes that a device knows of an ended call, so that the device's list of missed calls omits the call.
+    /// Notes that a device knows an ended call, so that the device's list of missed calls omits the call.
     package mutating func deviceReached(_ device: DeviceID, by userCall: UserCall, into actions: inout some PushOrders)
     {
         tellBucket(of: userCall.aor, into: &actions) { bucket, _ in bucket.deviceReached(userCall.ref, device) }
@@ -112,9 +113,9 @@ extension PushLedger {
                 deadline: now.date + life), now: now, into: &actions)
     }
 
-    /// Reports in the log and the timeline, once for each call, that a device's token cannot carry lists of missed
-    /// calls (A28). Missed calls that the token cannot carry are kept until they expire, because the device may
-    /// register with another token.
+    /// Reports in the log and the timeline, once for each call, that a device's push token cannot be used for lists of
+    /// missed calls (A28). The daemon keeps these missed calls until they expire, because the device may register with
+    /// another token.
     ///
     /// - Returns: the number of newly reported calls.
     package mutating func listNotCarried(
@@ -163,7 +164,8 @@ extension PushLedger {
         }
     }
 
-    /// If the push provider did not accept a list of missed calls, schedules a retry; each pause is longer.
+    /// Schedules a retry if the push provider did not accept a list of missed calls. Each pause is longer than the
+    /// pause before.
     ///
     /// The retries end when the push provider accepts the list, or when the missed calls are too old.
     private mutating func retryReport(to device: DeviceID, of aor: AddressOfRecord, now: Moment) {
@@ -214,8 +216,8 @@ extension PushLedger {
         sendOwed(now: now, isBack: isBack)
     }
 
-    /// Schedules the lists of devices that registered after their missed calls; half a minute separates the first list
-    /// from the last.
+    /// Schedules the lists for devices that registered after their missed calls. The daemon sends all these lists
+    /// within half a minute.
     package mutating func sendOwed(now: Moment, isBack: (DeviceID, UnixTime) -> Bool) {
         for owed in buckets.owed(isBack: isBack) where failedReports[owed.device] == nil {
             let delay = Duration.milliseconds(Int64(random() % 30_000))
@@ -236,9 +238,9 @@ extension PushLedger {
 
     /// Moves the missed calls of a removed device to other devices of the user.
     package mutating func passOn(
-        from device: DeviceID, to heirs: [DeviceID], of aor: AddressOfRecord, into actions: inout some PushOrders
+        from device: DeviceID, to successors: [DeviceID], of aor: AddressOfRecord, into actions: inout some PushOrders
     ) {
-        tellBucket(of: aor, into: &actions) { bucket, _ in bucket.deviceDied(device, heirs: heirs) }
+        tellBucket(of: aor, into: &actions) { bucket, _ in bucket.deviceDied(device, successors: successors) }
     }
 
     /// Removes a user's missed calls that an operator has deleted from the store.

@@ -74,7 +74,7 @@ extension PushLedger {
         return id
     }
 
-    /// Records that a list of missed calls cannot be sent, because the device's token carries no lists.
+    /// Records that a list of missed calls cannot be sent, because the device's push token is for calls only.
     package mutating func listNotCarried(
         _ calls: [CallRef], by token: PushToken, for device: DeviceID, of aor: AddressOfRecord, now: Moment,
         into actions: inout some PushOrders
@@ -140,8 +140,7 @@ extension PushLedger {
         if let id = branch.record { timeline.registered(id, now: now.instant) }
     }
 
-    /// Notes in a branch's timeline record that a sign of life on the device's flow released the call without a
-    /// REGISTER.
+    /// Notes in a branch's timeline record that a message on the device's flow released the call without a REGISTER.
     package mutating func showedLife(_ branch: ForkBranch, by sign: TimelineRecord.SignOfLife) {
         if let id = branch.record { timeline.showedLife(id, by: sign) }
     }
@@ -150,7 +149,7 @@ extension PushLedger {
         if let id = branch.record { timeline.invited(id, now: now.instant) }
     }
 
-    /// Writes into a branch's timeline record a reason for the end that the fork does not know.
+    /// Writes the reason for the end of a branch into its timeline record, if the fork does not know the reason.
     package mutating func ended(
         _ branch: Int, of call: ProxiedRequest, _ end: TimelineRecord.End, status: UInt16? = nil, now: Moment,
         into actions: inout some PushOrders

@@ -25,7 +25,7 @@ package struct PushLedger: ~Copyable {
     private var limits: PushRates
     /// The rate limit of log lines about refused pushes of callers.
     private var lines = CallerLines()
-    /// The limit on the timeline records that each caller can cause (T32.5).
+    /// The limit of timeline records for each caller (T32.5).
     var recordShares: RecordShares
     /// The devices whose list of missed calls waits for a retry.
     var failedReports: [DeviceID: FailedReport] = [:]
@@ -62,7 +62,7 @@ package struct PushLedger: ~Copyable {
     /// Whether the caller's rate limit allows one more push to any device; an allowed push is counted.
     package mutating func admits(_ caller: Caller, now: Instant) -> Bool { limits.admits(caller, now: now) }
 
-    /// Whether the log gets a line about a caller whose calls wake no phone.
+    /// Decides whether the log gets a line about a caller whose calls wake no phone.
     ///
     /// - Returns: the number of suppressed log lines since the last line; `nil` if the new line is suppressed too.
     package mutating func tellsOfRefused(_ caller: Caller, now: Instant) -> Int? { lines.admit(caller, now: now) }
@@ -143,7 +143,8 @@ package struct PushLedger: ~Copyable {
 
     private mutating func carryOut(now: Moment, into actions: inout some PushOrders) {
         dispatcher.takeActions(into: &orders)
-        // The dispatcher's orders are reversed, because removing the last element moves an order without a copy.
+        // The orders are processed from the end of the reversed array, because removing the last element copies no
+        // order.
         orders.reverse()
         while let order = orders.popLast() {
             switch order {
@@ -169,7 +170,7 @@ package struct PushLedger: ~Copyable {
 
     /// Notes a step of a push in the push's timeline record.
     ///
-    /// The fork learns whether a push was sent, so that a phone that is lost later gets no second push.
+    /// The method tells the fork whether a push was sent, so that a phone that is lost later gets no second push.
     private mutating func noted(_ id: PushID, _ step: PushStep, now: Moment, into actions: inout some PushOrders) {
         guard let push = pushes[id] else { return }
         if case .sent = step { push.hasLeft = true }
@@ -194,9 +195,9 @@ package struct PushLedger: ~Copyable {
 
     /// Drops a branch's push that is no longer needed, and withdraws the push if it was not sent yet.
     ///
-    /// The provider's answer to a dropped push still counts for the badge, the timeline record and the token, but not
-    /// for the branch. The parameter `end` is a push about the call's end; it is sent if the provider accepts the
-    /// dropped push.
+    /// The provider's answer to a dropped push still changes the badge, the timeline record and the token, but not the
+    /// branch. The parameter `end` is a push about the end of the call. It is sent if the provider accepts the dropped
+    /// push after all.
     package mutating func drop(
         _ branch: Int, of call: ProxiedRequest, owing end: EndedCallNotice? = nil, now: Moment,
         into actions: inout some PushOrders
@@ -275,13 +276,13 @@ package struct PushLedger: ~Copyable {
             into: &actions)
     }
 
-    /// The shortest lifetime of a call's push, for a phone whose connection was lost while it rang.
+    /// The minimum lifetime of a push about a call, if the phone's connection was lost while the phone rang.
     private static var shortestCallPush: Duration { .seconds(5) }
 
     // MARK: Timers
 
-    /// The time of the next work for ``timePassed(now:into:)`` or ``due(now:into:)``; in the past if results of pushes
-    /// wait.
+    /// The time at which ``timePassed(now:into:)`` or ``due(now:into:)`` has work. The time is in the past if results
+    /// of pushes wait.
     package var nextDeadline: Instant? {
         if dispatcher.hasOutcomes { return .distantPast }
         guard let timer = timers.nextDeadline, let dispatch = dispatcher.nextDeadline else {
@@ -325,7 +326,7 @@ package final class AskedPush {
         case message
         /// The push tests whether the push provider accepts a push token.
         case dryRun(DryRunTicket)
-        /// The push shows an operator how the push provider answers.
+        /// A test push, which an operator sends to see the push provider's answer.
         case test(TestPush)
     }
 
@@ -335,7 +336,7 @@ package final class AskedPush {
     package let aor: AddressOfRecord
     /// The push's timeline record; `nil` if no record is kept.
     package let record: RecordID?
-    /// Whether the fork branch that ordered the push no longer waits for the push.
+    /// Whether the branch that ordered the push no longer needs the push.
     package internal(set) var isDropped = false
     /// Whether the push was sent to the provider at least once.
     package internal(set) var hasLeft = false
@@ -409,8 +410,8 @@ package struct PushRates {
 }
 
 package enum LedgerTimer: Sendable {
-    /// A list of missed calls is due: its provider refused the list earlier, or the list first waited for a phone's
-    /// response to an ended call's INVITE.
+    /// A list of missed calls is due. Either the provider refused the list earlier, or the list waited for a phone's
+    /// response to the INVITE of an ended call.
     case report(DeviceID, AddressOfRecord)
     /// Some missed calls are too old and must be dropped.
     case sweep

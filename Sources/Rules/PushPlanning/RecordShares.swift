@@ -3,7 +3,7 @@ package import ProxyPolicy
 package import Telemetry
 package import Timekeeping
 
-/// Limits the number of timeline records that each caller can cause while the records are kept (T32.5).
+/// Limits how many of the stored timeline records come from one caller (T32.5).
 ///
 /// The calls of a caller who has reached the limit get no further timeline records. Requests that the daemon refuses
 /// immediately have their own limit of timeline records (``Refusals``).
@@ -32,7 +32,7 @@ package struct RecordShares {
     package mutating func tell(_ log: Log, now: Instant) {
         guard let suppressed = logLimit.admit(now: now) else { return }
         log.warning(
-            "a caller has reached its limit of timeline records, so sippushd explain cannot show further calls of this caller",
+            "a caller has reached its limit of timeline records, so the command 'sippushd explain' cannot show further calls of this caller",
             [.suppressed: .number(suppressed), .setting: .text("push.timeline.max-records")])
     }
 }

@@ -2,12 +2,13 @@ package import Addressing
 package import PushDelivery
 package import Timekeeping
 
-/// The refresh pushes (RFC 8599 section 5.5): when a phone that did not register gets a further push, how many refresh
-/// pushes an app may have, and how many phones registered after them.
+/// Plans and counts refresh pushes (RFC 8599 section 5.5). The plan decides when a phone gets a further push, and
+/// limits the refresh pushes of an app.
 ///
-/// A phone gets the second push when half of the rest of its registration is over, and the third push after a further
-/// quarter. No timer belongs to a single phone: the engine asks once a second which contacts are due, and finds out by
-/// the contact's expiry whether the phone has registered. A REGISTER therefore costs nothing here.
+/// A phone gets the second push when half of the remaining time of its registration is over, and the third push after a
+/// further quarter. There are no timers for single phones: once a second, the engine asks which contacts are due. The
+/// engine compares the expiry of the contact to find out whether the phone has registered, so a REGISTER needs no work
+/// here.
 package struct RefreshPushes: Sendable {
     /// A contact that is about to expire.
     package struct Contact: Hashable, Sendable {
@@ -43,14 +44,15 @@ package struct RefreshPushes: Sendable {
     package static let longest = 3
     /// The maximum number of contacts that are followed until their expiry. Further phones get one push each.
     private static let capacity = 262_144
-    /// A contact gets no push so shortly before its expiry, because the phone could not register in time.
+    /// If less than this time is left until the expiry, a contact gets no push, because the phone could not register in
+    /// time.
     private static let leastRest: Duration = .seconds(15)
 
     package private(set) var figures: [PushApp.ID: Figures] = [:]
     private var pending = DeadlineQueue<Contact>()
     private let tries: Int
-    /// `all` limits the refresh pushes of an app. `repetitions` limits its second and third pushes to half of them, so
-    /// that each phone gets its first push.
+    /// `all` limits the refresh pushes of an app. `repetitions` limits second and third pushes to half of this number,
+    /// so that each phone gets its first push.
     private var all: RateLimit<Int>
     private var repetitions: RateLimit<Int>
     /// The limit on log lines about refresh pushes that are held back.
@@ -79,9 +81,8 @@ package struct RefreshPushes: Sendable {
 
     /// Handles a contact that expires within `lead`.
     ///
-    /// If the contact was due already at the daemon's start, the earlier run may have sent the first push. The contact
-    /// then waits until half of the rest is over, so that a daemon that restarts again and again does not push again
-    /// and again.
+    /// If the contact was already due at the daemon's start, the earlier run may have sent the first push. The contact
+    /// then waits until half of the remaining time is over, so that repeated restarts do not cause repeated pushes.
     ///
     /// - Returns: whether the first push is due now.
     package mutating func found(_ contact: Contact, lead: Duration, now: Instant) -> Bool {
@@ -93,7 +94,7 @@ package struct RefreshPushes: Sendable {
     /// Returns a contact whose next push or whose expiry has come; `nil` if no further contact is due.
     package mutating func nextDue(now: Instant) -> Contact? { pending.popExpired(now: now) }
 
-    /// Decides whether the limits of the app allow a push to the contact. A push that they allow is counted.
+    /// Decides whether the limits of the app allow a push to the contact, and counts an allowed push.
     package mutating func admits(_ contact: Contact, of app: PushApp.ID, now: Instant) -> Bool {
         guard contact.tries > 0 else { return all.admit(app.index, now: now) }
         guard repetitions.wait(for: app.index, now: now) == nil, all.admit(app.index, now: now) else { return false }
@@ -163,8 +164,8 @@ package struct RefreshPushes: Sendable {
 
     // MARK: Steps
 
-    /// Lets the contact wait for half of the time `rest`, and up to an eighth of this half longer, so that phones that
-    /// registered together are not woken together.
+    /// Lets the contact wait for half of the time `rest`, plus up to an eighth of this half. The additional time
+    /// differs between phones, so that phones that registered together are not woken together.
     @discardableResult
     private mutating func wait(_ contact: Contact, half rest: Duration, now: Instant) -> Instant {
         let pause = rest / 2
@@ -178,8 +179,8 @@ package struct RefreshPushes: Sendable {
         _ = pending.schedule(contact, at: instant)
     }
 
-    /// A number from 0 to 1023 that differs between contacts and tries. The number needs no randomness, because nobody
-    /// gains by guessing it.
+    /// A number from 0 to 1023 that differs between contacts and tries. The number need not be random, because it gives
+    /// an attacker no advantage.
     private static func spread(_ contact: Contact) -> Int {
         var mixed = contact.binding.rawValue &+ UInt64(contact.tries) &* 0x9e37_79b9_7f4a_7c15
         mixed = (mixed ^ (mixed >> 30)) &* 0xbf58_476d_1ce4_e5b9

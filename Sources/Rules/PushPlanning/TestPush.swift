@@ -12,7 +12,7 @@ package struct TestPushTicket: Hashable, Sendable {
 
 /// A test push, from its order to its end.
 ///
-/// ``TestPush`` is a class, so that other pushes need no memory for a test push's record.
+/// ``TestPush`` is a class, so that a push that is no test has only a reference, and no room for a record.
 package final class TestPush {
     package let ticket: TestPushTicket
     /// The complete timeline record of the test push; `nil` until the push has ended.

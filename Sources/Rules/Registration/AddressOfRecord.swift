@@ -4,9 +4,9 @@ package import SIPGrammar
 /// The public address for which a device registers (AOR): the canonical form of a `sip:` or `sips:` URI (RFC 3261
 /// section 10.3 step 5).
 ///
-/// The user of an AOR is percent-decoded and case-sensitive, and the host is in lower case. An AOR has no other parts
-/// of the URI than user and host. User and host can be slices of a message; ``compacted()`` makes a copy that does not
-/// keep the message in memory.
+/// The user of an AOR is percent-decoded and case-sensitive, and the host is in lower case. An AOR consists of user and
+/// host only. User and host can be slices of a message; ``compacted()`` makes a copy that does not keep the message in
+/// memory.
 package struct AddressOfRecord: Hashable, Sendable, CustomStringConvertible {
     package let user: ByteString
     package let host: ByteString

@@ -54,9 +54,9 @@ final class AskedContact {
 
     /// Whether a stored contact with an equivalent URI belongs to the phone that sends the REGISTER.
     ///
-    /// A stored contact with a push token must also have the Call-ID of the REGISTER. A phone that gets the private IP
-    /// address of a sleeping phone must not end the sleeping phone's contact. Two contacts with different tokens and
-    /// different labels belong to two devices, even with equal Call-IDs (reading A6).
+    /// A stored contact with a push token must also have the Call-ID of the REGISTER. Otherwise a phone that gets the
+    /// private IP address of a sleeping phone could end the sleeping phone's contact. Two contacts with different
+    /// tokens and different labels belong to two devices, even with equal Call-IDs (reading A6).
     func isSameContact(as stored: StoredContact, callID: ByteString) -> Bool {
         guard uri.isEquivalent(to: stored.uri, ignoringPush: true) else { return false }
         let hasOtherToken = token != nil && stored.token != nil && token != stored.token
@@ -79,9 +79,9 @@ final class AskedContact {
 }
 
 extension NameAddress {
-    /// The contact's parameter `expires` in seconds; `nil` if the parameter is missing. A malformed `expires` counts as
-    /// 3600 seconds, as in the Expires field (RFC 3261 section 10.2.1.1). An `expires` above 32 bits counts as the
-    /// largest 32-bit number.
+    /// The contact's parameter `expires` in seconds; `nil` if the parameter is missing. A malformed `expires` is
+    /// treated as 3600 seconds, as in the Expires field (RFC 3261 section 10.2.1.1). An `expires` above 32 bits is
+    /// treated as the largest 32-bit number.
     var expires: UInt32? {
         guard let parameter = parameters.first(named: "expires") else { return nil }
         guard let value = parameter.value?.unquoted(), !value.isEmpty, value.allSatisfy(\.isASCIIDigit) else {

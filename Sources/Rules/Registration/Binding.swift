@@ -11,8 +11,8 @@ package struct Binding: Sendable {
     /// The instant at which the granted expiry of the last REGISTER ends. A contact with push token is kept after its
     /// granted expiry (rule R7, reading A8).
     package let freshUntil: Instant
-    /// The time at which the device last registered its push token. A provider's report of a dead token is ignored if
-    /// the token died before the device's last registration.
+    /// The time at which the device last registered its push token. If a provider reports that the token died before
+    /// this time, the report is ignored.
     package let registeredAt: UnixTime
     /// The flow of the contact's last REGISTER, on which requests to the device are sent.
     package let flow: Flow
@@ -59,9 +59,9 @@ package struct Binding: Sendable {
         let rawValue: UInt8
         /// The store is writing a change of the binding, so no other operation may remove the binding.
         static let isBusy = Marks(rawValue: 1)
-        /// Each REGISTER of the contact is examined completely, even if the contact's text is unchanged. The mark
-        /// `needsReview` is set if the push parameters are a query, name an unknown provider or do not fit the
-        /// settings, or if another proxy sends the pushes.
+        /// Each REGISTER of the contact is examined completely, even if the contact's text is unchanged. The mark is
+        /// set if the push parameters are a query, name an unknown provider, or do not fit the settings. The mark is
+        /// also set if another proxy sends the pushes.
         static let needsReview = Marks(rawValue: 2)
         /// The contact has `+sip.pnsreg`, so the device wakes up by itself to refresh its registration.
         static let refreshesItself = Marks(rawValue: 4)

@@ -94,21 +94,21 @@ extension BindingTable {
 
     // MARK: A device that loses the binding whose number it has
 
-    /// Stores the id that a device with further flows gets when the binding in the slot is removed.
+    /// Stores the new id of a device with several flows, for the case that the binding in the slot is removed.
     mutating func noteHeir(of slot: UInt32) {
         guard self[slot].marks.contains(.isFlow) else { return }
         let id = self[slot].id
         let others = flowSlots(besides: slot).map { self[$0].id }.filter { $0 != id }
-        if let heir = others.min(), id < heir { heirs[id] = heir }
+        if let successor = others.min(), id < successor { successors[id] = successor }
     }
 
     /// Removes and returns the new id of a device whose binding was removed; `nil` if the device has no other binding.
-    /// The engine must call ``takeHeir(of:)`` once after each removal, because the method forgets the new id.
-    package mutating func takeHeir(of removed: DeviceID) -> DeviceID? {
-        guard !heirs.isEmpty else { return nil }
-        var heir = heirs.removeValue(forKey: removed)
-        // If the REGISTER has also removed the binding with the new id, a third binding gives the device its id.
-        while let gone = heir, slot(of: gone) == nil { heir = heirs[gone] }
-        return heir
+    /// The engine must call this method once after each removal, because the method returns the new id only once.
+    package mutating func takeSuccessor(of removed: DeviceID) -> DeviceID? {
+        guard !successors.isEmpty else { return nil }
+        var successor = successors.removeValue(forKey: removed)
+        // If the REGISTER has removed the binding with the new id too, the device gets the id of a third binding.
+        while let gone = successor, slot(of: gone) == nil { successor = successors[gone] }
+        return successor
     }
 }

@@ -44,8 +44,8 @@ extension BindingTable {
         package var ordinary = 0
     }
 
-    /// The effects that ``providerDisabled(_:now:)`` would have now. ``switchOff(of:now:)`` examines every binding of
-    /// the table.
+    /// Predicts the effects that ``providerDisabled(_:now:)`` would have now. ``switchOff(of:now:)`` examines every
+    /// binding of the table.
     package func switchOff(of provider: PushProvider, now: Instant) -> SwitchOff {
         var result = SwitchOff()
         guard enabled.contains(provider) else { return result }
@@ -108,7 +108,7 @@ extension BindingTable {
         let remaining = min(row.freshUntil - now.date, .seconds(Int64(row.granted)))
         let content = Binding.Content(
             aor: row.aor, contact: row.contact, callID: row.callID, path: row.path,
-            // The flow of a restored binding counts as closed, because connections end with the process and their
+            // The flow of a restored binding is treated as closed, because connections end with the process and their
             // numbers are used again.
             flow: row.flow.closed, cseq: row.cseq, granted: row.granted, freshUntil: now.instant + remaining,
             registeredAt: row.registeredAt,
@@ -117,8 +117,7 @@ extension BindingTable {
         guard enabled.contains(number: content.provider) || now.instant < content.freshUntil,
             let record = makeRecord(row.id, content)
         else {
-            // The id of a refused row must never be used again, because a list of missed calls may still contain the
-            // id.
+            // The id of a refused row is never used again, because a list of missed calls may still contain the id.
             if row.id >= nextID { nextID = DeviceID(rawValue: row.id.rawValue &+ 1) }
             noteDeparted(row.aor)
             return .dropped
@@ -133,8 +132,8 @@ private struct RestoredContact {
     var q: UInt16 = 1000
     var provider: UInt8 = 0
     var marks: Binding.Marks = []
-    /// Why the settings do not accept the token of a contact. A contact with a problem is kept as a contact with push,
-    /// because the settings may be wrong. The next REGISTER of a contact with a problem is examined completely.
+    /// Why the settings do not accept the token of a contact. Such a contact is kept as a contact with push, because
+    /// the settings may be wrong. Its next REGISTER is examined completely.
     var problem: TokenProblem?
 
     /// Reads the contact in a row of the store.

@@ -37,6 +37,6 @@ extension BindingTable {
         slot(of: id).map { (self[$0].freshUntil, self[$0].granted) }
     }
 
-    /// The number of slots that a walk through the whole table visits.
-    package var walkLength: Int { slots.count }
+    /// The number of slots that a scan of the whole table visits.
+    package var scanLength: Int { slots.count }
 }

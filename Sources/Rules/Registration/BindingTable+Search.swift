@@ -22,7 +22,8 @@ extension BindingTable {
     /// Calls `body` with the devices that Apple's pushes can wake, in one part of the table: see
     /// ``forEachDevice(of:with:from:limit:_:)``.
     ///
-    /// A device whose REGISTER is being stored is omitted, because the REGISTER is newer than the caller's data.
+    /// If the REGISTER of a device is being stored, the device is omitted, because the REGISTER is newer than the
+    /// caller's data.
     package func forEachAppleDevice(
         from cursor: inout BindingCursor, limit: Int, _ body: (PushDevice) -> Void
     ) -> Bool {
@@ -40,7 +41,7 @@ extension BindingTable {
     ///     all devices.
     ///   - cursor: the position at which the search begins; the search moves the cursor behind the examined bindings.
     ///   - limit: the maximum number of tokens to read; skipping a hundred bindings, or searching a contact for ten
-    ///     words, counts as one token.
+    ///     words, is treated as one token.
     ///   - body: gets each found device; the token of a found device may still differ from the wanted tokens.
     /// - Returns: whether bindings remain behind the cursor.
     package func forEachDevice(

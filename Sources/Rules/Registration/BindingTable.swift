@@ -22,22 +22,22 @@ package struct BindingTable: ~Copyable, Sendable {
     /// The bindings on each open stream connection, by the connection's number; used when the connection ends.
     private var byConnection = SlotIndex()
     private var departed = DepartedAddresses()
-    /// The expiry times of bindings without push token, by slot. A refresh does not move the expiry time in the queue;
-    /// a refreshed binding gets a new expiry time when its old one is reached.
+    /// The expiry times of bindings without push token, by slot. A refresh does not change the queue. When the old
+    /// expiry time of a refreshed binding is reached, the binding gets its new expiry time.
     @usableFromInline var expiry = DeadlineQueue<UInt32>()
-    /// The entry in ``expiry`` of the binding in each slot. Bindings with push token have no entry, because they do not
-    /// expire.
+    /// For each slot, the entry of its binding in ``expiry``. Bindings with push token have no entry, because they do
+    /// not expire.
     private var deadlines: [DeadlineID] = []
     /// The number of bindings for each provider, by the provider's number. Index 0 of the array counts the contacts
     /// without push token.
     private var countByProvider = [Int](repeating: 0, count: 256)
     /// For each domain with a limit, the number of its bindings, by domain in lower case.
     private var countByDomain: [ByteString: Int] = [:]
-    /// The push providers that are switched on. Contacts of switched-off providers count as contacts without push
+    /// The push providers that are switched on. Contacts of switched-off providers are treated as contacts without push
     /// (reading A4).
     package internal(set) var enabled: ProviderSet
-    /// The new ids of devices whose binding with the old id was removed: see ``takeHeir(of:)``.
-    var heirs: [DeviceID: DeviceID] = [:]
+    /// The new ids of devices whose binding with the old id was removed: see ``takeSuccessor(of:)``.
+    var successors: [DeviceID: DeviceID] = [:]
     /// The id that the next new binding gets.
     package internal(set) var nextID = DeviceID(rawValue: 1)
 
@@ -48,8 +48,8 @@ package struct BindingTable: ~Copyable, Sendable {
     /// the start, binding ids count from 1.
     package init(enabled: ProviderSet, startedAt date: UnixTime? = nil) {
         self.enabled = enabled
-        // Device ids grow with the time: each millisecond since 1970 has a million ids. A million ids for each
-        // millisecond fit for two centuries into a signed 64-bit column of the store.
+        // Device ids grow with the time: each millisecond since 1970 has a million ids. For two centuries, these ids
+        // fit into a signed 64-bit column of the store.
         if let date { nextID = DeviceID(rawValue: UInt64(max(0, date.milliseconds)) << 20 | 1) }
     }
 
@@ -58,8 +58,8 @@ package struct BindingTable: ~Copyable, Sendable {
     /// The number of bindings of a domain; `nil` if the domain's bindings are not counted.
     package func count(of domain: ByteString) -> Int? { countByDomain.isEmpty ? nil : countByDomain[domain] }
 
-    /// Counts the bindings of only the given domains from now on. A new domain makes ``countBindings(of:)`` examine all
-    /// bindings.
+    /// From now on, counts the bindings of the given domains only. A new domain makes ``countBindings(of:)`` examine
+    /// all bindings.
     package mutating func countBindings(of domains: Set<ByteString>) {
         let isNew = domains.contains { countByDomain[$0] == nil }
         countByDomain = Dictionary(uniqueKeysWithValues: domains.map { ($0, countByDomain[$0] ?? 0) })
@@ -261,8 +261,8 @@ extension BindingTable {
         freeSlot = slot
     }
 
-    /// Handles the end of a stream connection. Contacts on a closed connection keep the peer's address, but no request
-    /// can be sent on the connection.
+    /// Handles the end of a stream connection. The contacts on the connection keep the peer's address, but requests can
+    /// no longer be sent on the connection.
     package mutating func flowClosed(_ flow: Flow) {
         guard flow.isConnection else { return }
         for slot in byConnection.slots(hash: Self.hash(connection: flow.connection)) where self.flow(at: slot) == flow {

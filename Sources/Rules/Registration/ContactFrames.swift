@@ -4,18 +4,19 @@ import Collections
 /// Stores text that many contacts have in common only once, in shared frames, to save memory. A ``Frame`` has the host
 /// of the AOR, and the parts of a contact that many phones have in common.
 ///
-/// A phone's own parts are its address, push token and name, and values that are neither short words nor numbers. A
-/// binding stores the phone's own parts of the contact, and the number of the frame with the common parts. The phone's
-/// own parts and the frame together give the exact text of the contact.
+/// The parts of a contact that belong to one phone are its address, push token and name, and values that are neither
+/// short words nor numbers. A binding stores the phone's own parts of the contact, and the number of the frame with the
+/// common parts. The phone's own parts and the frame together give the exact text of the contact.
 struct ContactFrames: Sendable {
     /// The number of the frame that fits every contact; the binding then stores the whole contact and the host itself.
     static let whole: UInt16 = 0
 
-    /// The maximum number of frames; above the maximum, new contacts that fit no frame are stored whole.
+    /// The maximum number of frames. When so many frames exist, a new contact that matches no frame is stored
+    /// completely.
     private static let limit = 1024
 
-    /// The text that many contacts have in common. ``Frame`` is a class, because each use of a structure would retain
-    /// each of its parts.
+    /// The text that many contacts have in common. ``Frame`` is a class for speed: each use of a structure would count
+    /// references to all its parts.
     final class Frame: Sendable {
         fileprivate let host: [UInt8]
         /// The text of the contact without the phone's own parts.
@@ -149,15 +150,15 @@ extension ContactFrames.Frame {
     }
 }
 
-/// The ranges of the phone's own parts in a contact. A semicolon inside quotes also counts as a separator, which is
+/// The ranges of the phone's own parts in a contact. A semicolon inside quotes is also treated as a separator, which is
 /// harmless.
 private struct ContactCut {
     private(set) var count = 0
     private var starts: [6 of UInt16] = .init(repeating: 0)
     private var ends: [6 of UInt16] = .init(repeating: 0)
 
-    /// The minimum length in bytes of a parameter value that counts as the phone's own part. A shorter value is kept in
-    /// the frame, because many contacts have the same value.
+    /// The minimum length in bytes of a parameter value that is treated as the phone's own part. A shorter value is
+    /// kept in the frame, because many contacts have the same value.
     private static let shortest = 6
 
     init(_ contact: Span<UInt8>) {

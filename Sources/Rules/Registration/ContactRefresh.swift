@@ -5,8 +5,8 @@ import Timekeeping
 /// A REGISTER that refreshes one contact, with the same text, flow, Call-ID and Path as before. Nearly all REGISTERs
 /// only refresh a contact.
 ///
-/// The refresh of a contact with push token need not be stored first, because the old row works as well after a
-/// restart. ``BindingTable/apply(_:)`` applies the refresh of a contact with push token before the 200 is sent. The
+/// If the contact has a push token, the refresh need not be stored first, because after a restart the old row is good
+/// enough. ``BindingTable/apply(_:)`` applies the refresh of a contact with push token before the 200 is sent. The
 /// refresh of a contact without push token also needs a ``RegisterPlan``, which stores the new expiry before the 200 is
 /// sent.
 package struct ContactRefresh: Sendable {

@@ -7,8 +7,8 @@ import Timekeeping
 /// Decides how the contacts of one REGISTER change the bindings of their AOR. A REGISTER makes all its changes or none
 /// (RFC 3261 section 10.3).
 ///
-/// Registering contacts are processed before unregistering contacts, because a moved client can send its new and old
-/// contact (`expires=0`) with one token.
+/// New contacts are processed before contacts with `expires=0`, because a client that has moved can send both with the
+/// same push token.
 struct ContactRegistration {
     let request: SIPRequest
     let flow: Flow
@@ -132,8 +132,8 @@ struct ContactRegistration {
     }
 
     /// Limits the number of push servers that the devices of one user choose (T46.7). A contact at a further server is
-    /// treated like a contact whose push service is not supported. Contacts of a provider that is switched off count,
-    /// because the provider can be switched on.
+    /// treated like a contact whose push service is not supported. Contacts of a disabled provider count too, because
+    /// the provider can be enabled again.
     ///
     /// - Returns: the refusal of the whole REGISTER, if the settings ask for a refusal.
     private mutating func refuseFurtherHosts(for aor: AddressOfRecord) -> RegisterDecision? {
@@ -160,7 +160,7 @@ struct ContactRegistration {
     }
 
     /// The refusal of a REGISTER that breaks RFC 5626 section 6, or whose contact is the user's own GRUU (RFC 5627
-    /// section 5.1); otherwise `nil`. Calls would loop if a user registered the user's own GRUU.
+    /// section 5.1); otherwise `nil`. If a user registered the user's own GRUU, calls would loop.
     private func refusalOfFlows(for aor: AddressOfRecord) -> RegisterDecision? {
         for contact in asked where contact.address.uri.parameters.contains("gr") {
             guard AddressOfRecord(contact.address.uri) != aor else { return .rejected(.forbidden, []) }
@@ -172,8 +172,7 @@ struct ContactRegistration {
     }
 
     /// The Feature-Caps fields of a refusal, from which the app can choose another push service (rules P3, P9). The
-    /// Feature-Caps fields omit the push service of the refused contact, because a new REGISTER with it would be
-    /// refused again.
+    /// push service of the refused contact is omitted, because a new REGISTER with it would be refused again.
     private func offer(to refused: AskedContact?) -> [AddedField] {
         let asked = refused?.triple.provider.flatMap { PushProvider(named: $0) }
         return enabled.providers.filter { $0 != asked }.flatMap { provider in
@@ -243,7 +242,7 @@ struct ContactRegistration {
         // provider is switched on.
         let provider = contact.isKeptForPush ? contact.token?.provider.number ?? 0 : 0
         var text = contact.text
-        // The contact keeps the label of its HTTP report, because the reporter uses the label to remove the device.
+        // The contact keeps the label of its HTTP report, because the app server uses the label to remove the device.
         if contact.token != nil, let match = contact.match, let label = stored[match].reportedLabel {
             text = ContactText.marked(text, asReported: label) ?? text
         }
@@ -340,7 +339,7 @@ struct ContactRegistration {
         let labelled = labelled(as: contact, among: free)
         if !labelled.isEmpty { return labelled }
         // The stored contact with the REGISTER's Call-ID is the client's old contact, if the client's address has
-        // changed. A REGISTER that only removes an old address has another address in its Via.
+        // changed. If a REGISTER only removes an old address, its Via has another address.
         let via = request.via
         guard SIPURI.isSameHost(via.host, uri.host), (via.port ?? 5060) == (uri.port ?? 5060) else { return [] }
         return free.filter { stored[$0].callID == request.callID }

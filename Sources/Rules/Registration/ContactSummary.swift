@@ -2,8 +2,8 @@ import Bytes
 import PushDelivery
 import SIPGrammar
 
-/// The values of a stored contact that a restart needs, found by a quick scan, because a start reads a million
-/// contacts. Contacts in rare forms are parsed completely (see ``BindingTable/restore(_:settings:now:)``).
+/// The values of a stored contact that a start of the daemon needs. A quick scan finds them, because a start can read a
+/// million contacts. Contacts in rare forms are parsed completely (see ``BindingTable/restore(_:settings:now:)``).
 struct ContactSummary: Hashable {
     /// The push token of the contact; `nil` if the contact has no push parameters. The scanned token has a valid form,
     /// but may belong to no app in the settings.

@@ -4,8 +4,8 @@ package import SIPGrammar
 /// The text of a Contact value as bindings store it: `<URI>;name=value;...`.
 ///
 /// The stored text of a contact has no display name, no `expires`, no malformed `q` and no unneeded white space. All
-/// push parameters of the stored text are inside the URI (reading A2). Most clients send their contacts as bindings
-/// store them, so comparing bytes recognises most refreshes.
+/// push parameters of the stored text are inside the URI (reading A2). Most clients send their contacts in this form,
+/// so a comparison of bytes recognises most refreshes.
 package enum ContactText {
     /// The maximum length of a contact in bytes; a longer contact gets 400, because all contacts are in memory.
     static let longest = 8192

@@ -1,8 +1,7 @@
 /// The users whose last contact was removed lately (departed users). A call to a departed user gets 480, and a call to
-/// an unknown user gets 404. Without passwords, only ``DepartedAddresses`` shows whether a user without a contact
-/// exists.
+/// an unknown user gets 404. If phones need no passwords, nothing else shows whether a user without a contact exists.
 ///
-/// The set of departed users has a maximum size; a full set drops its older half.
+/// If the set is full, its older half is dropped.
 struct DepartedAddresses: Sendable {
     /// The hashes of departed users' AORs, eight bytes each.
     private var recent = Set<Int>()

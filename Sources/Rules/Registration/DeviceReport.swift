@@ -111,8 +111,8 @@ extension RegisterProcessor {
         } else {
             plan.facts.append(.added(id, isPush: true))
         }
-        // A second contact with the same push token or app installation belongs to the reported device and is removed.
-        // Further flows of the device stay, and get the new token too.
+        // If a second contact has the same push token or app installation, it belongs to the reported device and is
+        // removed. Further flows of the device stay, and get the new token too.
         for other in stored where other.id != id {
             if let known, known.isFlow(besides: other) {
                 guard other.token != token, let content = self.content(of: token, label, on: other, now: now) else {
@@ -198,14 +198,15 @@ extension ForkTarget {
 }
 
 extension StoredContact {
-    /// Whether the device has registered at least once, so that it is known from more than an HTTP report.
+    /// Whether the device has registered at least once, and is not known only by an HTTP report.
     var hasRegistered: Bool { binding.flow != .nowhere }
 
     /// The label from a report about the device over HTTP; `nil` for a device that was never reported. The label from
     /// an HTTP report stays even if the device registers without a label.
     var reportedLabel: ByteString? {
         guard hasRegistered else { return address.decodedParameter("label") ?? .empty }
-        // The label from a report is not read from the URI, whose parameters belong to the phone.
+        // The label of a report is a parameter of the Contact, and not of the URI, because the URI's parameters belong
+        // to the phone.
         return address.parameters.first(named: "reported").map { ($0.value ?? .empty).percentDecoded() }
     }
 

@@ -26,8 +26,8 @@ package struct ForkTarget: Sendable {
     package let path: [ByteString]
     /// The parameter `q` of the contact in thousandths.
     package let q: UInt16
-    /// The time at which the device last registered. A provider's report of a dead token is ignored if the token died
-    /// before the device's last registration.
+    /// The time at which the device last registered. If a provider reports that the token died before this time, the
+    /// report is ignored.
     package let registeredAt: UnixTime
     /// Whether the granted expiry of the contact is not over.
     package let isFresh: Bool

@@ -97,8 +97,8 @@ extension BindingTable {
     func callIDNumber(at slot: UInt32) -> UInt32 {
         let record = self[slot]
         return blocks.withBytes(record.block) { bytes in
-            // The hash function is Fowler-Noll-Vo. The hash of the Call-ID is encrypted in the GRUU, so nobody can
-            // profit from a collision.
+            // The hash function is Fowler-Noll-Vo. A collision gives nobody an advantage, because the hash is encrypted
+            // in the GRUU.
             var hash: UInt32 = 0x811c_9dc5
             for index in record.callIDRange { hash = (hash ^ UInt32(bytes[index])) &* 0x0100_0193 }
             return hash

@@ -61,7 +61,7 @@ extension Flow {
 }
 
 extension RegisterProcessor {
-    /// Makes the binding that a REGISTER refreshes keep the nonce of the REGISTER.
+    /// Stores the nonce of a REGISTER in the binding that the REGISTER refreshes.
     ///
     /// A kept nonce is valid only for a REGISTER that refreshes or removes just its binding.
     func keep(
@@ -88,8 +88,8 @@ extension RegisterProcessor {
         case .accepted(let plan):
             guard plan.refreshed.count == 1, let id = plan.refreshed.first else {
                 let isSignOut = plan.refreshed.isEmpty && plan.removed.contains { table.nonce(of: $0).isUnused(use) }
-                // A REGISTER with a kept nonce must refresh or remove exactly one binding, because otherwise no binding
-                // would store the used nonce count.
+                // A REGISTER with a kept nonce must refresh or remove exactly one binding. Otherwise the used nonce
+                // count would be stored in no binding.
                 let isOfBinding = use.origin == .binding || table.isKept(use.name, by: aor)
                 return isOfBinding && !isSignOut ? .challenged : decision
             }

@@ -17,8 +17,8 @@ package enum PushParameters: Hashable, Sendable {
     /// The contact names an unsupported push service, or has a token that belongs to no app in the settings (rules P2,
     /// P8).
     case unsupported(TokenProblem)
-    /// The push parameters of the contact contradict each other. A contact with contradictory push parameters is
-    /// accepted without pushes; the REGISTER does not get 555.
+    /// The push parameters of the contact contradict each other. The contact is accepted without pushes, and the
+    /// REGISTER does not get 555.
     case invalid(Invalid)
 
     package enum PushQuery: Hashable, Sendable {
@@ -189,7 +189,7 @@ extension PushParameters.Triple {
             provider: provider, param: app.isEmpty ? nil : app, prid: token, hasConflictingParams: false)
     }
 
-    /// Whether an unregistering contact with the given push parameters means the contact with the given token. Every
+    /// Whether a contact with `expires=0` and these push parameters removes the contact with the given token. Every
     /// push parameter of the unregistering contact must be equal (reading A7).
     package func names(_ token: PushToken) -> Bool {
         guard let prid, prid == token.prid else { return false }

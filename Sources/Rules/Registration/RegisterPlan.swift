@@ -17,13 +17,13 @@ import Timekeeping
 package final class RegisterPlan {
     package let aor: AddressOfRecord
     /// The changes that the store must write before the 200 is sent. The refresh of a contact with push token needs no
-    /// write, because the old row works as well after a restart.
+    /// write, because after a restart the old row is good enough.
     package internal(set) var persist: [BindingChange] = []
-    /// The bindings in which the REGISTER changes only expiry, CSeq and Call-ID. Rows with only a new expiry, CSeq and
-    /// Call-ID can be written later: see ``BindingTable/stored(_:userAgent:now:)``.
+    /// The bindings in which the REGISTER changes only expiry, CSeq and Call-ID. These rows can be written later: see
+    /// ``BindingTable/stored(_:userAgent:now:)``.
     package internal(set) var bookkeeping = ShortList<DeviceID>()
-    /// The devices whose contacts the REGISTER contains. After the 200, the refreshed devices get their waiting calls
-    /// and their lists of missed calls.
+    /// The devices whose contacts the REGISTER contains. After the 200, these devices get their waiting calls and their
+    /// lists of missed calls.
     package internal(set) var refreshed = ShortList<DeviceID>()
     /// The devices that the REGISTER removes.
     package internal(set) var removed: [DeviceID] = []

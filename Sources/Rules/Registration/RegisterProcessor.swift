@@ -42,8 +42,8 @@ package struct RegisterProcessor: Sendable {
         let stored = StoredContact.all(of: aor, in: table, settings: settings, now: now.instant)
         switch order(of: request, among: stored, now: now.instant) {
         case .late:
-            // A CSeq that is too low shows a replay, or a REGISTER that a later REGISTER has overtaken. RFC 3261
-            // section 10.3 step 7 requires a 500 for a CSeq that is too low.
+            // If the CSeq is too low, the REGISTER was replayed, or a later REGISTER has overtaken it. RFC 3261 section
+            // 10.3 step 7 requires a 500 in this case.
             return .rejected(.serverError, [])
         case .repeated:
             plan.announcement.echoed = ShortList(stored.lazy.filter { $0.callID == request.callID }.map(\.id))
@@ -69,8 +69,8 @@ package struct RegisterProcessor: Sendable {
     /// The decision about a REGISTER that only refreshes one contact with the same text, flow and Call-ID; `nil` for
     /// any other REGISTER.
     ///
-    /// The check for a REGISTER that only refreshes is fast, because nearly all REGISTERs only refresh.
-    /// ``plan(_:for:on:in:now:)`` processes REGISTERs that do more than refresh one contact.
+    /// This check is fast, because nearly all REGISTERs only refresh a contact. ``plan(_:for:on:in:now:)`` processes
+    /// REGISTERs that do more than refresh one contact.
     private func refresh(
         _ request: SIPRequest, for aor: AddressOfRecord, on flow: Flow, in table: borrowing BindingTable, now: Moment
     ) -> RegisterDecision? {
@@ -150,8 +150,8 @@ package struct RegisterProcessor: Sendable {
     /// Compares the CSeq of a REGISTER with all bindings that have its Call-ID, even bindings that the REGISTER does
     /// not name. An overtaken REGISTER must not restore a contact that the device has left.
     ///
-    /// Bindings after their granted expiry do not count in the comparison. If expired bindings counted, an old binding
-    /// would exclude a client that starts again with a low CSeq and the old Call-ID.
+    /// Bindings after their granted expiry are ignored. Otherwise an old binding would exclude a client that starts
+    /// again with a low CSeq and the old Call-ID.
     private func order(of request: SIPRequest, among stored: [StoredContact], now: Instant) -> Order {
         var order = Order.new
         let flow = request.contacts.first.flatMap(RegistrationFlow.init)

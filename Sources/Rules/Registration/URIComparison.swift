@@ -33,7 +33,7 @@ struct ComparableURI {
     private let parameters: [Hashed]
     private let headers: [[UInt8]]
 
-    /// A URI parameter as the hashes of its name and its value. Only one user's contacts are compared, so a hash
+    /// A URI parameter as the hashes of its name and its value. Only the contacts of one user are compared, so a hash
     /// collision harms only the user who caused it.
     private struct Hashed {
         let name: UInt64

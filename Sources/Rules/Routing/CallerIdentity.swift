@@ -2,7 +2,7 @@ package import Bytes
 package import ProxyPolicy
 package import SIPGrammar
 
-/// The caller of an INVITE as pushes name the caller (R14, R15, readings A14 to A16).
+/// The number and name of an INVITE's caller, as they appear in pushes (R14, R15, readings A14 to A16).
 package struct CallerIdentity: Sendable {
     /// The caller's user name or URI for the push about a call, unless the caller is anonymous.
     package let number: ByteString

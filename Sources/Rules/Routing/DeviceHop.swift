@@ -3,7 +3,7 @@ package import ProxyPolicy
 
 /// How a request reaches a registered device: on a flow, on a new connection, through a Path, or only after a push.
 package enum DeviceHop {
-    /// The flow of the device's registration, and the hop to try if the flow has ended.
+    /// The request is sent on the flow of the device's registration; if the flow has ended, to the hop `otherwise`.
     case flow(Flow, otherwise: ResolvedHop?)
     /// The request needs a new connection to the device.
     case connection(ResolvedHop)

@@ -38,7 +38,8 @@ package struct IncomingRequest {
                 remote: request.responseEndpoint(source: flow.remote))
     }
 
-    /// A copy of a new request with its transaction key, and with its transaction if the transaction has begun.
+    /// A copy of a new request with its transaction key. If the transaction has begun, the copy also has the
+    /// transaction.
     package func unmatched(_ key: TransactionKey, _ server: ServerTransactionID? = nil) -> IncomingRequest {
         var unmatched = self
         unmatched.key = key
@@ -46,7 +47,7 @@ package struct IncomingRequest {
         return unmatched
     }
 
-    /// A copy of the request that notes the wait for a source of users.
+    /// A copy of the request with the note that it has waited for a source of users.
     package var afterWaiting: IncomingRequest {
         var incoming = self
         incoming.hasWaited = true

@@ -26,7 +26,7 @@ package struct LocalIdentity: Sendable {
     /// The daemon's domains in lower case; a user at the daemon's IP address belongs to the first domain.
     package let domains: [ByteString]
     private let hosts: Set<ByteString>
-    /// The hosts (in lower case) and ports that the listeners write into Via.
+    /// The hosts and ports that the listeners write into Via; the hosts are in lower case.
     ///
     /// The list of hosts and ports is short, so a linear search is faster than a hash table.
     private let sentBys: [(host: ByteString, port: UInt16)]
@@ -83,7 +83,7 @@ package struct LocalIdentity: Sendable {
     /// Whether a listener speaks TLS, so that `sips:` requests can be sent.
     package var hasTLS: Bool { listeners.contains { $0.transport == .tls } }
 
-    /// Whether a message to the endpoint would come back to one of the daemon's own listeners (T9.4).
+    /// Whether the endpoint is one of the daemon's own listeners, so that a message to it would come back (T9.4).
     package func isOurs(_ transport: Transport, _ endpoint: Endpoint) -> Bool {
         // A TCP connection to the daemon's TLS port would reach the daemon too.
         for place in ownPlaces
@@ -96,7 +96,8 @@ package struct LocalIdentity: Sendable {
             {
                 return true
             }
-            // The unspecified address counts as a loopback address, because the kernel connects to loopback instead.
+            // The unspecified address is treated as a loopback address, because the kernel connects to loopback
+            // instead.
             if endpoint.address.isUnspecified, place.address.isLoopback { return true }
         }
         return false

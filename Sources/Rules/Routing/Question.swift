@@ -4,7 +4,7 @@ package import SIPGrammar
 
 /// The purpose of an OPTIONS that this daemon itself sends (RFC 3261 section 11).
 package enum Question {
-    /// The OPTIONS asks a phone whether it is awake; any response is a sign of life.
+    /// The OPTIONS asks a phone whether it is awake; any response shows that it is awake.
     case phone
     /// The OPTIONS asks the upstream server at the given endpoint whether it is up.
     case upstream(Endpoint)

@@ -25,19 +25,19 @@ package enum RequestRules {
             refusal: .otherName, status: .forbidden, warning: "From differs from the request that began this dialog")
     }
 
-    /// The rule that a request without To tag breaks by its method and sender (T9.11, T9.12); `nil` for an allowed
+    /// The rule that forbids a request without To tag, by its method and sender (T9.11, T9.12); `nil` for an allowed
     /// request.
     package static func outsideDialogs(_ method: Method, fromTrusted: Bool) -> Breach? {
         switch method {
         case .invite, .message, .options, .subscribe, .publish: nil
         case .bye, .prack, .update, .info: .needsDialog
-        // A NOTIFY without subscription can reboot a phone or make it answer a call, and a REFER makes a phone start a
-        // call.
+        // A NOTIFY without subscription can reboot a phone, or make the phone answer a call. A REFER makes a phone
+        // start a call.
         case .notify, .refer, .register, .ack, .cancel, .other: fromTrusted ? nil : .needsTrust
         }
     }
 
-    /// The rule that a phone's request inside a dialog breaks (T9.15); `nil` for an allowed request.
+    /// The rule that forbids a phone's request inside a dialog (T9.15); `nil` for an allowed request.
     ///
     /// Some phones obey a NOTIFY with the event `talk`, `hold` or `check-sync` without a subscription, so a caller
     /// could make a ringing phone answer.
@@ -47,7 +47,7 @@ package enum RequestRules {
         return !values.isEmpty && values.allSatisfy(isReport) ? nil : .command
     }
 
-    /// Whether an event only reports a state, and gives the phone no order.
+    /// Whether an event only reports a state. Other events can control the phone.
     ///
     /// The list `reports` has the IANA event packages that phones support.
     private static func isReport(_ value: ByteString) -> Bool {

@@ -60,8 +60,8 @@ package enum RequestValidation {
         return refusal
     }
 
-    /// Whether the request has passed this daemon before with the same routing values, and so runs in a loop (RFC 5393
-    /// section 4.2).
+    /// Whether the request is in a loop, because it has passed this daemon before with the same routing values (RFC
+    /// 5393 section 4.2).
     ///
     /// One of the Vias is then the daemon's own, and has the loop hash of the present request.
     private static func isLooped(
@@ -96,8 +96,8 @@ package enum RequestValidation {
 
     /// A hash of all values that decide where a request is sent (RFC 3261 section 16.6 item 8).
     ///
-    /// The loop hash includes the sender's trust, because a phone's INVITE can come back from the PBX and is then
-    /// routed differently.
+    /// The hash includes whether the sender is trusted, because a phone's INVITE can come back from the PBX. The INVITE
+    /// is then routed differently.
     package static func loopHash(_ request: SIPRequest, fromTrusted: Bool) -> UInt64 {
         var hash = FNV1a()
         hash.mix(fromTrusted ? 1 : 0)

@@ -19,7 +19,8 @@ package struct ResolvedHop: Hashable, Sendable {
         self.server = server
     }
 
-    /// Whether the hop and the flow lead to the same server, which may have different ports for different transports.
+    /// Whether the hop and the flow lead to the same server. A server may have different ports for different
+    /// transports.
     package func isSameServer(as flow: Flow) -> Bool {
         endpoint.address == flow.remote.address && (endpoint.port == flow.remote.port || transport != flow.transport)
     }

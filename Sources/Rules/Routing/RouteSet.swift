@@ -69,8 +69,8 @@ package enum RouteSet {
                 next.changed = true
                 continue
             }
-            // A second Route value with the same dialog token names the transport of the dialog's other side. A Route
-            // value with another dialog token belongs to the call's second pass through this daemon, and stays.
+            // A second Route value with the same dialog token has the transport of the dialog's other side. A Route
+            // value with another dialog token stays, because the call passes through this daemon a second time.
             if let tokenText, user != tokenText { break }
             next.routes.removeFirst()
             next.changed = true

@@ -2,13 +2,13 @@ package import Bytes
 package import SIPGrammar
 
 extension RequestEdits {
-    /// Removes header fields that must not leave this daemon: an untrusted sender's identity (T9.7), and credentials
-    /// for the daemon's realms (T9.8). A daemon that accepts bearer tokens removes all bearer tokens, because they name
-    /// no realm (T40.7).
+    /// Removes header fields that this daemon must not forward: the identity fields of an untrusted sender (T9.7), and
+    /// credentials for the daemon's realms (T9.8). A daemon that accepts bearer tokens removes all bearer tokens,
+    /// because they name no realm (T40.7).
     ///
     /// - Parameters:
     ///   - incoming: the request.
-    ///   - stripped: the setting `stripped`, which applies to untrusted senders.
+    ///   - stripped: the header fields in the setting `strip-headers`, which applies to untrusted senders.
     ///   - realms: the daemon's own realms.
     ///   - takesTokens: whether this daemon accepts bearer tokens.
     package mutating func strip(

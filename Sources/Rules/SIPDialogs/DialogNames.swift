@@ -74,8 +74,8 @@ package struct DialogNames: Hashable, Sendable {
 
     /// Whether the callee's display name differs from the name that the caller wrote into To.
     ///
-    /// The caller's phone would show a changed display name (RFC 4916). A foreign display name is no reason for a
-    /// refusal, because some phones (JsSIP) always write their own name.
+    /// The caller's phone would show a changed display name (RFC 4916). The daemon does not refuse a changed display
+    /// name, because some phones (JsSIP) always write their own name.
     package func isForeign(_ name: ByteString?) -> Bool {
         guard let known = callee?.name else { return false }
         let said = Self.hash(name, key)

@@ -37,8 +37,8 @@ package struct DialogSide: Hashable, Sendable {
 /// The two sides of a dialog, encrypted in the user part of the proxy's Record-Route URI (RFC 5626 section 5.2, T20).
 ///
 /// The dialog token comes back in Route, so the proxy need not remember the call. The encryption binds the dialog token
-/// to the Call-ID and the caller's tag. If the From tag decrypts the dialog token, the caller has sent the request; if
-/// the To tag does, the callee has sent it.
+/// to the Call-ID and the caller's tag. If the From tag decrypts the dialog token, the caller has sent the request. If
+/// the To tag decrypts the dialog token, the callee has sent the request.
 package struct DialogToken: Hashable, Sendable {
     /// The time at which the dialog began, in whole seconds.
     package let made: UnixTime
@@ -79,7 +79,7 @@ package struct DialogToken: Hashable, Sendable {
         }
     }
 
-    /// Reads the bytes of a decrypted dialog token; a connection from before a restart counts as closed.
+    /// Reads the bytes of a decrypted dialog token; a connection from before a restart is treated as closed.
     package init?(_ plain: [UInt8], in run: UInt32) {
         let bytes = plain.span
         var index = 0
@@ -161,7 +161,7 @@ package struct DialogToken: Hashable, Sendable {
 
     /// The connection number of a flow; `nil` without a connection.
     ///
-    /// A number above four bytes becomes 0, which counts as closed.
+    /// A number above four bytes becomes 0, which is treated as closed.
     private static func number(of flow: Flow) -> UInt32? {
         flow.isConnection || flow.isClosed ? UInt32(exactly: flow.connection) ?? 0 : nil
     }
@@ -223,7 +223,7 @@ package struct DialogToken: Hashable, Sendable {
     }
 }
 
-/// Encrypts and decrypts dialog tokens. The encryption comes from outside, because the rules import no cryptography
+/// Encrypts and decrypts dialog tokens by given functions, because the modules of the rules import no cryptography
 /// library.
 package struct DialogSeal {
     package struct Opened {

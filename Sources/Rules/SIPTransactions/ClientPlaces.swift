@@ -37,7 +37,7 @@ package struct ClientPlaces: Sendable {
         var later: Flow?
     }
 
-    // The property `others` comes first, so that small members can follow `present` without padding.
+    // The order of the properties avoids padding in memory.
     private var others = BoxedOptional<Others>()
     /// The flow for further messages: the request's flow, or the present flow of a peer that has moved.
     package private(set) var present: Flow

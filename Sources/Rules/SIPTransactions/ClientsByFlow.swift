@@ -31,8 +31,8 @@ struct ClientsByFlow: Sendable {
         return slots
     }
 
-    /// The index of the list that contains a flow. The index of a flow's list is a hash without a secret key. An
-    /// attacker could make a list long, but long lists cost time only when a flow fails.
+    /// The index of the list that contains a flow. The index is a hash without a secret key. An attacker could make a
+    /// list long, but a long list costs time only when a flow fails.
     private func chain(of flow: Flow) -> Int {
         var mixed = flow.connection &* 0x9e37_79b9_7f4a_7c15 ^ flow.remote.address.low
         mixed ^= flow.remote.address.high &+ UInt64(flow.remote.port) << 40

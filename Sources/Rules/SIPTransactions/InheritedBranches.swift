@@ -1,7 +1,7 @@
 import Bytes
 
 /// The Via branches of INVITEs that were sent before a restart and are resumed. The branches need a table, because the
-/// key that made them was lost in the restart.
+/// restart lost the key by which they were made.
 struct InheritedBranches: Sendable {
     private var clients: [ByteString: ClientTransactionID] = [:]
     private var branches: [ClientTransactionID: ByteString] = [:]

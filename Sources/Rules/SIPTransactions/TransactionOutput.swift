@@ -12,18 +12,18 @@ package enum TransactionOutput: Sendable {
     /// A response has arrived in a client transaction. The core gets every provisional response, the first final
     /// response, and each 2xx to an INVITE (RFC 6026).
     case responseReceived(ClientTransactionID, SIPResponse)
-    /// No final response arrived in time (timer B or F, or 64*T1 after a CANCEL). The core treats the time-out of a
-    /// request like a 408 response.
+    /// No final response arrived in time (timer B or F, or 64*T1 after a CANCEL). The engine treats the time-out like a
+    /// 408 response.
     case clientTimedOut(ClientTransactionID)
     /// An INVITE has been ringing too long (timer C, RFC 3261 section 16.8). The core cancels the INVITE and answers
     /// the caller with 408.
     case clientRangTooLong(ClientTransactionID)
-    /// The request could not be sent, or the request's flow was closed before a final response came. The core treats
-    /// the failed transport of a request like a 503 response.
+    /// The request could not be sent, or the request's flow was closed before a final response came. The engine treats
+    /// the failed transport like a 503 response.
     case clientTransportFailed(ClientTransactionID)
     /// The client transaction has ended, so no further 2xx in it will follow.
     case clientEnded(ClientTransactionID)
-    /// RFC 4320 now allows a 100 to a request other than INVITE, and the core must write the 100.
+    /// RFC 4320 now allows a 100 to a request other than INVITE, so the engine must write the 100.
     case provisionalDue(ServerTransactionID)
     /// Timer H has fired without an ACK for the final response to an INVITE; ``serverEnded(_:)`` follows.
     case serverTimedOut(ServerTransactionID)
@@ -35,8 +35,8 @@ package enum TransactionOutput: Sendable {
 
 /// The transaction to which a received request belongs.
 package enum RequestMatch: Hashable, Sendable {
-    /// The request is new, and the transaction table has stored nothing about the request. The core answers a new
-    /// request statelessly, or begins a transaction with the given key.
+    /// The request is new, and the transaction table has stored nothing about it. The engine answers the request
+    /// statelessly, or begins a transaction with the given key.
     case new(TransactionKey)
     /// The request is a new CANCEL, which the core answers like any other new request. The associated value `of` is the
     /// cancelled INVITE, if the INVITE is still in the table.

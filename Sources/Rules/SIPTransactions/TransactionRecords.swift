@@ -18,9 +18,9 @@ struct ServerRecord: SlabRecord, Sendable {
     var machine: Machine
     /// The response that is sent again for retransmissions of the request; empty if no response is stored.
     var response: [UInt8] = []
-    /// The deadline of timer G; for a request other than INVITE, the time at which its delayed 100 is sent.
+    /// The deadline of timer G. For a request other than INVITE, the time at which its delayed 100 is sent.
     var resend = DeadlineID.none
-    /// The deadline of timer H, I or L; for a request other than INVITE, the deadline of the client's timer F.
+    /// The deadline of the timer that ends the transaction: H, I or L for an INVITE, and F for another request.
     var wait = DeadlineID.none
 
     mutating func vacate() { response = [] }

@@ -109,8 +109,8 @@ extension TransactionTable {
         responseFrom flow: Flow, to match: ClientMatch, by sender: @autoclosure () -> ClientPlaces.Sender
     ) -> Bool {
         guard let places = clients.records[match.slot].places else { return false }
-        // After the peer of an INVITE has moved, the record of the INVITE knows the new flow, but the record of its
-        // CANCEL does not.
+        // If the peer of an INVITE has moved, only the record of the INVITE has the new flow, and not the record of the
+        // CANCEL.
         guard let invite = clients.records[match.slot].cancelledInvite, !places.includes(flow),
             let slot = clients.slot(of: invite.rawValue), let all = clients.records[slot].places
         else { return places.accepts(responseFrom: flow, by: sender()) }
@@ -411,7 +411,7 @@ extension TransactionTable {
     }
 
     /// Drops the stored request after its final response. If retransmissions of the final response need an ACK, `bytes`
-    /// is the ACK.
+    /// contains the ACK.
     private mutating func rest(_ slot: Int, answeringWith bytes: [UInt8], until: Instant) {
         deadlines.cancel(clients.records[slot].resend)
         clients.records[slot].bytes = bytes

@@ -10,7 +10,7 @@ package struct TransactionLimits: Sendable {
     /// table is full.
     package var keptForByes = 50_000
     /// The maximum number of completed server transactions, other than INVITE, that wait for retransmissions (timer J).
-    /// Above the maximum, the oldest transaction ends, and a late retransmission of its request counts as a new
+    /// Above the maximum, the oldest transaction ends. A late retransmission of its request is then treated as a new
     /// request.
     package var completedNonInvite = 16_384
     /// The maximum number of client transactions, including reserved transactions. The CANCEL of an INVITE in the table

@@ -43,8 +43,8 @@ package struct TransactionTimers: Sendable {
     /// The time after which no retransmission can arrive any more: `now` plus T4.
     func quiet(from now: Instant) -> Instant { now.later(by: linger) }
 
-    /// Rounds up, to a tenth of a second, the end of a transaction that only waits for retransmissions (timers D, I, J,
-    /// K, L and M). The rounding lets many transactions end at the same time.
+    /// Rounds the end of a transaction that only waits for retransmissions (timers D, I, J, K, L and M) up to a tenth
+    /// of a second. Therefore many transactions end at the same time.
     static func shared(_ end: Instant) -> Instant {
         let tenth: Int64 = 100_000_000
         let late = end.nanoseconds % tenth

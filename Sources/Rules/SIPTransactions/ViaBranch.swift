@@ -30,9 +30,9 @@ package struct BranchKey: Sendable {
 /// The branch in the daemon's own Via: the magic cookie, 40 bits of keyed hash, the transaction's id, and the loop
 /// hash.
 ///
-/// The id in the branch finds the transaction of a response without a table. Nobody can guess a branch, because the
-/// hash in the branch needs the secret key. The numbers are written in digits and lower-case letters, five bits each,
-/// because some peers change the case.
+/// By the id in the branch, the daemon finds the transaction of a response without a table. Nobody can guess a branch,
+/// because the hash in the branch needs the secret key. The numbers are written in digits and lower-case letters, five
+/// bits each, because some peers change the case.
 struct ViaBranch: Equatable, Sendable {
     let id: ClientTransactionID
     let loopHash: UInt64

@@ -11,7 +11,8 @@ package struct EndedCallReport: Sendable {
     package let callID: ByteString
     package let aor: AddressOfRecord
     package let receivedAt: UnixTime
-    /// The time ``receivedAt`` by the monotonic clock. After a restart of the daemon, this time can be wrong.
+    /// The time at which the call was received, by the monotonic clock. After a restart of the daemon, this time can be
+    /// wrong.
     package let began: Instant
     package let ended: Instant
     /// The time ``ended`` by the wall clock.

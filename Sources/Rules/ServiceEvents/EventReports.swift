@@ -7,13 +7,14 @@ package import Timekeeping
 
 /// Receives the events of ``EventReports``, in sequence.
 package protocol EventOrders {
-    /// Report an event to the operator's receiver, before the messages and pushes of the orders that follow.
+    /// Report an event to the operator's receiver. The event is written before the messages and pushes of later orders
+    /// are sent.
     mutating func tell(_ event: ServiceEvent)
 }
 
-/// Decides which events the operator's receiver gets. While ``isOn`` is false, each function returns at once.
+/// Decides which events the operator's receiver gets. While ``isOn`` is false, the functions do nothing.
 ///
-/// A parameter `caller` is the caller's URI or user name, and is evaluated only for an event.
+/// The parameter `caller` of a function is the caller's URI or user name. It is evaluated only if an event is reported.
 package struct EventReports {
     /// Whether an operator wants events (the setting `events.url`).
     package var isOn = false
@@ -75,19 +76,19 @@ package struct EventReports {
     ) {
         guard isOn else { return }
         for case .added(let binding, let isPush) in facts {
-            // A further flow of a known device has a binding of its own, and is no new device.
+            // If a binding is a further flow of a known device, it is no new device.
             let device = bindings.device(of: binding)
             guard device == binding else { continue }
             orders.tell(.deviceRegistered(device, of: aor.compacted(), isPush: isPush, at: now.date))
         }
     }
 
-    /// The devices that a REGISTER or an order removes, with the reasons. A further flow of a device that stays is left
-    /// out.
+    /// The devices that a REGISTER, an operator or an app server removes, with the reasons. If a device loses only one
+    /// of several flows, it is not removed.
     ///
     /// - Parameters:
-    ///   - plan: the changes of the bindings; the plan has not been carried out yet.
-    ///   - isOrdered: whether an operator or an app server removes the devices.
+    ///   - plan: the changes of the bindings, before they are applied.
+    ///   - isOrdered: whether an operator or an app server, and not a REGISTER, removes the devices.
     ///   - bindings: the bindings before the plan.
     /// - Returns: the reason for each removed device; empty if no events are wanted.
     package func removals(
@@ -114,8 +115,8 @@ package struct EventReports {
 
     // MARK: Push providers
 
-    package func push(_ news: [PushNews], now: Moment, into orders: inout some EventOrders) {
+    package func push(_ changes: [PushAppChange], now: Moment, into orders: inout some EventOrders) {
         guard isOn else { return }
-        for news in news { orders.tell(.push(news, at: now.date)) }
+        for change in changes { orders.tell(.push(change, at: now.date)) }
     }
 }

@@ -17,7 +17,7 @@ package enum ServiceEvent: Sendable {
     /// A device has registered for the first time, or an app server has reported the device.
     indirect case deviceRegistered(DeviceID, of: AddressOfRecord, isPush: Bool, at: UnixTime)
     indirect case deviceRemoved(DeviceID, of: AddressOfRecord, DeviceRemoval, at: UnixTime)
-    indirect case push(PushNews, at: UnixTime)
+    indirect case push(PushAppChange, at: UnixTime)
 }
 
 /// The call of an event.

@@ -1,11 +1,11 @@
 import Timekeeping
 
-/// Gives the daemon's REGISTERs CSeq numbers that rise for each user, even over restarts. Kamailio and OpenSIPS refuse
-/// a CSeq number that does not rise.
+/// Supplies the CSeq numbers of the daemon's REGISTERs. The numbers rise for each user, even over restarts, because
+/// Kamailio and OpenSIPS refuse a CSeq number that does not rise.
 ///
 /// A CSeq number is at least the number of seconds since the start of 2026. A user sends fewer than one REGISTER a
-/// second, so each run begins above all numbers of earlier runs. If the clock was set back, the stored ceiling keeps
-/// the numbers rising: each run stays below its ceiling and begins above the last.
+/// second, so each run begins above all numbers of earlier runs. The numbers rise even if the clock was set back: each
+/// run uses numbers up to a stored ceiling, and begins above the ceiling of the last run.
 struct CSeqSupply: Sendable {
     /// The highest permitted CSeq number, which is also in the store.
     private(set) var ceiling: UInt32
@@ -15,11 +15,11 @@ struct CSeqSupply: Sendable {
 
     private static let origin: Int64 = 1_767_225_600
     private static let step: UInt32 = 3600
-    /// The highest CSeq number that a wrong clock can give, because CSeq ends at 2^31 (RFC 3261 section 8.1.1.5).
+    /// The highest CSeq number, even if the clock is wrong. CSeq numbers must be below 2^31 (RFC 3261 section 8.1.1.5).
     private static let latest: UInt32 = 1 << 30
     private static let patience: Duration = .seconds(10)
 
-    /// Makes a supply whose numbers are above the ceiling of the last run.
+    /// Creates a supply of numbers above the ceiling of the last run.
     ///
     /// - Parameter ceiling: the stored ceiling of the last run; 0 if no ceiling is stored.
     init(ceiling: UInt32) {

@@ -108,8 +108,8 @@ struct KeptForm: OptionSet, Sendable {
     var algorithm: DigestAlgorithm { contains(.md5) ? .md5 : contains(.sha256) ? .sha256 : .sha512_256 }
 }
 
-/// Packs a challenge into bytes, and unpacks the bytes: one byte with the length of the nonce, the nonce, and the
-/// opaque value.
+/// Packs a challenge into bytes, and unpacks it again. The bytes are one byte with the length of the nonce, the nonce,
+/// and the opaque value.
 enum KeptChallenge {
     /// The maximum length in bytes of nonce and opaque value of a kept challenge.
     private static let longest = 192

@@ -5,8 +5,8 @@ import Timekeeping
 /// The last challenge of a PBX to any user; users without their own challenge can answer it too.
 ///
 /// A nonce belongs to a realm, and not to a user (RFC 7616 section 3.3). After a restart of the PBX, a user with a
-/// shared nonce needs one REGISTER instead of two to register again. If a PBX refuses a shared nonce, the agent shares
-/// no nonce with this PBX for an hour.
+/// shared nonce needs one REGISTER instead of two to register again. If a PBX refuses a shared nonce, the registration
+/// client shares no nonce with this PBX for an hour.
 struct SharedNonce: Sendable {
     private var challenge: DigestChallenge?
     private var form = KeptForm(rawValue: 0)

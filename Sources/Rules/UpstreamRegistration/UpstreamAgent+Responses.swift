@@ -84,7 +84,7 @@ extension UpstreamAgent {
         return (number.slot, records[place].pending)
     }
 
-    /// Executes the changes to a user that came during the user's pending request.
+    /// Applies the changes of a user that came while the user's request was pending.
     mutating func settle(_ slot: UInt32, now: Moment, into orders: inout [UpstreamOrder]) {
         let record = records[Int(slot)]
         guard record.pending == .nothing, !record.marks.contains(.isVacant) else { return }
@@ -164,8 +164,8 @@ extension UpstreamAgent {
 
     private mutating func notListed(_ slot: UInt32, now: Moment, into orders: inout [UpstreamOrder]) {
         counts.count(.other)
-        // If the 200 lacks the contact, the contact counts as lost only if the PBX listed it before: some PBXs never
-        // list certain contacts.
+        // If the 200 does not list the contact, the contact is treated as lost only if the PBX listed it before. Some
+        // PBXs never list certain contacts.
         let wasBound = records[Int(slot)].state == .refreshing
         records[Int(slot)].boundUntil = .distantPast
         if records[Int(slot)].failures == 0 { orders.append(.tell(.notListed(user(at: slot)))) }
@@ -205,8 +205,8 @@ extension UpstreamAgent {
             return refuse(slot, other.map { .realm($0.realm.compacted()) } ?? .algorithm, now: now, into: &orders)
         }
         if stands[upstream].askedRealm != realm { stands[upstream].askedRealm = realm }
-        // A 401 to the first REGISTER says nothing about the password, because the REGISTER may have answered an old
-        // nonce. A 401 to a REGISTER with a new nonce refuses the password, unless the PBX says "stale".
+        // A 401 to the first REGISTER does not mean that the password is wrong, because the REGISTER may have answered
+        // an old nonce. A 401 to a REGISTER with a new nonce refuses the password, unless the PBX says "stale".
         if records[place].answers > 0 {
             guard challenge.isStale else {
                 return refuse(slot, .status(response.status.code), now: now, into: &orders)
@@ -222,7 +222,7 @@ extension UpstreamAgent {
         keep(challenge, form, for: slot)
         stands[upstream].shared.given(challenge, form, by: records[place].server, now: now.instant)
         guard records[place].kept.count > 0 else {
-            // The agent cannot answer a challenge that is too long to be stored.
+            // The registration client cannot answer a challenge that is too long to be stored.
             return refusedForNow(slot, pending, response.status.code, now: now, into: &orders)
         }
         send(slot, pending, to: records[place].server, now: now, into: &orders)
@@ -230,7 +230,7 @@ extension UpstreamAgent {
 
     private static let mostAnswers: UInt8 = 3
 
-    /// Stops the REGISTERs of a user whom the PBX refuses, until other credentials come.
+    /// Stops the REGISTERs of a user whom the PBX refuses, until the user's credentials change.
     mutating func refuse(
         _ slot: UInt32, _ reason: UpstreamRefusal, now: Moment, into orders: inout [UpstreamOrder]
     ) {

@@ -143,8 +143,8 @@ extension UpstreamAgent {
 
     // MARK: Servers
 
-    /// Takes the servers that a DNS look-up of the PBX found, the preferred one first. An empty list of servers means a
-    /// failed look-up, and changes nothing.
+    /// Stores the servers that a DNS look-up of the PBX found, the preferred server first. An empty list means that the
+    /// look-up failed, and changes nothing.
     package mutating func serversFound(
         _ servers: [UpstreamServer], of upstream: UpstreamNumber, now: Moment, into orders: inout [UpstreamOrder]
     ) {

@@ -1,8 +1,8 @@
 package import Bytes
 package import Timekeeping
 
-// Handles users who get their first or lose their last wakeable device, and the queues of users who wait for their
-// REGISTER.
+// Handles users who get their first wakeable device or lose their last one. Also has the queues of users who wait for
+// their REGISTER.
 
 extension UpstreamAgent {
     /// Begins to keep a user registered, because a push can wake one of the user's devices. At the start, the engine
@@ -127,8 +127,8 @@ extension UpstreamAgent {
         let isBound = records[place].boundUntil > now.instant
         let isRefused = records[place].state == .refused || records[place].state == .absent
         if isRefused, reason == .noDevice || reason == .noSignOfLife {
-            // The record of the refusal stays, so that a phone that signs out and in again does not repeat the refused
-            // password (T38.2).
+            // The record of the refusal stays. Therefore the refused password is not repeated when a phone signs out
+            // and in again (T38.2).
             if isBound, wasWakeable { orders.append(.tell(.notEnded(user(at: slot), reason))) }
             return
         }
@@ -181,7 +181,7 @@ extension UpstreamAgent {
         return record.boundUntil > now.instant ? .refreshing : .others
     }
 
-    /// How long a call counts as recent, in seconds: a week.
+    /// How long a call is treated as recent, in seconds: a week.
     private static let recent: UInt32 = 7 * 86_400
 
     /// Sends the REGISTERs of waiting users within the rate, and sets `wakeAt` for the users who must still wait.
@@ -295,7 +295,7 @@ extension UpstreamAgent {
         scheduleNext(slot)
     }
 
-    /// Sets the user's timer for the next request, or for an earlier end of the binding.
+    /// Sets the user's timer for the next request, or for the end of the binding if it comes earlier.
     mutating func scheduleNext(_ slot: UInt32) {
         let record = records[Int(slot)]
         let ends = record.state == .refreshing || record.state == .ending

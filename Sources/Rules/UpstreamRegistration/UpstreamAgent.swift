@@ -7,9 +7,9 @@ package import Timekeeping
 /// Keeps each user registered at the user's PBX while all phones of the user sleep (RFC 3261 section 10.2).
 ///
 /// Each user with a wakeable device has one binding at the PBX. The contact of the binding has an ``UpstreamToken`` as
-/// user and this daemon as host. Each binding is refreshed after 50 to 80 percent of the granted time. The agent sends
-/// nothing: the engine sends the REGISTER of each ``UpstreamOrder``, and reports the result. The agent knows no
-/// passwords: an order contains the challenge that the engine must answer.
+/// user and this daemon as host. Each binding is refreshed after 50 to 80 percent of the granted time. The registration
+/// client sends nothing: the engine sends the REGISTER of each ``UpstreamOrder``, and reports the result. The
+/// registration client knows no passwords: an order contains the challenge that the engine must answer.
 package struct UpstreamAgent {
     var stands: [UpstreamStand]
     var records: [UserRecord] = []
@@ -22,7 +22,7 @@ package struct UpstreamAgent {
     private var byName = SlotIndex()
     private var byToken = SlotIndex()
 
-    /// Makes an agent for the given domains, without users.
+    /// Creates a registration client for the given domains, without users.
     ///
     /// - Parameters:
     ///   - domains: the domains whose users are registered at a PBX, in the order of their ``UpstreamNumber``.
@@ -184,8 +184,8 @@ package struct UpstreamAgent {
         let slot: UInt32
         if let free = vacant.popLast() {
             slot = free
-            // The CSeq numbers continue after the slot's former user, so that a late answer to the former user is
-            // recognised as old.
+            // The slot's CSeq numbers continue after the earlier user of the slot. Therefore a late answer for the
+            // earlier user is recognised as old.
             record.cseq = records[Int(free)].cseq
             records[Int(free)] = record
         } else {
@@ -273,7 +273,7 @@ package struct UpstreamStatus: Sendable {
     package let status: UInt16
     /// Why the state of the user is ``RegistrationState/refused``.
     package let refusal: UpstreamRefusal?
-    /// Whether the REGISTER waits because a source of users must supply the HA1.
+    /// Whether the REGISTER waits until a source of users supplies the HA1.
     let waitsForPassword: Bool
     /// When the user's binding at the PBX ends, as far as this run of the daemon knows.
     package let boundUntil: Instant
@@ -306,7 +306,7 @@ package struct UpstreamStatus: Sendable {
     }
 }
 
-/// The agent's counts of users, results and REGISTERs, for the metrics.
+/// The registration client's counts of users, results and REGISTERs, for the metrics.
 package struct UpstreamCounts: Sendable {
     package enum Result: Int, Hashable, Sendable, CaseIterable {
         case registered, refreshed, ended, challenged, refused, unknownUser, tooBrief, serverFailed, noAnswer, other

@@ -1,7 +1,7 @@
 package import Bytes
 package import Timekeeping
 
-/// The index of a domain in the agent's list of domains with the setting `register-upstream`.
+/// The index of a domain in the registration client's list of domains with the setting `register-upstream`.
 package struct UpstreamNumber: Hashable, Sendable {
     package let rawValue: UInt16
     package init(_ rawValue: UInt16) { self.rawValue = rawValue }
@@ -41,8 +41,8 @@ package struct UpstreamDomain: Hashable, Sendable {
     /// The shortest expiry in seconds after which a binding is refreshed. The lower limit prevents a REGISTER each
     /// second to a PBX that grants one second.
     static let shortestGrant: UInt32 = 20
-    /// The longest expiry in seconds that the agent requests. A PBX whose Min-Expires exceeds ``longestGrant`` gets no
-    /// immediate second REGISTER.
+    /// The longest expiry in seconds that the registration client requests. If the Min-Expires of a PBX is longer, the
+    /// daemon sends no second REGISTER immediately.
     static let longestGrant: UInt32 = 604_800
 }
 

@@ -92,7 +92,7 @@ package enum UpstreamRefusal: Hashable, Sendable {
 package enum UpstreamEnd: UInt8, Hashable, Sendable {
     /// No device of the user can be woken any more.
     case noDevice
-    /// No phone of the user has registered within the setting `keep-for`.
+    /// No phone of the user has registered within the time in the setting `keep-for`.
     case noSignOfLife
     /// The user was removed from the daemon.
     case userRemoved
@@ -107,7 +107,7 @@ package enum UpstreamEvent: Hashable, Sendable {
     case refused(UpstreamUser, UpstreamRefusal)
     /// The PBX answered that it has no such user (404 or 410).
     case unknownUser(UpstreamUser)
-    /// The PBX refused the REGISTER with the given status, and the agent tries again later.
+    /// The PBX refused the REGISTER with the given status, and the registration client tries again later.
     case failed(UpstreamUser, UInt16)
     /// The binding of the user at the PBX ended before it could be refreshed.
     case lapsed(UpstreamUser)

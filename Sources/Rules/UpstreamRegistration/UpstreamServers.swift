@@ -33,7 +33,7 @@ struct ServerBreaker: Sendable {
     /// Whether the server has failed and not answered since, so that it gets only one request after each pause.
     var isPaused: Bool { openUntil != nil }
 
-    /// Whether the agent can send a REGISTER to the PBX's server now.
+    /// Whether the registration client can send a REGISTER to the PBX's server now.
     func isUsable(now: Instant) -> Bool {
         isListed && !isDown && (openUntil.map { $0 <= now && !isTrying } ?? true)
     }
@@ -73,7 +73,7 @@ struct ServerBreaker: Sendable {
 
     /// Notes that the server no longer answers OPTIONS.
     ///
-    /// - Returns: whether the server counted as up before.
+    /// - Returns: whether the server was treated as up before.
     mutating func wentDown() -> Bool {
         defer { isDown = true }
         return !isDown

@@ -24,7 +24,7 @@ struct UpstreamStand: Sendable {
     var watch = UpstreamWatchdog()
 
     private static let mostServers = 8
-    /// The maximum delay of a timer that the next REGISTERs make up for by being sent sooner.
+    /// If a timer fires late, the next REGISTERs are sent sooner. This is the maximum delay that is made up for.
     private static let credit: Duration = .milliseconds(20)
 
     init(setup: UpstreamDomain) {
@@ -61,8 +61,8 @@ struct UpstreamStand: Sendable {
         return UInt8(place)
     }
 
-    /// The index of the first usable server whose bit in `tried` is not set; if there is none, of the first usable
-    /// server.
+    /// The index of the first usable server whose bit in `tried` is not set. If all were tried, the index of the first
+    /// usable server.
     func server(now: Instant, after tried: UInt8) -> UInt8? {
         let usable = order.filter { servers[Int($0)].isUsable(now: now) }
         return usable.first { tried & 1 << $0 == 0 } ?? usable.first
@@ -143,7 +143,7 @@ struct UpstreamWatchdog: Sendable {
 
     /// Counts a user whom the PBX refuses, and pauses the REGISTERs if the PBX has refused ten users in a row.
     ///
-    /// - Returns: the pause if the PBX now counts as refusing everybody; otherwise `nil`.
+    /// - Returns: the pause if the PBX is now treated as refusing everybody; otherwise `nil`.
     mutating func refused(jitter: Double, now: Instant) -> Duration? {
         refusals += 1
         guard refusals >= Self.refusalLimit else { return nil }

@@ -3,7 +3,7 @@ package import Bytes
 /// The user part of the contact that the daemon registers at a PBX for one user: 100 bits, written as 20 characters of
 /// base 32.
 ///
-/// Nobody can guess an ``UpstreamToken`` (agent token), because it is computed with a secret in the store. A user's
+/// Nobody can guess an ``UpstreamToken`` (contact token), because it is computed with a secret in the store. A user's
 /// ``UpstreamToken`` never changes, because a PBX would make a second binding for another token.
 package struct UpstreamToken: Hashable, Sendable {
     /// The first twelve and the last eight characters of the ``UpstreamToken``, five bits each.
@@ -48,7 +48,7 @@ package struct UpstreamToken: Hashable, Sendable {
         }
     }
 
-    /// Whether two agent tokens are equal. The comparison always takes equally long, so that its duration reveals no
+    /// Whether two contact tokens are equal. The comparison always takes equally long, so that its duration reveals no
     /// part of a token.
     func isSame(as other: UpstreamToken) -> Bool { (high ^ other.high) | (low ^ other.low) == 0 }
 
@@ -75,7 +75,8 @@ package struct UpstreamToken: Hashable, Sendable {
     }
 }
 
-/// Functions that the agent gets from outside, because the rules contain no cryptography and no randomness.
+/// Functions for cryptography and random numbers, which the registration client gets from the shell, because the rules
+/// contain neither.
 package struct AgentFunctions {
     /// Computes a code of at least 16 bytes for a text: HMAC-SHA-256 with a secret in the store. The code is the same
     /// in every run of the daemon.

@@ -12,14 +12,14 @@ package enum RegistrationState: UInt8, Hashable, Sendable, CaseIterable {
     case refused
     /// The PBX has answered that it does not know the user.
     case absent
-    /// The agent is ending the user's binding at the PBX.
+    /// The registration client is ending the user's binding at the PBX.
     case ending
 
     package var name: String { "\(self)" }
 }
 
-/// The agent's record of one user, in a compact form because there can be a million users. The user's name and the kept
-/// challenge are byte blocks in `UpstreamAgent.slabs`.
+/// The registration client's record of one user, in a compact form because there can be a million users. The user's
+/// name and the kept challenge are byte blocks in `UpstreamAgent.slabs`.
 struct UserRecord: Sendable {
     var name: ByteSlabs.Place
     var kept = ByteSlabs.Place.none

@@ -18,7 +18,7 @@ package enum NoWakePlan: Equatable {
         ///
         /// Only a trusted peer is redirected, because a phone would send its credentials to the host of the new URI.
         package var isTrusted: Bool
-        /// Whether the settings name an upstream that does not count as down.
+        /// Whether the settings have an upstream, and the upstream is not down.
         package var hasUpstream: Bool
         /// Whether the call was diverted too often, or the called user has already diverted the call.
         package var wasDiverted: Bool

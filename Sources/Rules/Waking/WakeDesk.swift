@@ -4,16 +4,16 @@ package import Collections
 package import SIPTransactions
 package import Timekeeping
 
-/// Lists for each device the work that waits for it: calls, requests inside dialogs, ended calls, callers, messages and
-/// lists of missed calls.
+/// Lists the work that waits for each device: calls, requests inside dialogs, ended calls, callers, messages and lists
+/// of missed calls.
 ///
 /// The engine tells ``WakeDesk`` about the begin and end of each wait and each change of a device. When a device
-/// registers or shows life, ``WakeDesk`` returns ``Release`` values in a fixed order for the engine. ``WakeDesk`` also
-/// stores the flow on which each device's sign of life is awaited.
+/// registers or sends a message on its flow, ``WakeDesk`` returns ``Release`` values to the engine, in a fixed order.
+/// ``WakeDesk`` also stores the flow on which a message of each device is awaited.
 package struct WakeDesk: ~Copyable {
     /// How long each phone took to register after earlier pushes.
     package var records = WakeRecords()
-    /// Work that continues because its device has registered or shown life.
+    /// Work that continues because its device has registered or sent a message on its flow.
     package enum Release {
         /// A call that the device made before the daemon restarted, and whose responses are now sent to the device.
         case caller(ProxiedRequest)
@@ -30,7 +30,7 @@ package struct WakeDesk: ~Copyable {
     private struct Device {
         /// The calls that have an active branch for the device, oldest first.
         var calls = ShortList<ProxiedRequest>()
-        /// The flow on which the device has registered, if ``WakeDesk`` waits for signs of life on the flow.
+        /// The flow on which the device has registered, if ``WakeDesk`` waits for messages on the flow.
         var flow: Flow?
         /// The slot of the next device on the same flow, because one phone can have several accounts.
         var next: UInt32?
@@ -57,7 +57,7 @@ package struct WakeDesk: ~Copyable {
     }
 
     private var devices = PlacedTable<DeviceID, Device>(empty: Device())
-    /// For each flow with awaited signs of life, the slot of the flow's first device.
+    /// For each flow on which messages are awaited, the slot of the flow's first device.
     private var flows = SlotIndex()
 
     package init() {}
@@ -65,7 +65,7 @@ package struct WakeDesk: ~Copyable {
     /// Whether no work waits for any device.
     package var isEmpty: Bool { devices.isEmpty }
 
-    /// Whether ``WakeDesk`` waits for a sign of life on no flow.
+    /// Whether ``WakeDesk`` waits for messages on no flow.
     package var watchesNothing: Bool { flows.count == 0 }
 
     /// The calls that are offered to the device, oldest first.
@@ -80,8 +80,8 @@ package struct WakeDesk: ~Copyable {
         devices[place].calls.append(call)
     }
 
-    /// Removes a call from a device, because no active fork branch of the call leads to the device. After a device's
-    /// last call, only waiting messages still need a sign of life on the device's flow.
+    /// Removes a call from a device, because the call has no active branch for the device any more. If the device has
+    /// no other call, its flow is watched only for waiting messages.
     package mutating func noLongerWaits(_ call: ProxiedRequest, for device: DeviceID) {
         guard let place = devices.place(of: device), let index = devices[place].calls.firstIndex(where: { $0 === call })
         else { return }
@@ -129,8 +129,8 @@ package struct WakeDesk: ~Copyable {
     /// Notes that the push did not reach the device, so that the next message can cause another push.
     package mutating func wakeFailed(_ device: DeviceID) { changePresent(device) { $0.wasWoken = false } }
 
-    /// Notes that the device gets its messages, or has no waiting message any more; returns whether the device was
-    /// asleep.
+    /// Notes that the device gets its messages, or that no message waits for the device. The result says whether the
+    /// device was asleep.
     @discardableResult
     package mutating func messagesGo(to device: DeviceID) -> Bool {
         var wasAsleep = false
@@ -192,7 +192,8 @@ package struct WakeDesk: ~Copyable {
         return releases
     }
 
-    /// Returns the work that continues after a sign of life, because an awake device may have no reason to register.
+    /// Returns the work that continues after a message on the device's flow, because an awake device may have no reason
+    /// to register.
     package mutating func showedLife(_ device: DeviceID) -> Releases {
         var releases = Releases()
         guard let place = devices.place(of: device) else { return releases }
@@ -216,16 +217,16 @@ package struct WakeDesk: ~Copyable {
         return calls(of: device)
     }
 
-    /// Replaces the device's id by `heir`, and returns the device's calls, in which the engine replaces the id.
-    package mutating func renamed(_ device: DeviceID, to heir: DeviceID) -> ShortList<ProxiedRequest> {
+    /// Replaces the device's id by `successor`, and returns the device's calls, in which the engine replaces the id.
+    package mutating func renamed(_ device: DeviceID, to successor: DeviceID) -> ShortList<ProxiedRequest> {
         guard let old = devices.place(of: device) else { return ShortList() }
         leaveFlow(old)
         let record = devices[old]
         devices.remove(at: old)
-        for call in record.calls { waits(call, for: heir) }
+        for call in record.calls { waits(call, for: successor) }
         if let further = record.further.value {
-            for ended in further.endedCalls { ended.renamed(device, to: heir) }
-            change(heir) {
+            for ended in further.endedCalls { ended.renamed(device, to: successor) }
+            change(successor) {
                 $0.callers += further.callers
                 $0.endedCalls += further.endedCalls
                 $0.isAsleep = $0.isAsleep || further.isAsleep
@@ -255,7 +256,7 @@ package struct WakeDesk: ~Copyable {
 
     // MARK: Watched flows
 
-    /// Watches a flow for signs of life, which continue the waiting work of the device.
+    /// Watches a flow for messages, which continue the waiting work of the device.
     package mutating func watch(_ flow: Flow, of device: DeviceID) {
         guard let place = devices.place(of: device), devices[place].flow != flow else { return }
         leaveFlow(place)
@@ -265,12 +266,12 @@ package struct WakeDesk: ~Copyable {
         devices[last].next = place
     }
 
-    /// Stops watching a closed flow for signs of life.
+    /// Stops watching a closed flow for messages.
     package mutating func flowEnded(_ flow: Flow) {
         while let place = first(on: flow) { leaveFlow(place) }
     }
 
-    /// The devices whose waiting work continues after a sign of life on the flow.
+    /// The devices whose waiting work continues after a message on the flow.
     package func watched(on flow: Flow) -> [DeviceID] {
         var found: [DeviceID] = []
         var place = first(on: flow)
@@ -304,8 +305,8 @@ package struct WakeDesk: ~Copyable {
 }
 
 extension WakeDesk {
-    /// The work that continues after a device has registered or shown life, in a fixed order; the iteration allocates
-    /// no memory.
+    /// The work that continues after a device has registered or sent a message on its flow, in a fixed order. The
+    /// iteration allocates no memory.
     package struct Releases: Sequence, IteratorProtocol {
         package fileprivate(set) var callers = ShortList<ProxiedRequest>()
         package fileprivate(set) var endedCalls = ShortList<EndedCall>()

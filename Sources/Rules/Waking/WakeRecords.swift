@@ -2,7 +2,7 @@ package import Addressing
 import Collections
 package import Timekeeping
 
-/// For each phone, how long it took to register after earlier pushes, and how often it did not register.
+/// Records how long each phone took to register after earlier pushes, and how often the phone did not register.
 ///
 /// The wake records limit how long a call waits for a phone, and are lost when the process ends.
 package struct WakeRecords {
@@ -17,7 +17,8 @@ package struct WakeRecords {
     }
 
     fileprivate struct Record {
-        /// The instant at which the last call with a push to the phone arrived; `nil` after the phone has registered.
+        /// The instant at which the last call that sent a push to the phone arrived; `nil` after the phone has
+        /// registered.
         var calledAt: Instant?
         /// Whether a provider has accepted a push for the call of ``calledAt``.
         var isPushed = false
@@ -43,9 +44,9 @@ package struct WakeRecords {
     package static let shortest: Duration = .seconds(5)
     /// After this number of accepted pushes without a wake, calls no longer wait for the phone.
     static let mostMisses: UInt8 = 10
-    /// The time within which several calls without a wake of the phone count as one miss.
+    /// The time within which several calls without a wake of the phone are treated as one miss.
     static let missPause: Duration = .seconds(60)
-    /// The longest time from a call's arrival to a REGISTER that still counts as a wake by the push.
+    /// The longest time from a call's arrival to a REGISTER that is still treated as a wake by the push.
     static let longestWake: Duration = .seconds(180)
 
     package init(capacity: Int = 100_000) { self.capacity = capacity }
@@ -69,9 +70,9 @@ package struct WakeRecords {
         if records[device]?.calledAt != nil { records[device]?.isPushed = true }
     }
 
-    /// Notes that the phone has registered, or has shown life.
+    /// Notes that the phone has registered, or has sent another message.
     package mutating func returned(_ device: DeviceID, now: Instant) {
-        // The check for a record comes first, because most daemons keep no wake records.
+        // The first check is whether there are records, because most daemons keep no wake records.
         guard !records.isEmpty, var record = records[device] else { return }
         if let calledAt = record.calledAt, record.isPushed, now - calledAt <= Self.longestWake {
             record.add((now - calledAt).tenths)
@@ -85,7 +86,7 @@ package struct WakeRecords {
 
     /// Notes that a call has stopped waiting for the phone.
     ///
-    /// A wait below ``shortest``, which a caller's Expires can cause, does not count as a miss.
+    /// A wait below ``shortest``, which a caller's Expires can cause, is not recorded as a miss.
     package mutating func missed(_ device: DeviceID, now: Instant) {
         guard !records.isEmpty, var record = records[device], record.isPushed, let calledAt = record.calledAt,
             now - calledAt >= Self.shortest
@@ -116,7 +117,7 @@ package struct WakeRecords {
         while records.count >= capacity, let oldest = ages.popFirst() { records[oldest] = nil }
         records[device] = Record()
         ages.append(device)
-        // A device that was removed and got a push again is in the queue twice.
+        // If a device was removed and later got a push again, the queue has the device twice.
         if ages.count > 2 * capacity {
             var seen = Set<DeviceID>()
             let living = ages.elements.reversed().filter { records[$0] != nil && seen.insert($0).inserted }

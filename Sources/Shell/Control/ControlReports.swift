@@ -255,8 +255,8 @@ package struct UserRequest: Codable, Sendable, DescribedBody {
 package struct UserCredentials: Codable, Sendable {
     package var name: String
     package var ha1MD5: String
-    /// The user's HA1 hash for SHA-256. An algorithm is offered to no user if any user lacks its hash, because a
-    /// challenge must not reveal which users exist.
+    /// The user's HA1 hash for SHA-256. If one user has no hash for an algorithm, the daemon offers the algorithm to no
+    /// user, because a challenge must not reveal which users exist.
     package var ha1SHA256: String?
     package var ha1SHA512_256: String?
 
@@ -295,8 +295,8 @@ package struct APIKeyRequest: Codable, Sendable, DescribedBody {
     package var name: String
     package var hash: String
     package var scopes: String
-    /// The domains that the key may reach; `nil` for the whole daemon. An empty list is malformed, so that a list
-    /// without domains never makes a key for the whole daemon.
+    /// The domains that the key may reach; `nil` for the whole daemon. An empty list is malformed. Otherwise a key for
+    /// no domain could become a key for the whole daemon.
     package var domains: [String]?
 
     package init(name: String, secret: APIKeySecret, scopes: Set<APIScope>, domains: [String]? = nil) {

@@ -9,8 +9,8 @@ import PushPlanning
 import Registration
 import Timekeeping
 
-/// The operators' HTTP routes for a user's devices and missed calls. The lists need no pages, because settings limit a
-/// user's devices and missed calls (`registrar.max-contacts`, `bucket`).
+/// The operators' HTTP routes for the devices and the missed calls of a user. The lists need no pages, because settings
+/// limit both (`registrar.max-contacts`, `bucket`).
 extension ControlRoutes {
     func registerDevices(in router: inout ServiceRouter) {
         router.add("GET", "/v1/users/{}/devices", scope: .adminRead, domains: .byDomain, described: .devices) {
@@ -91,7 +91,8 @@ extension ControlRoutes {
         if let device = meant.first { call.changes("\(aor) \(device.name)") }
         guard let device = meant.first else { throw .noDevice }
         // The text in the path can match several devices, because the tokens of two devices can begin with the same
-        // characters. Earlier versions of the program could also give two devices the same name.
+        // characters. A name can belong to two devices, because earlier versions of the program sometimes created equal
+        // names.
         guard meant.count == 1 else {
             throw ServiceProblem(409, "several devices are called \(name)", detail: "name one by its id")
         }

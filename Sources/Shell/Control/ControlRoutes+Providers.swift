@@ -56,7 +56,7 @@ extension ControlRoutes {
         async throws(ServiceProblem)
     {
         let provider = try await provider(of: call)
-        // `switches` prevents that another request disables the provider between the check and the write.
+        // `switches` makes sure that no other request disables the provider between the check and the write.
         await switches.enter()
         defer { switches.leave() }
         // Only `enable` can enable a disabled provider, because only `enable` restores the provider's contacts.

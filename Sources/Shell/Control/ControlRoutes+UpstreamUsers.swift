@@ -81,10 +81,11 @@ extension ControlRoutes {
         if let domain, !domains.permits(domain) { return UpstreamUserPage(users: [], next: nil) }
         let upstream = domain.flatMap { users.agent.upstream(of: $0) }
         guard domain == nil || upstream != nil else { return UpstreamUserPage(users: [], next: nil) }
-        // The cursor of a page is an index in the agent's list; the list has the users of all domains.
+        // The cursor of a page is an index in the list of the registration client; the list has the users of all
+        // domains.
         let (page, next) = users.agent.users(of: upstream, from: start, limit: limit)
-        // A page without users of the caller's domains is empty, so that one request reads no more records than a page
-        // has.
+        // A page can be empty if none of its users is in the caller's domains. Therefore one request reads no more
+        // records than a page has.
         let visible = page.filter { user in
             domains == .wholeDaemon || users.aor(of: user.user).map { domains.permits($0.host) } == true
         }

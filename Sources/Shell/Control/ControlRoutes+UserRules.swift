@@ -64,7 +64,7 @@ extension ControlRoutes {
         await door.ask(.user(aor)) { engine, _ in engine.rulesSet(row) }
     }
 
-    /// The user in the path. A user of a domain that the caller may not reach counts as unknown.
+    /// The user in the path. If the caller may not reach the user's domain, the user is treated as unknown.
     ///
     /// Users of databases, and users without password, can have rules too: the user must be known, or have a device.
     private func knownUser(_ call: ServiceCall) async throws(ServiceProblem) -> AddressOfRecord {

@@ -62,8 +62,8 @@ extension ControlRoutes {
             var names = try await store.userNames(after: last.name, in: last.realm, limit: limit, of: visible)
             let body = call.stream(HTTPResponse(type: Self.linesType, body: Self.lines(names)))
             while names.count == limit, let last = names.last.flatMap(UserBatch.parts) {
-                // If the store cannot be read, the answer with the list of users is broken off. A normal end of the
-                // answer would mean a complete list of users.
+                // If the store cannot be read, the connection is closed in the middle of the answer. A normal end of
+                // the answer would mean a complete list of users.
                 guard
                     let more = try? await store.userNames(after: last.name, in: last.realm, limit: limit, of: visible),
                     await body.send(Self.lines(more))

@@ -26,7 +26,7 @@ struct ControlRoutes {
     let credentials: @Sendable () -> [String: CredentialStanding]
     /// Lets only one request at a time read, write and apply a push provider's state.
     let switches: OneAtATime
-    /// The links with which phones take accounts; they end when their user is removed or gets another password.
+    /// The links with which phones get accounts. A link ends when its user is removed or gets another password.
     let provisioning: ProvisioningService
 
     static let pageLimits = 1...1000
@@ -86,8 +86,8 @@ struct ControlRoutes {
         call.answerDone()
     }
 
-    /// The statuses with which an operator can end a call. Statuses with a lower priority than 487 are missing, because
-    /// the caller would get a cancelled phone's 487 instead (RFC 3261 section 16.7).
+    /// The statuses with which an operator can end a call. Statuses with a lower priority than 487 are not allowed,
+    /// because the caller would get the 487 of a cancelled phone instead (RFC 3261 section 16.7).
     static let endings: [String: Status] = ["480": 480, "486": 486, "600": 600, "603": 603]
 
     // MARK: Helpers

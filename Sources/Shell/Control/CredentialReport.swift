@@ -28,8 +28,8 @@ package struct CredentialReport: Codable, Sendable, DescribedBody {
 
     init() {}
 
-    /// Creates the report from the last trial request and the pushes. A push after the trial request has priority over
-    /// the trial request, because the result of a push is more reliable.
+    /// Creates the report from the last trial request and the pushes. If a push came after the trial request, the
+    /// report has the result of the push, because it is more reliable.
     init(_ standing: CredentialStanding?, _ report: PushAppReport) {
         if let standing {
             (since, triedAt) = (standing.since.seconds, standing.triedAt.seconds)
@@ -42,7 +42,7 @@ package struct CredentialReport: Codable, Sendable, DescribedBody {
         }
         let tried = standing?.triedAt ?? UnixTime(seconds: .min / 2)
         if let refusal = report.refusal, let date = report.refusedAt, date > tried {
-            // The trial's cure also fits a push that the provider refused for the same reason.
+            // The cure of the trial also applies to a push that the provider refused for the same reason.
             if reason != refusal { cure = nil }
             (state, since, reason) = (State.refused.rawValue, date.seconds, refusal)
         } else if let accepted = report.acceptedAt, accepted > tried, state != State.works.rawValue {

@@ -86,8 +86,8 @@ package struct ExplainReport: Codable, Sendable, DescribedBody {
         /// device that is known only by a report over HTTP can get pushes, but no calls.
         package var isReported: Bool
         package var registeredAt: Seconds
-        /// The time at which the contact expires, in Unix seconds. The expiry of a contact can be in the past, because
-        /// a contact with push parameters stays after its expiry.
+        /// The time at which the contact expires, in Unix seconds. The time can be in the past, because a contact with
+        /// push parameters stays after its expiry.
         package var expiresAt: Seconds
     }
 
@@ -120,8 +120,8 @@ package struct TimelineReport: Codable, Hashable, Sendable {
     package var sentAfter: Seconds?
     package var answeredAfter: Seconds?
     package var registeredAfter: Seconds?
-    /// The kind of sign of life that made the daemon send the INVITE without a REGISTER: `keep-alive`, `request` or
-    /// `response`.
+    /// The kind of the phone's message that made the daemon send the INVITE without a REGISTER: `keep-alive`, `request`
+    /// or `response`.
     package var sign: String?
     package var invitedAfter: Seconds?
     package var rangAfter: Seconds?

@@ -125,8 +125,8 @@ extension MetricFamily {
 }
 
 extension PushAppReport {
-    /// The ends of pushes to hosts that phones chose. A refusal or a failure of such a host has an outcome of its own,
-    /// so that it raises no alarm about the credentials of an app or about a provider (T46.8).
+    /// The ends of pushes to hosts that phones chose. If such a host refuses a push or fails, the metric has a separate
+    /// outcome. Therefore no alarm about a provider or an app's credentials is raised (T46.8).
     fileprivate var endsAtChosenHosts: KeyValuePairs<String, Int> {
         [
             "accepted": accepted, "token-dead": deadTokens,

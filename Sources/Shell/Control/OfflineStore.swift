@@ -98,8 +98,8 @@ package struct OfflineStore {
         return UserRulesBody(rows.first?.rules ?? CallRules(), devices: [])
     }
 
-    /// Sets the rules of a user. Without the daemon, rules cannot name a device by its name, because nobody knows the
-    /// user's devices.
+    /// Sets the rules of a user. While the daemon does not run, rules cannot name a single device, because the user's
+    /// devices are not known.
     package func set(_ body: UserRulesBody, of name: String) throws(StartError) {
         let aor = try aor(name)
         let rules: CallRules

@@ -1,7 +1,7 @@
 import Collections
 import Synchronization
 
-/// Runs operations one after the other, in the order of their arrival, also while an operation waits for the store.
+/// Runs operations one after the other, in the order of their arrival, even if an operation waits for the store.
 final class OneAtATime: Sendable {
     private struct State {
         var isBusy = false
@@ -12,7 +12,8 @@ final class OneAtATime: Sendable {
 
     private let state = Mutex(State())
 
-    /// Waits until all earlier operations have ended, and begins an operation, which ``leave()`` ends.
+    /// Waits until all earlier operations have ended, and begins an operation. The caller must end the operation with
+    /// ``leave()``.
     func enter() async {
         await withCheckedContinuation { turn in
             let isFree = state.withLock { state in

@@ -5,7 +5,7 @@ import JSON
 import ProxyPolicy
 import Timekeeping
 
-/// The rules of a user for calls, as the API and `sippushd user rules` show and take them.
+/// The rules of a user for calls, in the form that the API and `sippushd user rules` read and write.
 package struct UserRulesBody: Codable, Hashable, Sendable, DescribedBody {
     package static let schemaName: String? = "UserRules"
     package static let notes: [String: JSONSchema] = [
@@ -55,7 +55,7 @@ package struct DoNotDisturbBody: Codable, Hashable, Sendable, DescribedBody {
         "always": .words("True: at all times, until the rule is changed."),
         "timeZone": .words("The time zone of the windows, such as `Europe/Berlin`. Required with windows."),
         "status": .number(480...603).described("The final response to the caller: 480 (the default), 486, 600 or 603."),
-        "except": .words("Callers for whom the devices ring nevertheless: user names, or `user@domain`."),
+        "except": .words("Callers for whom the devices ring in spite of the rule: user names, or `user@domain`."),
     ]
 
     package var always: Bool?

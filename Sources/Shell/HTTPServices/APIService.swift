@@ -205,8 +205,8 @@ package final class APIService: @unchecked Sendable {
         // A request with two `Authorization` fields is refused, because programs differ in which field they use.
         guard values.count == 1, let secret = Self.secret(value, route.schemes), let key = keys.key(matching: secret)
         else {
-            // A correct key is accepted even after many unknown keys, because keys cannot be guessed and a proxy may
-            // hide many sources.
+            // A correct key is accepted even after many unknown keys from the same address. Keys cannot be guessed, and
+            // many clients may share the address of a proxy.
             if let wait = await wrongLogins.judge([false], from: source).wait {
                 return refuse(request, route, after: wait)
             }
@@ -254,7 +254,7 @@ package final class APIService: @unchecked Sendable {
         }
         var admission = Admission(caller: .key(key.name), domains: key.domains, fields: PageGate.fields)
         admission.ending = {
-            // An open stream of events counts as use of the session.
+            // An open stream of events is treated as use of the session.
             guard gate.refusalOfHost(request) == nil else { return .sessionEnded }
             return switch gate.sessions.use(name, now: loop.now) {
             case .open: nil

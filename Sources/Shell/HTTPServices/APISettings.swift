@@ -24,7 +24,7 @@ package struct APISettings: SettingsGroup, Equatable {
             "The addresses of the HTTP API: a list of address:port. With an empty list, the API is off."),
         .path(
             "cert-file", \.certFile, example: "/etc/sippushd/api-cert.pem",
-            "The certificate with its chain, PEM. If cert-file is set, the API uses TLS. After SIGHUP, the daemon reads the certificate again."
+            "The certificate with its chain, PEM. If `cert-file` is set, the API uses TLS. After SIGHUP, the daemon reads the certificate again."
         ),
         .path("key-file", \.keyFile, example: "/etc/sippushd/api-key.pem", "The certificate's private key, PEM."),
         .integer(
@@ -33,7 +33,7 @@ package struct APISettings: SettingsGroup, Equatable {
         ),
         .integer(
             "connections-per-source", in: 1...100_000, \.http.connectionsPerSource,
-            "The maximum number of connections to the HTTP API from one IPv4 address or IPv6 /64. The daemon closes further connections of the address. Raise api.connections-per-source if the API is behind a reverse proxy."
+            "The maximum number of connections to the HTTP API from one IPv4 address or IPv6 /64. The daemon closes further connections of the address. Raise `api.connections-per-source` if the API is behind a reverse proxy."
         ),
         .duration(
             "head-timeout", in: .seconds(1) ... .seconds(300), \.http.headTimeout,
@@ -53,13 +53,13 @@ package struct APISettings: SettingsGroup, Equatable {
             "Apps whose servers register devices over HTTP; docs/HTTP-API.md, Device registration."),
         .group(
             "device-registration", \.deviceRegistration,
-            "Settings of device registration for all apps in api.mobile-apps."),
+            "Settings of device registration for all apps in `api.mobile-apps`."),
         .group(
             "notifications", \.notifications,
             "Messages and silent pushes that application servers send; docs/HTTP-API.md, Notifications."),
         .group(
             "provisioning", \.provisioning,
-            "Links and QR codes with which phones take their accounts; docs/Provisioning.md."),
+            "Links and QR codes with which phones set up their accounts; docs/Provisioning.md."),
     ]
 
     package func complaints() -> [SettingComplaint] {
@@ -81,7 +81,7 @@ package struct PushTokenSettings: SettingsGroup, Hashable {
     package static let schema: [Setting<PushTokenSettings>] = [
         .choice(
             "provider", \.provider,
-            "Which service sends pushes to tokens that apps report over HTTP. With acrobits, Acrobits' mediator sends the pushes, and gets the tokens unchanged (push.acrobits). With direct, this daemon sends the pushes to Apple and Google, and converts reported tokens to tokens of push.apns and push.fcm."
+            "Which service sends pushes to tokens that apps report over HTTP. With `acrobits`, Acrobits' push server sends the pushes, and gets the tokens unchanged (`push.acrobits`). With `direct`, this daemon sends the pushes to Apple and Google, and converts reported tokens to tokens of `push.apns` and `push.fcm`."
         )
     ]
 }

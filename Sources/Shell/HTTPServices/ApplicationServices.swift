@@ -12,8 +12,8 @@ package import Telemetry
 package final class ApplicationServices: @unchecked Sendable {
     package let apps: MobileApps
     private let settings: APISettings
-    /// Whether the daemon keeps a timeline. Without a timeline, the store has nothing about ended pushes, so the routes
-    /// that report on pushes are not served.
+    /// Whether the daemon keeps a timeline. Without a timeline, the store has no data about ended pushes, so the routes
+    /// for reports about pushes are not served.
     private let keepsTimeline: Bool
     private let store: any ProxyStore
     private let loop: EventLoop

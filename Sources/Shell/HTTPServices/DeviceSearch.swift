@@ -9,7 +9,7 @@ import Routing
 import Timekeeping
 
 /// Finds the device with a certain push token. A search reads all devices in steps, between which the loop serves
-/// calls. Queries during a search wait for the next search, which answers all of them.
+/// calls. Queries that come during a search wait for the next search, which answers them together.
 ///
 /// - The class is `@unchecked Sendable`, because only the shard's event loop uses the search.
 final class DeviceSearch: @unchecked Sendable {

@@ -2,7 +2,7 @@ import Addressing
 package import ProxyPolicy
 package import Settings
 
-/// The settings under `api.provisioning`: links with which phones take their accounts.
+/// The settings under `api.provisioning`: links with which phones set up their accounts.
 package struct ProvisioningSettings: SettingsGroup, Hashable {
     package var url: String?
     package var server: NextHop?
@@ -17,11 +17,11 @@ package struct ProvisioningSettings: SettingsGroup, Hashable {
     package static let schema: [Setting<ProvisioningSettings>] = [
         .string(
             "url", \.url, example: "https://push.example.net",
-            "The URL under which phones reach the HTTP API, without a path at its end unless a reverse proxy adds the path. The links for phones begin with this URL. By default, the URL has https, the host in advertise or else the first domain, and the first port of api.listen. The default needs api.cert-file. Set url if the API is behind a reverse proxy."
+            "The URL under which phones reach the HTTP API, without a path at its end unless a reverse proxy adds the path. The links for phones begin with this URL. By default, the URL has https, the host in `advertise` or else the first domain, and the first port of `api.listen`. The default needs `api.cert-file`. Set `url` if the API is behind a reverse proxy."
         ),
         .value(
             "sip-server", \.server, NextHop.settingType, example: "sip:sip.example.net:5061;transport=tls",
-            "The SIP server in the accounts that phones take. By default, the server has the host in advertise or else the user's domain, and the first tls address of listen. Without a tls address, the server has the first tcp or udp address of listen. Set sip-server if phones reach the daemon under another name or port."
+            "The SIP server in the accounts that phones take. By default, the server has the host in `advertise` or else the user's domain, and the first tls address of `listen`. Without a tls address, the server has the first tcp or udp address of `listen`. Set `sip-server` if phones reach the daemon under another name or port."
         ),
         .duration(
             "expires", in: lives, \.life,
@@ -29,7 +29,7 @@ package struct ProvisioningSettings: SettingsGroup, Hashable {
         ),
         .bool(
             "plain-http", \.allowsPlainHTTP,
-            "Allow links with http instead of https. Others in the network can then read the accounts that phones take. Links to a loopback address are always allowed. Set plain-http only in closed networks."
+            "Allow links with http instead of https. Others in the network can then read the accounts that phones take. Links to a loopback address are always allowed. Set `plain-http` only in closed networks."
         ),
     ]
 

@@ -51,8 +51,8 @@ package actor ServiceCall {
     private let answered: @Sendable (Int, AuditedChange) -> Void
     /// The header fields of each answer, unless the handler has set them.
     private nonisolated let fields: [HTTPField]
-    /// Why the caller may no longer read an answer that is sent in pieces; `nil` while the caller may. The closure
-    /// `ending` is called on the event loop's thread.
+    /// The reason why the caller may no longer read an answer that is sent in pieces; `nil` while the caller may read
+    /// it. The closure `ending` is called on the event loop's thread.
     package nonisolated let ending: @Sendable () -> CallerEnd?
     private nonisolated let change = Locked(AuditedChange())
     private let loop: EventLoop

@@ -8,8 +8,7 @@ package struct ServiceLoad: Sendable {
     package init() { seconds = { nil } }
 
     /// Creates a ``ServiceLoad`` that asks the closure `seconds` about each request, on the event loop. The closure
-    /// `seconds` returns after how many seconds the client can try again; if the request is served, the closure returns
-    /// `nil`.
+    /// returns the number of seconds after which the client can try again; `nil` if the request is served.
     package init(refusing seconds: @escaping @Sendable () -> Int?) { self.seconds = seconds }
 
     func refusal(of request: HTTPRequest) -> Int? {

@@ -194,7 +194,8 @@ package struct ServiceRouter {
 
 extension String {
     /// Whether a path segment is neither `.` nor `..`, and has no separator and no control character. A segment with
-    /// U+FFFD is refused too, because U+FFFD replaces bytes that are not UTF-8. An empty path segment counts as plain.
+    /// U+FFFD is refused too, because U+FFFD replaces bytes that are not UTF-8. An empty path segment is treated as
+    /// plain.
     package func isPlain(allowingSlash: Bool) -> Bool {
         self != "." && self != ".."
             && unicodeScalars.allSatisfy { scalar in

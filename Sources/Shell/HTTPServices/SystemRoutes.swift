@@ -7,7 +7,7 @@ package import Reactor
 package struct SystemRoutes {
     /// Why the daemon cannot serve; `nil` if the daemon can serve.
     let obstacle: @Sendable () -> String?
-    /// Why a part of the daemon's work fails although the daemon serves; `nil` if no part fails.
+    /// Why a part of the daemon's work fails while the daemon serves requests; `nil` if no part fails.
     var shortcoming: @Sendable () async -> String? = { nil }
 
     private struct State: Encodable {

@@ -73,7 +73,8 @@ package protocol ProxyStore: AnyObject, Sendable {
     func mobileDevices(of user: String, app: String, token: String?) async throws(StoreError) -> [String]
     /// Returns the apps that registered a token, each with the user for whom the app registered it.
     func mobileOwners(of token: String) async throws(StoreError) -> [MobileOwner]
-    /// Returns the outcome of each device request. A device request that is unknown or unfinished counts as pending.
+    /// Returns the outcome of each device request. A device request that is unknown or unfinished is treated as
+    /// pending.
     func deviceOutcomes(of requests: [RequestID], app: String) async throws(StoreError) -> [DeviceOutcome]
 
     // MARK: The start, before anything is written
@@ -91,7 +92,7 @@ package protocol ProxyStore: AnyObject, Sendable {
     func dialogRenewals(after date: UnixTime) async throws(StoreError) -> [DialogRenewal]
     func keys() async throws(StoreError) -> [StoredKey]
     func mobileApps() async throws(StoreError) -> [StoredMobileApp]
-    /// Returns the links with which phones take accounts, used and unused.
+    /// Returns the links with which phones set up accounts, used and unused.
     func provisionLinks() async throws(StoreError) -> [StoredProvisionLink]
     /// Returns the registrations and clean-ups of devices that are not finished, in the order of their arrival.
     func openDeviceRequests() async throws(StoreError) -> [DeviceRequest]

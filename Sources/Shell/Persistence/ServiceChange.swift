@@ -18,7 +18,7 @@ package enum ServiceChange: Hashable, Sendable {
     case removeKey(name: String)
     indirect case addApp(StoredMobileApp)
     case removeApp(name: String)
-    /// Adds a link with which a phone takes an account. The user's unused link ends.
+    /// Adds a link with which a phone can set up an account. The user's unused link becomes invalid.
     indirect case addProvisionLink(StoredProvisionLink)
     /// Notes that a phone uses a link, and stores the user's new password. If the link does not exist, is used or has
     /// expired, ``WriteResult/isFound`` is false, and nothing changes.

@@ -2,7 +2,7 @@ package import Bytes
 package import Registration
 package import Timekeeping
 
-/// A link with which a phone takes a user's account once. The store has only a hash of the link's token.
+/// A link with which a phone can once set up a user's account. The store has only a hash of the link's token.
 package struct StoredProvisionLink: Hashable, Sendable {
     /// The SHA-256 hash of the token; the hash has 32 bytes.
     package let hash: [UInt8]

@@ -24,7 +24,7 @@ package struct CertificateCheck {
 
     private let date: UnixTime
 
-    /// A certificate that is valid for less than 14 days counts as a problem, because it should be renewed already.
+    /// A certificate that is valid for less than 14 days is treated as a problem, because it should be renewed already.
     private static let warningTime: Duration = .seconds(14 * 86_400)
 
     package init(on date: UnixTime) { self.date = date }

@@ -37,7 +37,7 @@ final class CertificateWatch: @unchecked Sendable {
     /// passes credentials only at the start of the service.
     var credentials: [String] { files.compactMap { Credential.text(of: $0) } }
 
-    /// Watches the certificates of the given settings, and no longer the certificates of earlier settings.
+    /// Watches the certificates in the given settings instead of those in earlier settings.
     func watch(_ settings: DaemonSettings) {
         files = settings.shownCertificates
         look(at: loop.moment)

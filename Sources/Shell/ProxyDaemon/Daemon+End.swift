@@ -39,7 +39,7 @@ extension Daemon {
             calls = await door.ask(.everything) { engine, _ in engine.callsUnderWay }
             notices?.drains(calls)
             guard let end, end > loop.now else { break }
-            // The pause gives the daemon time to send the last messages of the last call.
+            // During the pause, the daemon sends the last messages of the last call.
             do { try await loop.pause(Self.drainPause) } catch { break }
         } while calls > 0
         if calls > 0 { log.notice("the daemon stops although calls still wait or ring", [.count: .number(calls)]) }

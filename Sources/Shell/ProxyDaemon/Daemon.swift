@@ -81,7 +81,7 @@ package final class Daemon: @unchecked Sendable {
         let flowLimits = settings.flowLimits(descriptors: descriptors)
         if flowLimits.connections < settings.limits.connections {
             log.warning(
-                "the operating system allows fewer file descriptors than limits.connections needs: raise LimitNOFILE",
+                "the operating system allows fewer file descriptors than the setting 'limits.connections' needs: raise 'LimitNOFILE' in the systemd unit",
                 [.count: .number(flowLimits.connections)])
         }
         do {
@@ -163,7 +163,9 @@ package final class Daemon: @unchecked Sendable {
         let (log, notices) = (log, notices)
         let listening = listeners.map { "\($0.transport.parameterName):\($0.bound)" }.joined(separator: " ")
         loop.post {
-            log.notice("started and accepts requests", [.version: .text(Version.current), .listener: .text(listening)])
+            log.notice(
+                "the daemon has started and accepts requests",
+                [.version: .text(Version.current), .listener: .text(listening)])
             do throws(SystemError) {
                 try notices?.started(listening: listening)
             } catch {
@@ -394,7 +396,7 @@ package final class Daemon: @unchecked Sendable {
                 "the settings were not reloaded, so the old settings stay in use", [.reason: .text(error.description)])
             return
         }
-        // A removed domain is served until the restart, but must not count as one of the remaining domains.
+        // A removed domain is served until the restart, but is not one of the remaining domains.
         changed.keepTenants(of: settings)
         for key in settings.reload(from: changed) {
             log.warning("a changed setting takes effect only after a restart", [.setting: .text(key)])

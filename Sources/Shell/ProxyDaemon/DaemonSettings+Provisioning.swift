@@ -7,7 +7,7 @@ import Routing
 import UserSources
 
 extension DaemonSettings {
-    /// Returns the values of the settings for links with which phones take accounts. The closure `endpoints` returns the
+    /// Returns the values of the settings for links with which phones get accounts. The closure `endpoints` returns the
     /// addresses of the HTTP API.
     func provisioningPlan(
         listeners: [Listener], endpoints: @escaping @Sendable () -> [Endpoint]

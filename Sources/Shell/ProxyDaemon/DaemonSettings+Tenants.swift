@@ -20,7 +20,8 @@ extension DaemonSettings {
         tenants.first { $0.key.lowercased() == domain.lowercased() }?.value
     }
 
-    /// The errors in the settings of tenants; these settings must fit each other and the general settings.
+    /// The errors in the settings of tenants. The settings of all tenants must be consistent with each other and with
+    /// the general settings.
     var tenantComplaints: [SettingComplaint] {
         var found: [SettingComplaint] = []
         let apps = tenants.values.contains { $0.pushApps != nil } ? PushDirectory(push).apps.map(\.name) : []

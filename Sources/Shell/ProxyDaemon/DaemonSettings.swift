@@ -98,7 +98,7 @@ package struct DaemonSettings: SettingsGroup {
         ),
         .string(
             "advertise", \.advertise, example: "sip.example.net",
-            "The host name or address under which phones and PBXs reach the daemon. The daemon writes this name or address into Via and Record-Route. By default, the daemon writes the listener's address, or this machine's first address if the listener has 0.0.0.0 or [::]. Set advertise if the daemon is behind a NAT, or if the address of its machine can change."
+            "The host name or address under which phones and PBXs reach the daemon. The daemon writes this name or address into `Via` and `Record-Route`. By default, the daemon writes the listener's address, or this machine's first address if the listener has 0.0.0.0 or [::]. Set `advertise` if the daemon is behind a NAT, or if the address of its machine can change."
         ),
         .path("store", \.store, "The SQLite file with contacts, users, missed calls, messages and keys."),
         .path(
@@ -108,12 +108,12 @@ package struct DaemonSettings: SettingsGroup {
         .path("control", \.control, "The Unix socket over which commands reach a running daemon."),
         .choice(
             "auth", \.auth,
-            "How phones authenticate. With digest, phones authenticate by a password (RFC 7616). With off, phones need no password; use off only in closed networks."
+            "How phones authenticate. With `digest`, phones authenticate by a password (RFC 7616). With `off`, phones need no password. Use `off` only in closed networks."
         ).taken(
             .atOnce),
         .list(
             "trusted", of: TrustedPeer.settingType, \.trusted, example: "[192.0.2.10, 198.51.100.0/24]",
-            "The trusted peers, which are the PBX and the edge proxies. Each entry is a CIDR block, address:port for a PBX that shares its address with phones, or a name in a peer's certificate (tls.client-ca-file). The daemon accepts INVITEs of trusted peers without a password. Over WebSocket, the daemon trusts a peer only by a name in the peer's certificate."
+            "The trusted peers, which are the PBX and the edge proxies. Each entry is a CIDR block, address:port for a PBX that shares its address with phones, or a name in a peer's certificate (`tls.client-ca-file`). The daemon accepts INVITEs of trusted peers without a password. Over WebSocket, the daemon trusts a peer only by a name in the peer's certificate."
         ).taken(.atOnce),
         .list(
             "strip-headers", of: .headerPattern, \.stripHeaders,
@@ -121,20 +121,20 @@ package struct DaemonSettings: SettingsGroup {
         ).taken(.atOnce),
         .value(
             "upstream", \.upstream, NextHop.settingType, example: "sip:pbx.example.net:5060",
-            "The destination of calls from phones: a SIP URI, with ;transport=tcp for TCP and ;transport=tls for TLS. If upstream is not set, the daemon itself delivers calls between its users."
+            "The destination of calls from phones: a SIP URI, with `;transport=tcp` for TCP and `;transport=tls` for TLS. If `upstream` is not set, the daemon itself delivers calls between its users."
         ).taken(.atOnce),
         .value(
             "upstream-hosts", \.upstreamHosts, .list(of: .string), example: "[pbx.example.net, 192.0.2.10]",
-            "Host names and addresses that mean the first domain. A call from a phone to bob at such a host becomes a call to bob at the first domain. List the hosts that the PBX writes into From, because a phone that calls back dials the host in From. By default, the list has the host in upstream and the addresses of this host. With [], only the first domain's own name means the first domain."
+            "Host names and addresses that stand for the first domain. A call from a phone to bob at such a host becomes a call to bob at the first domain. List the hosts that the PBX writes into `From`, because a phone that calls back dials the host in `From`. By default, the list has the host of `upstream` and the IP addresses of that host. With `[]`, only the name of the first domain itself stands for the first domain."
         ).taken(.atOnce),
         .group("upstream-check", \.upstreamCheck, "How the daemon checks whether the upstream answers.").taken(.atOnce),
         .named(
             "tenants", \.tenants, exampleName: "example.net", example: .example,
-            "Domains that are separate from all other domains. A tenant's users, trusted peers, PBX, push apps and limits do not count for other domains, and calls from one tenant do not reach users of another. The name of each group of settings is an entry of the setting domains. See docs/Tenants.md."
+            "Domains that are separate from all other domains. A tenant's users, trusted peers, PBX, push apps and limits do not count for other domains, and calls from one tenant do not reach users of another. The name of each group of settings is an entry of the setting `domains`. See docs/Tenants.md."
         ).taken(.atOnce),
         .named(
             "register-upstream", \.registerUpstream, exampleName: "example.net", example: .example,
-            "Domains whose users the daemon keeps registered at a PBX, also while their phones sleep. The settings of the PBX need no change. The daemon needs each user's password; set digest.realm to the realm of the PBX. The name of each group of settings is an entry of the setting domains."
+            "Domains whose users the daemon keeps registered at a PBX, also while their phones sleep. The settings of the PBX need no change. The daemon needs each user's password. Set `digest.realm` to the realm of the PBX. The name of each group of settings is an entry of the setting `domains`."
         ).taken(.atOnce),
         .group("tls", \.tls, "TLS for SIP.").taken(.atOnce),
         .group("websocket", \.webSocket, "SIP over WebSocket, for browsers."),

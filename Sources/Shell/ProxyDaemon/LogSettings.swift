@@ -18,11 +18,11 @@ package struct LogSettings: SettingsGroup {
         ).taken(.atOnce),
         .choice(
             "format", \.format,
-            "The format of lines: text, json (one object a line), journal (for journald: a priority, and no time), or auto. With auto, the format is journal if journald reads standard error, and text otherwise."
+            "The format of log lines: `text`, `json` (one object a line), `journal` (for journald: a priority, and no time), or `auto`. With `auto`, the format is `journal` if journald reads standard error, and `text` otherwise."
         ),
         .choice(
             "calls", \.calls,
-            "The calls whose log line \"call ended\" has the level notice: failed, all or none. For calls that log.calls does not choose, the line \"call ended\" has the level info."
+            "The calls whose log line \"call ended\" has the level `notice`: `failed`, `all` or `none`. For calls that `log.calls` does not choose, the line \"call ended\" has the level `info`."
         ).taken(.atOnce),
     ]
 }

@@ -60,7 +60,7 @@ package struct NewSettings: Sendable {
     /// The file of Google's service account.
     package var googleAccount: String?
     package var webPush: WebPush?
-    /// Whether the Acrobits push mediator wakes apps.
+    /// Whether the Acrobits push server wakes apps.
     package var hasAcrobits = false
     package var ruStore: RuStore?
     package var huawei: Huawei?

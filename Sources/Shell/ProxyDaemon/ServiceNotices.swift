@@ -2,7 +2,8 @@ import ProxyRuntime
 import Reactor
 import Timekeeping
 
-/// Tells the service manager (systemd) when the daemon is ready, when it stops, and that its loop works.
+/// Tells the service manager (systemd) when the daemon is ready and when it stops, and sends watchdog messages while
+/// the loop works.
 ///
 /// - The class is `@unchecked Sendable`, because only the daemon's loop uses it.
 final class ServiceNotices: @unchecked Sendable {

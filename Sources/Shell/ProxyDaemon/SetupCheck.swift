@@ -78,8 +78,8 @@ package enum SetupCheck {
         return notes + unshownCertificates(settings) + distrustedWebSockets(settings)
     }
 
-    /// Returns notes about domains under `register-upstream` that accept bearer tokens, because only users with a known
-    /// password can be registered at the PBX.
+    /// Returns notes about domains under `register-upstream` that accept bearer tokens. Users without a known password
+    /// cannot be registered at the PBX.
     private static func withTokensAlone(_ settings: DaemonSettings) -> [String] {
         let sources = settings.users.rules.sources
         return settings.registerUpstream.keys.sorted().filter { domain in
@@ -269,8 +269,8 @@ package enum SetupCheck {
 
         // MARK: Problems
 
-        /// Reads a file once for each setting that names it, even if several apps name the file. A problem of a
-        /// certificate and its key names the file with the fault.
+        /// Reads a file once for each setting that names it, even if several apps name the file. If a certificate or
+        /// its key has a problem, the problem names the faulty file.
         private mutating func attempt(
             _ path: String, _ name: String, with other: (path: String, name: String)? = nil,
             _ body: (UnixTime) throws -> Void

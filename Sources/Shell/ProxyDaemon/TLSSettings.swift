@@ -19,7 +19,7 @@ package struct TLSSettings: SettingsGroup, Equatable {
         .path("key-file", \.keyFile, example: "/etc/sippushd/key.pem", "The certificate's private key, PEM."),
         .named(
             "certificates", \.certificates, exampleName: "example.org", example: .example,
-            "Certificates for further host names. In the TLS handshake a phone gets the certificate for the host name that it asks for. The name of a settings group under tls.certificates is only a label."
+            "Certificates for further host names. In the TLS handshake a phone gets the certificate for the host name that it asks for. The name of a settings group under `tls.certificates` is only a label."
         ),
         .path(
             "ca-file", \.caFile, example: "/etc/sippushd/servers-ca.pem",
@@ -27,7 +27,7 @@ package struct TLSSettings: SettingsGroup, Equatable {
         ),
         .path(
             "client-ca-file", \.clientCAFile, example: "/etc/sippushd/peers-ca.pem",
-            "The certificate authorities (PEM) of peers that authenticate by a client certificate. The setting trusted can list such a peer by a name in its certificate. Phones need no certificate."
+            "The certificate authorities (PEM) of peers that authenticate by a client certificate. The setting `trusted` can list such a peer by a name in its certificate. Phones need no certificate."
         ),
     ]
 

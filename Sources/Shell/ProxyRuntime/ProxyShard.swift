@@ -43,12 +43,11 @@ package actor ProxyShard: LoopActor {
     private var isAnswered = false
     private var load = LoadMeasurement()
     private var questions: UInt64 = 0
-    /// Copies messages and pushes for traces; `nil` while nobody wants copies, so that a message costs only one
-    /// comparison.
+    /// Copies messages and pushes for traces; `nil` while no trace runs, so that a message costs only one comparison.
     private var taps: MessageTaps?
     /// Whether the settings name a receiver of events.
     private var reportsEvents = false
-    /// Gets the changes of the timeline; `nil` if nobody wants them.
+    /// Receives the changes of the timeline; `nil` if no part of the daemon needs the changes.
     private var observer: (([TimelineChange]) -> Void)?
     /// The events that occurred while actions ran, in order; they enter the engine after the actions.
     private var waiting: [Arrival] = []
@@ -94,14 +93,13 @@ package actor ProxyShard: LoopActor {
         engine.reportsEnds(taps?.spans != nil)
     }
 
-    /// Begins or ends to write events for the operator's receiver.
+    /// Switches the events for the operator's receiver on or off.
     package func reportsEvents(_ isOn: Bool) {
         reportsEvents = isOn
         engine.reportsEvents(isOn)
     }
 
-    /// From now on, the shard passes changes of the push timeline to the observer. The observer is called on the event
-    /// loop's thread.
+    /// Sets the observer that receives changes of the push timeline. The observer is called on the event loop's thread.
     package func shows(timeline observer: @escaping ([TimelineChange]) -> Void) { self.observer = observer }
 
     // MARK: Events

@@ -48,9 +48,9 @@ struct AccessTokenClient {
         makeRequest = request
     }
 
-    /// Requests an access token as a trial of the app's credentials, without a push and without log lines. The closure
-    /// `done` gets the token or the reason why no token was issued, and the lead of this machine's clock. The loop
-    /// calls `done` once, later.
+    /// Tests the app's credentials with a request for an access token, without a push and without log lines. The
+    /// closure `done` gets the token or the reason for the refusal, and the number of seconds by which this machine's
+    /// clock is ahead. The loop calls `done` once, later.
     func tryAsking(
         over http: HTTPSession, at date: UnixTime,
         _ done: @escaping (String?, TrialVerdict?, Int64?) -> Void

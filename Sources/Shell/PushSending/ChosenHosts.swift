@@ -8,8 +8,8 @@ import Timekeeping
 
 /// Sends pushes to push servers that phones have chosen (T46).
 ///
-/// The class resolves the name of the server itself, checks all addresses, and connects to an address that it has checked.
-/// It follows no redirects and uses no proxy. Its connections, look-ups and limits are separate from those of providers.
+/// ``ChosenHosts`` resolves the name of the server itself, checks all addresses, and connects to a checked address. It
+/// follows no redirects and uses no proxy. Its connections, look-ups and limits are separate from those of providers.
 ///
 /// - The class is `@unchecked Sendable`, because only the shard's loop uses it.
 final class ChosenHosts: @unchecked Sendable {

@@ -13,7 +13,8 @@ struct GoogleTokenKey: Hashable {
     let tokenEndpoint: String?
     let connection: AppConnection?
 
-    /// Creates the key; `nil` for FCM's legacy interface, which needs no access tokens.
+    /// Creates the key by which apps share an access token; `nil` for FCM's legacy interface, which needs no access
+    /// tokens.
     init?(_ settings: FCMSettings, _ makers: CredentialMakers) {
         guard settings.bodyFormat == .v1, let file = settings.serviceAccountFile,
             let account = makers.accounts[file]

@@ -16,7 +16,7 @@ package struct BearerSettings: SettingsGroup, Equatable {
         ),
         .integer(
             "remember", in: 100...10_000_000, \.remembered,
-            "How many valid tokens the daemon remembers, at about 300 bytes each. The daemon does not check the signature of a remembered token again. Set users.remember to at least the number of your phones."
+            "How many valid tokens the daemon remembers, at about 300 bytes each. The daemon does not check the signature of a remembered token again. Set `users.remember` to at least the number of your phones."
         ),
     ]
 
@@ -88,31 +88,31 @@ package struct BearerIssuerSettings: SettingsGroup, Equatable {
         ),
         .string(
             "issuer", \.issuer, example: "\"https://login.example.net/\"",
-            "The value that the claim iss of each token must have, byte by byte. Copy the value from the login server's /.well-known/openid-configuration."
+            "The value that the claim `iss` of each token must have, byte by byte. Copy the value from the login server's /.well-known/openid-configuration."
         ),
         .list(
             "audience", \.audience, example: "[sip.example.net]",
-            "The audiences of which a token must name one in its claim aud. Give the daemon an audience of its own, so that phones cannot register with tokens for other services."
+            "The accepted audiences. The claim `aud` of a token must name at least one of them. Give the daemon an audience of its own, so that phones cannot register with tokens for other services."
         ),
         .path(
             "key-file", \.keyFile, example: "/etc/sippushd/login.pem",
-            "The file with the issuer's public keys: PEM, or a JSON Web Key Set. Set only one of key-file and jwks-url."
+            "The file with the issuer's public keys: PEM, or a JSON Web Key Set. Set only one of `key-file` and `jwks-url`."
         ),
         .value(
             "jwks-url", \.jwksURL, keysURLType, example: "\"https://login.example.net/.well-known/jwks.json\"",
-            "The URL of the issuer's JSON Web Key Set. The daemon reads the key set at its start, and again after each interval refresh. When a token names an unknown key, the daemon reads the key set again, at most every 30 s. While the key set cannot be read, the daemon keeps the keys that it read last."
+            "The URL of the issuer's JSON Web Key Set. The daemon reads the key set at its start, and again each time when the time in `refresh` has passed. When a token names an unknown key, the daemon reads the key set again, at most every 30 s. While the key set cannot be read, the daemon keeps the keys that it read last."
         ),
         .path(
             "ca-file", \.caFile, example: "/etc/sippushd/ca.pem",
-            "The certificate authorities (PEM) that the daemon trusts for the server in jwks-url. By default, the daemon trusts the system's authorities."
+            "The certificate authorities (PEM) that the daemon trusts for the server in `jwks-url`. By default, the daemon trusts the system's authorities."
         ),
         .value(
             "authz-server", \.authzServer, serverType, example: "\"https://login.example.net/\"",
-            "The https URL of the server where phones get tokens. The daemon writes the URL into its challenges (authz_server)."
+            "The https URL of the server where phones get tokens. The daemon writes the URL into its challenges (`authz_server`)."
         ),
         .string(
             "scope", \.scope, example: "sip",
-            "The OAuth scope of the tokens that phones need. The daemon writes the scope into its challenges. The daemon does not check the scope of a token; set audience to limit which tokens it accepts."
+            "The OAuth scope of the tokens that phones need. The daemon writes the scope into its challenges. The daemon does not check the scope of a token; set `audience` to limit which tokens it accepts."
         ),
         .string(
             "claim", \.claim,

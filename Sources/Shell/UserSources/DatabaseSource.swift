@@ -64,7 +64,8 @@ final class DatabaseSource: Sendable {
         }
     }
 
-    /// Asks on the thread's connection, and once more on a new connection if the server has closed an idle connection.
+    /// Sends the query over the thread's connection. If the server has closed the idle connection, the query is sent
+    /// once more over a new connection.
     private static func answer(_ values: [[UInt8]], _ worker: Worker, _ open: Open) -> UserAnswer {
         let isNew = worker.database == nil
         do throws(UserDatabaseError) {

@@ -42,7 +42,7 @@ package enum DatabaseURL: Hashable, Sendable {
     }
 
     /// Refuses a URL with a password, because many users of the machine may be able to read the settings file. The
-    /// complaint about a URL with a password does not quote the password.
+    /// error does not quote the password.
     private static func refusePassword(in text: String) throws(SettingComplaint) {
         let login = authority(of: text).split(separator: "@", maxSplits: 1, omittingEmptySubsequences: false)
         let options = text.split(separator: "?", maxSplits: 1).dropFirst().joined()
@@ -83,7 +83,7 @@ package enum DatabaseURL: Hashable, Sendable {
     private static let expected =
         "expected postgresql://USER@HOST/DATABASE, mysql://USER@HOST:PORT/DATABASE or sqlite:/PATH"
 
-    /// The type of the setting `database`; its complaints do not quote the URL, because the URL may contain a password.
+    /// The type of the setting `database`; error messages do not quote the URL, because the URL may contain a password.
     static let settingType = SettingType<DatabaseURL>(name: "database URL") { node throws(SettingMismatch) in
         guard let text = node.text else { throw SettingMismatch(expected, at: node.position) }
         do throws(SettingComplaint) {

@@ -21,12 +21,13 @@ struct UserDatabaseError: Error {
         self.isConnectionLost = isConnectionLost
     }
 
-    /// An error that makes the source count as away: no connection is possible, or the query fails for every user.
+    /// An error after which the source is treated as away: no connection is possible, or the query fails for every
+    /// user.
     static func away(_ words: String, _ cure: String, isConnectionLost: Bool = true) -> UserDatabaseError {
         UserDatabaseError(.away(UserFault(words, cure: cure)), isConnectionLost: isConnectionLost)
     }
 
-    /// An error in the query for one user, after which the source does not count as away. Strangers choose the names in
+    /// An error in the query for one user, after which the source is not treated as away. Strangers choose the names in
     /// queries, and could otherwise block all users.
     static func user(_ words: String) -> UserDatabaseError {
         UserDatabaseError(.unusable(UserFault(words, cure: queryCure)), isConnectionLost: false)

@@ -22,7 +22,7 @@ package struct UserQuery: Hashable, Sendable {
         case field(Field)
     }
 
-    /// The text of the setting `query`: SQL, or the name of a ready query.
+    /// The text of the setting `query`: SQL, or the name of a built-in query.
     package let source: String
     private let parts: [Part]
 
@@ -32,7 +32,7 @@ package struct UserQuery: Hashable, Sendable {
         guard let sql = Self.ready[source] else {
             guard source.contains(where: \.isWhitespace) else {
                 let names = Self.ready.keys.sorted().joined(separator: ", ")
-                throw SettingComplaint("expected a SELECT, or the name of a ready query: \(names)")
+                throw SettingComplaint("expected a SELECT, or the name of a built-in query: \(names)")
             }
             parts = try Self.parts(of: source)
             return
@@ -40,7 +40,7 @@ package struct UserQuery: Hashable, Sendable {
         parts = try Self.parts(of: sql)
     }
 
-    /// The ready queries by name, for the tables of well-known PBXs.
+    /// The built-in queries by name, for the tables of well-known PBXs.
     package static let ready: [String: String] = [
         "kamailio-subscriber":
             "SELECT username, ha1, password, domain AS realm FROM subscriber WHERE username = :user AND domain = :domain",

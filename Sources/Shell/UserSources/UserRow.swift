@@ -27,8 +27,8 @@ struct UserRows: Hashable, Sendable {
         return .found(secrets)
     }
 
-    /// The error for the operator about a query that returns no column with a secret. The error about a missing secret
-    /// names all columns that the query returns.
+    /// The error for the operator about a query that returns no column with a secret. The error names all columns that
+    /// the query returns.
     private var missingColumns: UserFault {
         let found = columns.isEmpty ? "none" : columns.joined(separator: ", ")
         return UserFault(

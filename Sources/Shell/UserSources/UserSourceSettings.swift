@@ -28,15 +28,15 @@ package struct UserSettings: SettingsGroup, Equatable {
         ),
         .duration(
             "refused-for", in: .seconds(1)...(.seconds(300)), \.refusedFor,
-            "How long the daemon refuses a wrong password or an unknown user without a new query to the source of users. If wrong passwords cause too many queries to the source of users, raise refused-for. The daemon accepts a new user or a new password at the latest when refused-for has passed."
+            "How long the daemon refuses a wrong password or an unknown user without a new query to the source of users. If wrong passwords cause too many queries to the source of users, raise `refused-for`. The daemon accepts a new user or a new password at the latest when `refused-for` has passed."
         ),
         .duration(
             "keep-for", in: .seconds(0)...(.seconds(2_592_000)), \.keepFor,
-            "How long the daemon uses the last good answer about a user while the source does not answer. If the daemon remembers no good answer about the user, the phone gets 503 with Retry-After."
+            "How long the daemon uses the last good answer about a user while the source does not answer. If the daemon remembers no good answer about the user, the phone gets 503 with `Retry-After`."
         ),
         .integer(
             "remember", in: 100...10_000_000, \.remembered,
-            "How many users from databases and HTTP servers the daemon remembers, at about 1 kB each. If users.remember is lower than the number of your users, the daemon asks the sources more often."
+            "How many users from databases and HTTP servers the daemon remembers, at about 1 kB each. If `users.remember` is lower than the number of your users, the daemon asks the sources more often."
         ),
     ]
 
@@ -104,14 +104,14 @@ package struct UserSourceSettings: SettingsGroup, Equatable {
         ),
         .value(
             "query", \.query, queryType, example: "kamailio-subscriber",
-            "The query for one user: the name of a ready query (\(UserQuery.ready.keys.sorted().joined(separator: ", "))), or a SELECT with :user, :domain and :realm. The SQL query must return a column password, ha1 (MD5), ha1_sha256 or ha1_sha512_256. The columns username and realm are optional; the daemon compares their values with its own. The daemon never writes values into the text of the query."
+            "The query for one user: the name of a built-in query (\(UserQuery.ready.keys.sorted().joined(separator: ", "))), or a SELECT with `:user`, `:domain` and `:realm`. The SQL query must return a column `password`, `ha1` (MD5), `ha1_sha256` or `ha1_sha512_256`. The columns `username` and `realm` are optional; the daemon compares their values with its own. The daemon never writes values into the text of the query."
         ),
         .path(
             "password-file", \.passwordFile, example: "credential:users-db",
             "The file with the password of the database user."),
         .value(
             "url", \.url, urlType, example: "\"https://users.example.net/sip\"",
-            "The URL of the HTTP server that has the users. The HTTP server of users answers 200 with a JSON object that has password, ha1, ha1_sha256 or ha1_sha512_256, or 404 for an unknown user. After an HTTP answer other than 200 and 404, the phone gets 503 unless the daemon remembers the user. See docs/Users.md."
+            "The URL of the HTTP server that has the users. The HTTP server of users answers 200 with a JSON object that has `password`, `ha1`, `ha1_sha256` or `ha1_sha512_256`, or 404 for an unknown user. After an HTTP answer other than 200 and 404, the phone gets 503 unless the daemon remembers the user. See docs/Users.md."
         ),
         .choice(
             "method", \.method,
@@ -119,11 +119,11 @@ package struct UserSourceSettings: SettingsGroup, Equatable {
         ),
         .path(
             "secret-file", \.secretFile, example: "credential:users-hook",
-            "The file with the secret by which the daemon signs its requests to url. Each request then has the header field sippushd-signature: t=SECONDS,v1=HEX. SECONDS is the Unix time. HEX is the HMAC-SHA256 of SECONDS, a full stop and the body, or for GET, the whole URL instead of the body."
+            "The file with the secret by which the daemon signs its requests to `url`. Each request then has the header field `sippushd-signature: t=SECONDS,v1=HEX`. SECONDS is the Unix time. HEX is the HMAC-SHA256 of SECONDS, a full stop and the body, or for GET, the whole URL instead of the body."
         ),
         .path(
             "ca-file", \.caFile, example: "/etc/sippushd/ca.pem",
-            "The PEM file with the certificate authorities that the daemon trusts for the source of users (database or HTTP server). If ca-file is set, a database connection uses TLS, and the daemon checks the server's name."
+            "The PEM file with the certificate authorities that the daemon trusts for the source of users (database or HTTP server). If `ca-file` is set, a database connection uses TLS, and the daemon checks the server's name."
         ),
         .list(
             "domains", \.domains, example: "[example.net]",
@@ -131,7 +131,7 @@ package struct UserSourceSettings: SettingsGroup, Equatable {
         ),
         .list(
             "algorithms", of: .choice, \.algorithms,
-            "The hash functions for which the source has a hash of every user: MD5, SHA-256 or SHA-512-256. List all three hash functions for a source with passwords, and only MD5 for a source with ha1. The daemon offers phones only hash functions that all sources of users have."
+            "The hash functions for which the source has a hash of every user: MD5, SHA-256 or SHA-512-256. List all three hash functions for a source with passwords, and only MD5 for a source with `ha1`. The daemon offers phones only hash functions that all sources of users have."
         ),
         .integer(
             "parallel", in: 1...64, \.parallel,

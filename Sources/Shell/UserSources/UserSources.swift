@@ -56,8 +56,8 @@ package final class UserSources: @unchecked Sendable {
         }
     }
 
-    /// The completion handler of a query for a user. The database's thread passes the completion handler back to the
-    /// loop, which calls the handler.
+    /// The completion handler of a query for a user. The database's thread passes the handler to the loop, and the loop
+    /// calls the handler.
     ///
     /// - The type is `@unchecked Sendable`, because only the event loop calls the completion handler.
     private final class Back: @unchecked Sendable {

@@ -7,7 +7,7 @@ import ProxyRuntime
 let appAddCommand = Command(
     name: "app add",
     summary:
-        "Allow the server of an app to register devices. This command prints the app's MobileAppId and its ApiToken. The ApiToken cannot be shown again.",
+        "Allow the server of an app to register devices. This command prints the app's MobileAppId and ApiToken. The daemon cannot show the ApiToken again.",
     arguments: "NAME",
     options: [
         Command.configOption,
@@ -19,16 +19,20 @@ let appAddCommand = Command(
             help: "The MobileAppId in the requests of the app's server (default: a new identifier)."),
         Command.Option(
             name: "--user", value: "TEMPLATE",
-            help: "The SIP address of the app's users; {{user}} stands for the UserId in a request (default: {{user}})."
+            help:
+                "The SIP address of the app's users. The daemon replaces '{{user}}' by the UserId in a request (default: '{{user}}')."
         ),
         Command.Option(
-            name: "--apns-param", value: "PARAM", help: "The pn-param of devices that register an ApnsDeviceToken."),
+            name: "--apns-param", value: "PARAM",
+            help: "The push parameter 'pn-param' of devices that register an ApnsDeviceToken."),
         Command.Option(
             name: "--apns-provider", value: "PROVIDER",
-            help: "The pn-provider of devices that register an ApnsDeviceToken: apns (default) or apns.dev.",
+            help:
+                "The push parameter 'pn-provider' of devices that register an ApnsDeviceToken: 'apns' (default) or 'apns.dev'.",
             choices: ["apns", "apns.dev"]),
         Command.Option(
-            name: "--fcm-param", value: "PARAM", help: "The pn-param of devices that register an FcmDeviceToken."),
+            name: "--fcm-param", value: "PARAM",
+            help: "The push parameter 'pn-param' of devices that register an FcmDeviceToken."),
     ],
     examples: ["app add shop --org example-org --apns-param ABCDE12345.com.example.phone.voip --fcm-param my-project"]
 ) { invocation throws(Command.Failure) in

@@ -35,7 +35,8 @@ private struct BackupDetour {
     let temporary: String
     private let target: String
 
-    /// Prepares a backup through the store's folder; `nil` if the daemon itself can write the file at its final path.
+    /// Prepares a backup that the daemon first writes into the store's folder. The result is `nil` if the daemon can
+    /// write the file at its final path.
     init?(store: String, file: String) throws(Command.Failure) {
         var owner = stat()
         guard geteuid() == 0, unsafe lstat(store, &owner) == 0, owner.st_uid != 0 else { return nil }

@@ -11,7 +11,7 @@ let certCheckCommand = Command(
         Command.configOption,
         Command.Option(
             name: "--name", value: "HOST",
-            help: "The host name that phones connect to. Use this option only together with CERTIFICATE."
+            help: "The host name that phones connect to. Use this option only together with the argument CERTIFICATE."
         ),
         Command.Option(
             name: "--ca", value: "FILE",

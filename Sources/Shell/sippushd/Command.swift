@@ -51,12 +51,12 @@ struct Command: Sendable {
 
     static let configOption = Option(
         name: "--config", value: "FILE",
-        help: "The configuration file (default: $\(configVariable), else \(defaultConfig)).")
+        help: "The configuration file (default: the file in the variable \(configVariable), else \(defaultConfig)).")
 
     /// The options of commands that print a list.
     static let listOptions = [
         configOption,
-        Option(name: "--json", value: nil, help: "Print the list as JSON, with all values of each entry."),
+        Option(name: "--json", value: nil, help: "Print the list as JSON. The JSON has all values of each entry."),
     ]
 
     static let configVariable = "SIPPUSHD_CONFIG"

@@ -48,7 +48,7 @@ extension Command.Invocation {
     }
 }
 
-/// Runs an operation without a daemon, and turns its error into the failure of the command.
+/// Runs an operation without a daemon, and converts the operation's error to the command's error.
 func offline<Value>(_ body: () throws(StartError) -> Value) throws(Command.Failure) -> Value {
     do throws(StartError) { return try body() } catch { throw .failed(text: error.description) }
 }

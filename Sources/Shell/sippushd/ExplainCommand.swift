@@ -1,7 +1,8 @@
 import Control
 
 let explainCommand = Command(
-    name: "explain", summary: "Explain step by step how the daemon woke a phone for a call, or why it woke no phone.",
+    name: "explain",
+    summary: "Explain step by step how the daemon woke a phone for a call, or why the daemon woke no phone.",
     arguments: "USER[@DOMAIN]|CALL-ID|CALL-NAME|PUSH-CODE|SOURCE-ADDRESS|CALLED-NUMBER",
     options: [
         Command.configOption,
@@ -11,7 +12,7 @@ let explainCommand = Command(
     examples: ["explain bob", "explain a84b4c76e66710@pbx --limit 5"]
 ) { invocation throws(Command.Failure) in
     let name = try invocation.onlyArgument(
-        "a user, a Call-ID, a call's name in a list of calls, the code of a push, the address of a refused caller, or a called number"
+        "a user, a Call-ID, a call's short name, the code of a push, the address of a refused caller, or a called number"
     )
     let limit = invocation.value("--limit") ?? "20"
     guard let number = Int(limit), (1...1000).contains(number) else { throw .usage("--limit takes 1 to 1000") }

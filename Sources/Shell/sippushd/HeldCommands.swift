@@ -33,7 +33,7 @@ let heldEndCommand = Command(
         Command.configOption,
         Command.Option(
             name: "--status", value: "STATUS",
-            help: "The final response to the caller: 480 (default), 486, 600 or 603.",
+            help: "The final response that the caller gets: 480 (default), 486, 600 or 603.",
             choices: ["480", "486", "600", "603"]),
     ],
     examples: ["held end a84b4c76e66710@pbx --status 486"]

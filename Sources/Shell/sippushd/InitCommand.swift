@@ -13,11 +13,11 @@ let initCommand = Command(
         Command.configOption,
         Command.Option(
             name: "--domain", value: "DOMAIN",
-            help: "The domain of the users. With --domain, this command asks no questions."),
+            help: "The domain of the users. With this option, the command asks no questions."),
         Command.Option(name: "--pbx", value: "ADDRESS[:PORT]", help: "The IP address of the PBX."),
         Command.Option(
             name: "--tls-cert", value: "FILE", help: "The certificate that phones see, with its chain, PEM."),
-        Command.Option(name: "--tls-key", value: "FILE", help: "The certificate's private key, PEM."),
+        Command.Option(name: "--tls-key", value: "FILE", help: "The private key of the certificate for phones, PEM."),
         Command.Option(name: "--apns-topic", value: "BUNDLE", help: "The bundle identifier of the iOS app."),
         Command.Option(name: "--apns-team", value: "TEAM", help: "Apple's team identifier, ten characters."),
         Command.Option(
@@ -32,25 +32,25 @@ let initCommand = Command(
             help: "The mailto: or https: address at which push services can reach you about problems."),
         Command.Option(
             name: "--acrobits", value: nil,
-            help: "Wake the apps Cloud Softphone and Groundwire through Acrobits' push mediator."),
+            help: "Wake the apps Cloud Softphone and Groundwire through Acrobits' push server."),
         Command.Option(
             name: "--rustore-project", value: "PROJECT", help: "The identifier of the project in RuStore's console."),
         Command.Option(
-            name: "--rustore-token", value: "FILE", help: "A file with the service token of this project."),
+            name: "--rustore-token", value: "FILE", help: "A file with the service token of the RuStore project."),
         Command.Option(
             name: "--hms-app", value: "APP", help: "The app's id in Huawei's AppGallery Connect."),
         Command.Option(
-            name: "--hms-secret", value: "FILE", help: "A file with the client secret of this app."),
+            name: "--hms-secret", value: "FILE", help: "A file with the client secret of the Huawei app."),
         Command.Option(
             name: "--http-app", value: "NAME",
-            help: "The name of the app of your own push service. Phones send this name as pn-param."),
+            help: "The name of the app of your own push service. Phones send this name as 'pn-param'."),
         Command.Option(
             name: "--http-url", value: "URL",
             help:
-                "The URL of your own push service. The URL may contain {{token}}, which stands for the phone's push token."
+                "The URL of your own push service. The daemon replaces '{{token}}' in the URL by the phone's push token."
         ),
         Command.Option(
-            name: "--force", value: nil, help: "Replace an existing file. The old file is kept as FILE.old."),
+            name: "--force", value: nil, help: "Replace an existing file. The command keeps the old file as FILE.old."),
     ],
     examples: ["init", "init --domain example.net --pbx 192.0.2.10 --fcm-account /etc/sippushd/firebase.json"]
 ) { invocation throws(Command.Failure) in
@@ -199,7 +199,7 @@ enum InitQuestions {
             answers.webPush = NewSettings.WebPush(keyFile: vapid, contact: contact)
         }
         answers.hasAcrobits = try yes(
-            "Wake Cloud Softphone or Groundwire through Acrobits' push mediator? (yes; empty: no)")
+            "Wake Cloud Softphone or Groundwire through Acrobits' push server? (yes; empty: no)")
         let project = try answer("Identifier of your RuStore project (empty: no RuStore):")
         if !project.isEmpty {
             answers.ruStore = NewSettings.RuStore(

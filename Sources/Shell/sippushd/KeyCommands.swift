@@ -12,7 +12,7 @@ private let scopeOption = Command.Option(
 private let domainsOption = Command.Option(
     name: "--domains", value: "DOMAINS",
     help:
-        "The domains whose users, devices, keys and figures the key may reach, separated by commas (default: the whole daemon)."
+        "The domains that the key may reach, separated by commas (default: all domains). The key reaches users, devices, API keys and figures of these domains only."
 )
 
 let keyAddCommand = Command(

@@ -62,12 +62,12 @@ enum ManPage: String, CaseIterable {
         + entry("--help", "Explain a command and its options.")
         + entry("--version", "Print the version, and the commit that the program was built from.")
         + ".SH SIGNALS\n"
-        + entry("SIGHUP", "The daemon reads its settings again.")
-        + entry("SIGTERM", "The daemon stops when its calls have ended, or after shutdown.drain-time.")
+        + entry("SIGHUP", "After this signal, the daemon reads its settings again.")
+        + entry("SIGTERM", "The daemon stops when its calls have ended, or after the time in 'shutdown.drain-time'.")
         + ".SH EXIT STATUS\n" + entry("0", "The command succeeded.")
         + entry("1", "The command failed. Standard error has the reason.") + entry("64", "The command line was wrong.")
         + ".SH ENVIRONMENT\n"
-        + entry(Command.configVariable, "The configuration file, if --config is not given.")
+        + entry(Command.configVariable, "The configuration file, if the option '--config' is not given.")
         + ".SH FILES\n" + entry(Command.defaultConfig, "The configuration file.")
         + entry("/var/lib/sippushd/sippushd.db", "The store, which contains push tokens and hashes of passwords.")
         + entry("/run/sippushd/control.sock", "The control socket, which only the daemon's own user and root can use.")

@@ -57,7 +57,7 @@ final class NewFile {
         if waiting.count >= 65_536 { try flush() }
     }
 
-    /// Sets the group that owns the file. The group can read the file if the file's mode permits it.
+    /// Makes the given group the owner of the file. The file's mode decides whether the group can read the file.
     func give(toGroup group: gid_t) throws(Command.Failure) {
         guard fchown(descriptor, uid_t.max, group) == 0 else { throw failure() }
     }

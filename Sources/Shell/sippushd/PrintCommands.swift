@@ -2,7 +2,7 @@
 
 let completionCommand = Command(
     name: "completion",
-    summary: "Print a script for a shell, which then completes the commands and options of sippushd.",
+    summary: "Print a script with which a shell completes the commands and options of sippushd.",
     arguments: Completion.allCases.map(\.rawValue).joined(separator: "|"), options: [],
     examples: ["completion bash"]
 ) { invocation throws(Command.Failure) in
@@ -14,7 +14,7 @@ let completionCommand = Command(
 }
 
 let manPageCommand = Command(
-    name: "man-page", summary: "Print the manual page of sippushd or of its settings, in a form for man -l.",
+    name: "man-page", summary: "Print the manual page of sippushd or of its settings, for the command 'man -l'.",
     arguments: ManPage.allCases.map(\.rawValue).joined(separator: "|"), options: [],
     examples: ["man-page sippushd.yaml"]
 ) { invocation throws(Command.Failure) in

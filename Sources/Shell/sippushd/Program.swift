@@ -5,7 +5,7 @@ import ProxyRuntime
 import Reactor
 import Settings
 
-/// The command line: finds the subcommand, prints help, and turns failures into exit statuses.
+/// The command line: finds the subcommand, prints help, and converts errors to exit statuses.
 @main
 struct Program {
     /// Waits on the main thread until the command has ended. An asynchronous `main` would end the main thread at its
@@ -89,8 +89,8 @@ struct Program {
         }
         let sentence = "unknown command \"\(first) \(second)\""
         guard !group.isEmpty else {
-            // For "usr list", the whole text is similar to "user list"; for "serv now", only the first word is similar
-            // to "serve".
+            // For the input "usr list", the hint is the similar command "user list". For "serv now", only the first
+            // word is compared, and the hint is "serve".
             let whole = EditDistance.hint(for: "\(first) \(second)", among: commands.map(\.name))
             return sentence
                 + (whole.isEmpty

@@ -84,14 +84,14 @@ extension ProviderReport {
 let providerDisableCommand = Command(
     name: "provider disable",
     summary:
-        "Switch a push provider off until it is enabled again. The provider stays off after a restart of the daemon. The daemon removes expired contacts of the provider's devices. Devices of the provider that are still registered get calls without a push.",
+        "Switch a push provider off until it is enabled again, even over restarts of the daemon. The daemon removes expired contacts of the provider's devices. Devices of the provider that are still registered get calls without a push.",
     arguments: "PROVIDER",
     options: [
         Command.configOption,
         Command.Option(
             name: "--yes", value: nil,
             help:
-                "Disable the provider. Without --yes, this command only prints how many contacts would end, and exits with status 1."
+                "Disable the provider. Without this option, the command only prints how many contacts would end, and exits with status 1."
         ),
     ],
     examples: ["provider disable fcm", "provider disable fcm --yes"]
@@ -129,7 +129,7 @@ let providerEnableCommand = Command(
 let providerPauseCommand = Command(
     name: "provider pause",
     summary:
-        "Pause a push provider: send it no pushes until it is resumed. The provider stays paused after a restart of the daemon. The provider's contacts stay registered, and calls wait for their phones.",
+        "Pause a push provider: send it no pushes until it is resumed, even over restarts of the daemon. Contacts of the provider's devices stay registered, and calls wait for their phones.",
     arguments: "PROVIDER", options: [Command.configOption],
     examples: ["provider pause fcm"]
 ) { invocation throws(Command.Failure) in
@@ -154,7 +154,7 @@ private func switchProvider(
 
 let feedbackPullCommand = Command(
     name: "feedback pull",
-    summary: "Ask Apple's feedback service for dead push tokens now, and remove the contacts of these tokens.",
+    summary: "Ask Apple's feedback service immediately for dead push tokens, and remove the contacts of these tokens.",
     arguments: "", options: Command.listOptions,
     examples: ["feedback pull"]
 ) { invocation throws(Command.Failure) in

@@ -3,31 +3,32 @@ import HTTPServices
 import QRCode
 import Settings
 
-// Commands for links and QR codes with which phones take their accounts.
+// Commands for links and QR codes with which phones set up their accounts.
 
 private let formats = ["terminal", "svg", "png", "url"]
 
 let userQRCommand = Command(
     name: "user qr",
     summary:
-        "Make a link with which a phone takes the user's account once, and show the link as a QR code. The user's earlier unused link ends.",
+        "Make a link with which one phone gets the user's account, and show the link as a QR code. An earlier unused link of the user becomes invalid.",
     arguments: userArgument,
     options: [
         Command.configOption,
         Command.Option(
             name: "--expires", value: "TIME",
-            help: "How long the link is valid, 1m to 7d (default: api.provisioning.expires, 15m)."),
+            help: "How long the link is valid, 1m to 7d (default: the setting 'api.provisioning.expires', 15m)."),
         Command.Option(
             name: "--format", value: "FORMAT",
-            help: "The form of the output: terminal (default), svg or png for a picture, or url for the link alone.",
+            help:
+                "The form of the output: 'terminal' (default), 'svg' or 'png' for a picture, or 'url' for the link alone.",
             choices: formats),
         Command.Option(
             name: "--new-password", value: nil,
-            help: "Give the user a new password when a phone uses the link. Acrobits' apps need it."),
+            help: "Give the user a new password when a phone uses the link. Apps of Acrobits need a new password."),
         Command.Option(
             name: "--cloud-id", value: "ID",
             help:
-                "Make the QR code for the Acrobits app with this Cloud ID, whose external provisioning asks this daemon (docs/Provisioning.md)."
+                "Make the QR code for the Acrobits app with this Cloud ID. The external provisioning of the app must name this daemon (docs/Provisioning.md)."
         ),
     ],
     examples: ["user qr bob", "user qr bob --expires 1h --new-password", "user qr bob --format png > bob.png"]
@@ -72,7 +73,7 @@ private func advice(on link: ProvisionLinkAnswer, isForAcrobits: Bool) -> [Strin
         "\(link.user) scans the code with \(isForAcrobits ? "the app" : "Linphone"). The link works once, until \(timeText(link.expiresAt)).",
         link.newPassword
             ? "Then the user has a new password, and other phones of the user need a link of their own."
-            : "Anybody who has the link can take the account: show it to the user alone.",
+            : "Anybody who has the link can set up the account: show it to the user alone.",
     ]
 }
 
@@ -91,7 +92,7 @@ private func acrobitsText(of link: ProvisionLinkAnswer, cloudID: String) -> Stri
 let userLinksCommand = Command(
     name: "user links",
     summary:
-        "List the links with which phones take accounts: unused links, and links that were used in the last 30 days.",
+        "List the links with which phones get accounts: unused links, and links that were used in the last 30 days.",
     arguments: "", options: Command.listOptions, examples: ["user links"]
 ) { invocation throws(Command.Failure) in
     try invocation.expect(arguments: 0)

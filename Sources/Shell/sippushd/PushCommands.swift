@@ -11,13 +11,14 @@ let pushTestCommand = Command(
         Command.Option(
             name: "--token", value: "TOKEN",
             help:
-                "Send the push to this push token (pn-prid) instead of a user's phones. With -, the command reads the token from standard input, so that the list of processes does not show the token."
+                "Send the push to this push token ('pn-prid') instead of a user's phones. With '-', the command reads the token from standard input, so that the list of processes does not show the token."
         ),
         Command.Option(
             name: "--provider", value: "PROVIDER", help: "The token's provider (pn-provider).",
             choices: PushProvider.allCases.map(\.rawValue)),
         Command.Option(
-            name: "--param", value: "PARAM", help: "The token's app (pn-param), if the provider has several apps."),
+            name: "--param", value: "PARAM",
+            help: "The app of the push token ('pn-param'), if the provider has several apps."),
         Command.Option(name: "--json", value: nil, help: "Print the answer as JSON."),
     ],
     examples: ["push test bob@example.net", "push test --token - --provider fcm < token"]

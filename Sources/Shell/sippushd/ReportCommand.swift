@@ -12,10 +12,11 @@ let reportCommand = Command(
             name: "--days", value: "DAYS",
             help: "The number of days, the last of which is today in UTC: 1 to 400 (default: 30)."),
         Command.Option(
-            name: "--by", value: "GROUP", help: "One row for each provider (default), app or system (iOS, Android).",
+            name: "--by", value: "GROUP",
+            help: "The rows of the report: one for each 'provider' (default), 'app' or 'system' (iOS, Android).",
             choices: WakeReport.groupings),
         Command.Option(
-            name: "--format", value: "FORMAT", help: "The form of the report: table (default), csv or json.",
+            name: "--format", value: "FORMAT", help: "The form of the report: 'table' (default), 'csv' or 'json'.",
             choices: ["table", "csv", "json"]),
     ],
     examples: ["report", "report --days 7 --by system", "report --by app --format csv"]

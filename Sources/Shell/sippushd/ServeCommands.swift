@@ -41,11 +41,13 @@ let serveCommand = Command(
 
 private let logFormatOption = Command.Option(
     name: "--log-format", value: "FORMAT",
-    help: "The format of log lines: auto, text, json or journal. This option overrides log.format.",
+    help:
+        "The format of log lines: 'auto', 'text', 'json' or 'journal'. This option overrides the setting 'log.format'.",
     choices: LogFormatChoice.allCases.map(\.rawValue))
 
 let checkConfigCommand = Command(
-    name: "check-config", summary: "Check a configuration file, or print the sample or the manual of all settings.",
+    name: "check-config",
+    summary: "Check a configuration file, or print a sample configuration or the manual of all settings.",
     arguments: "",
     options: [
         Command.configOption,
@@ -65,7 +67,7 @@ let checkConfigCommand = Command(
         Command.Option(name: "--print-manual", value: nil, help: "Print the manual of all settings as Markdown."),
         Command.Option(
             name: "--print-reload", value: nil,
-            help: "Print the list of settings whose changes take effect at SIGHUP, as Markdown."),
+            help: "Print, as Markdown, the list of settings whose changes take effect at SIGHUP."),
     ],
     examples: ["check-config --config sippushd.yaml", "check-config --print-sample"]
 ) { invocation throws(Command.Failure) in

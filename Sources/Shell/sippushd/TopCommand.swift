@@ -6,7 +6,7 @@ let topCommand = Command(
     name: "top", summary: "Show rates, calls that wait or ring, and the slowest pushes, each second.", arguments: "",
     options: [
         Command.configOption,
-        Command.Option(name: "--once", value: nil, help: "Print the values of one second, and end."),
+        Command.Option(name: "--once", value: nil, help: "Print the values of one second, and end the command."),
     ],
     examples: ["top", "top --once"]
 ) { invocation throws(Command.Failure) in

@@ -5,12 +5,15 @@ import Settings
 import Timekeeping
 
 let traceCommand = Command(
-    name: "trace", summary: "Show the SIP messages and pushes of a user as they happen. Secrets are replaced by x.",
+    name: "trace",
+    summary:
+        "Show the SIP messages and pushes of a user as they happen. The output has the letter x instead of secrets.",
     arguments: "USER[@DOMAIN]",
     options: [
         Command.configOption,
         Command.Option(
-            name: "--for", value: "TIME", help: "End after this time, such as 30s, 10m or 1h (default: 10m)."),
+            name: "--for", value: "TIME",
+            help: "The time after which the command ends, such as 30s, 10m or 1h (default: 10m)."),
         Command.Option(name: "--full", value: nil, help: "Show the whole messages instead of their first lines."),
     ],
     examples: ["trace bob --for 10m", "trace bob@example.net --full"]

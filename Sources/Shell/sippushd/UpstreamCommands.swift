@@ -20,7 +20,9 @@ let upstreamListCommand = Command(
 }
 
 let upstreamShowCommand = Command(
-    name: "upstream show", summary: "Show whether a user is registered at the PBX, and the reason if not.",
+    name: "upstream show",
+    summary:
+        "Show whether a user is registered at the PBX. If the user is not registered, the command shows the reason.",
     arguments: "USER@DOMAIN",
     options: Command.listOptions, examples: ["upstream show bob@example.net"]
 ) { invocation throws(Command.Failure) in
@@ -34,7 +36,8 @@ let upstreamShowCommand = Command(
 
 let upstreamRetryCommand = Command(
     name: "upstream retry",
-    summary: "Register a user, or all users of a domain, at the PBX again, even users whose password the PBX refused.",
+    summary:
+        "Register a user, or all users of a domain, at the PBX again. This includes users whose password the PBX refused.",
     arguments: "USER@DOMAIN|DOMAIN", options: [Command.configOption],
     examples: ["upstream retry bob@example.net", "upstream retry example.net"]
 ) { invocation throws(Command.Failure) in

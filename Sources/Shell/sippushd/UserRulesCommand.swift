@@ -6,36 +6,39 @@ import ProxyRuntime
 private let ruleOptions = [
     Command.Option(
         name: "--order", value: "ORDER",
-        help: "The order of the devices: parallel, q, or q-in-turn (default: call.ring-order).",
+        help:
+            "The order in which the devices ring: 'parallel', 'q', or 'q-in-turn' (default: the setting 'call.ring-order').",
         choices: ["parallel", "q", "q-in-turn"]),
     Command.Option(
         name: "--group-time", value: "SECONDS",
-        help: "The time between two groups of devices (default: call.group-time)."),
+        help: "The time between two groups of devices (default: the setting 'call.group-time')."),
     Command.Option(
         name: "--delay", value: "DEVICES",
         help:
-            "Devices that ring later, with the delay in seconds, separated by commas: push=10 (all devices with push token), ordinary=5 (all others), or the name of a device."
+            "Devices that ring later, with the delay in seconds, separated by commas. Write 'push=10' for all devices with push token, 'ordinary=5' for all others, or the name of a device."
     ),
     Command.Option(
         name: "--do-not-disturb", value: "WHEN",
         help:
-            "When no device rings: always, or windows separated by commas: 22:00-07:00, mon-fri@22:00-07:00, sat+sun@00:00-00:00."
+            "When no device rings: 'always', or times separated by commas, such as 22:00-07:00, mon-fri@22:00-07:00 or sat+sun@00:00-00:00."
     ),
     Command.Option(
-        name: "--time-zone", value: "ZONE", help: "The time zone of the windows, such as Europe/Berlin."),
+        name: "--time-zone", value: "ZONE",
+        help: "The time zone of the times in '--do-not-disturb', such as Europe/Berlin."),
     Command.Option(
         name: "--status", value: "STATUS", help: "The response to callers while no device rings (default: 480).",
         choices: ["480", "486", "600", "603"]),
     Command.Option(
         name: "--except", value: "CALLERS",
-        help: "Callers for whom the devices ring nevertheless, separated by commas: user names, or user@domain."),
-    Command.Option(name: "--file", value: "FILE", help: "Read the rules from a file with JSON; - for standard input."),
+        help: "Callers for whom the devices always ring, separated by commas: user names, or user@domain."),
+    Command.Option(
+        name: "--file", value: "FILE", help: "Read the rules from a JSON file, or with '-' from standard input."),
 ]
 
 let userRulesCommand = Command(
     name: "user rules",
     summary:
-        "Show, set or clear a user's rules for calls: which devices ring later, and when no device rings. \"set\" replaces all rules of the user.",
+        "Show, set or clear a user's rules for calls: which devices ring later, and when no device rings. The word 'set' replaces all rules of the user.",
     arguments: "\(userArgument) [show|set|clear]",
     options: [
         Command.configOption, Command.Option(name: "--json", value: nil, help: "Show the rules as JSON."),

@@ -3,7 +3,7 @@ import Control
 import ProxyRuntime
 import Registration
 
-/// The rows of a CSV file of users. Each row is checked alone, except that no user may occur in two rows.
+/// The rows of a CSV file of users. Each row is checked independently of other rows, but no user may occur in two rows.
 struct UserTable {
     /// Why a row is refused, as a sentence without passwords and hashes.
     struct Refusal: Error, Hashable {

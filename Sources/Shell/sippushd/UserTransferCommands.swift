@@ -10,12 +10,12 @@ import Registration
 let userImportCommand = Command(
     name: "user import",
     summary:
-        "Add users from a CSV file, or change their passwords. The first line names the columns: user, domain, realm, password, ha1.",
+        "Add users from a CSV file, or change their passwords. The first line names the columns: 'user', 'domain', 'realm', 'password', 'ha1'.",
     arguments: "FILE",
     options: [
         Command.configOption,
         Command.Option(
-            name: "--dry-run", value: nil, help: "Print the rows that the daemon would refuse, and store no users."),
+            name: "--dry-run", value: nil, help: "Print the rows that the daemon would refuse, but store no users."),
     ],
     examples: ["user import users.csv --dry-run", "user import users.csv", "user import -"]
 ) { invocation throws(Command.Failure) in
@@ -119,7 +119,7 @@ let userExportCommand = Command(
         Command.configOption,
         Command.Option(
             name: "--with-hashes", value: nil,
-            help: "Write the HA1 hashes as well. An HA1 hash is as secret as a password."),
+            help: "Also write the HA1 hashes of the users. An HA1 hash is as secret as a password."),
     ],
     examples: ["user export users.csv", "user export users.csv --with-hashes"]
 ) { invocation throws(Command.Failure) in

@@ -14,7 +14,7 @@ final class HTTP2Session {
     /// Whether the sandbox has sent a GOAWAY. The client closes the connection when it has read all answers, so that no
     /// answer is lost.
     private var isLeaving = false
-    /// Whether the session is passing requests to `received`, and collects their answers.
+    /// Whether the session is passing requests to `received` now, and collects their answers.
     private var isTaking = false
 
     /// Starts an HTTP/2 session; `received` gets each complete request with the id of its stream.

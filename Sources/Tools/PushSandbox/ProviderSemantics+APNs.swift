@@ -76,7 +76,7 @@ extension ProviderSemantics {
         if let collapse = headers["apns-collapse-id"], collapse.utf8.count > 64 { return "BadCollapseId" }
         guard let topic = headers["apns-topic"], !topic.isEmpty else { return "MissingTopic" }
         guard topic.utf8.count <= 255, topic.utf8.allSatisfy({ (0x21...0x7E).contains($0) }) else { return "BadTopic" }
-        // Apple requires `apns-push-type` since iOS 13. A push without `apns-push-type` counts as an alert.
+        // Apple requires `apns-push-type` since iOS 13. A push without `apns-push-type` is treated as an alert.
         let kind = headers["apns-push-type"] ?? "alert"
         guard Self.pushTypes.contains(kind) else { return "InvalidPushType" }
         if let topics {

@@ -1,6 +1,6 @@
 import JSON
 
-/// Imitates the answers of Acrobits' push mediator. `POST /pnm2/send` accepts JSON, and `POST /pnm2` accepts the older
+/// Imitates the answers of Acrobits' push server. `POST /pnm2/send` accepts JSON, and `POST /pnm2` accepts the older
 /// HTML form.
 extension ProviderSemantics {
     private static let genericVerb = "NotifyGenericTextMessage"
@@ -23,8 +23,8 @@ extension ProviderSemantics {
             (status, code, response) = (400, 400, complaint)
         } else if case .refused(let refusal) = judge(token, Self.refusal(of: push), &effects), !refusal.isSuccess {
             code = refusal.status == 410 ? 404 : refusal.status
-            // If Acrobits' mediator works, the HTTP status is 200, and the body has the result of the push. If the
-            // mediator itself fails, the answer has another HTTP status.
+            // If Acrobits' push server works, the HTTP status is 200, and the body has the result of the push. If
+            // Acrobits' push server itself fails, the answer has another HTTP status.
             status = [200, 400, 404, 500].contains(code) ? 200 : code
             response = refusal.reason.isEmpty ? Self.usualResponse(for: code) : refusal.reason
         }
@@ -71,7 +71,7 @@ extension ProviderSemantics {
         return push.texts["Selector"]?.isEmpty == false ? nil : "Selector is missing"
     }
 
-    /// Whether base64 or base64url has the character, so that a token such as `fail-503` counts as base64.
+    /// Whether base64 or base64url has the character, so that a token such as `fail-503` is treated as base64.
     private static func isBase64(_ byte: UInt8) -> Bool {
         isURLBase64(byte) || [UInt8(ascii: "+"), UInt8(ascii: "/"), UInt8(ascii: "=")].contains(byte)
     }

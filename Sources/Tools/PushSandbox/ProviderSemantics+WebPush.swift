@@ -6,7 +6,7 @@ import JSON
 /// `POST /up/ID`. The push server of UnifiedPush knows only subscriptions that were created for it, and accepts no push
 /// without payload.
 extension ProviderSemantics {
-    /// The services at which subscriptions exist. The name of a service is the first part of its paths.
+    /// The imitated services with subscriptions. The name of a service is the first part of its paths.
     enum SubscriptionService: String {
         case webPush = "webpush"
         case unifiedPush = "up"

@@ -124,13 +124,14 @@ package final class ProviderSemantics {
         }
     }
 
-    /// Decides whether the sandbox accepts a push. An incorrect push is always refused, and uses up no failure plan.
-    /// The failure plan for its token decides about a correct push.
+    /// Decides whether the sandbox accepts a push. An incorrect push is always refused, and does not use up a failure
+    /// plan. For a correct push, the failure plan of its token decides.
     func judge(_ token: String, _ refusal: Refusal?, _ effects: inout Effects) -> Verdict {
         judge([token], refusal, &effects)
     }
 
-    /// Decides about a push with several names, such as a token and a user, by the first name with a failure plan.
+    /// Decides whether the sandbox accepts a push with several names, such as a token and a user. The first name with a
+    /// failure plan decides.
     func judge(_ names: [String], _ refusal: Refusal?, _ effects: inout Effects) -> Verdict {
         sent += 1
         if let refusal { return .refused(refusal) }

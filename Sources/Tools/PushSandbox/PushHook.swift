@@ -72,7 +72,8 @@ package final class PushHook {
         defer { unsafe posix_spawnattr_destroy(&attributes) }
         unsafe posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
         unsafe posix_spawn_file_actions_adddup2(&actions, 2, 1)
-        // The signals get their defaults: the event loop ignores SIGPIPE, but a shell needs it to end pipelines.
+        // The signals get their default handling. The event loop ignores SIGPIPE, but a shell needs SIGPIPE to end
+        // pipelines.
         var (standard, blocked) = (sigset_t(), sigset_t())
         unsafe sigemptyset(&blocked)
         unsafe sigemptyset(&standard)

@@ -8,7 +8,7 @@ import Timekeeping
 /// The maximum number of simultaneous requests on one HTTP/2 connection (SETTINGS_MAX_CONCURRENT_STREAMS).
 package struct StreamLimits: Hashable, Sendable {
     package var usual: Int
-    /// The maximum until the first accepted push of a connection, as Apple's servers allow 1; `nil` if `usual` applies
+    /// The maximum before the connection's first accepted push; Apple's servers allow 1. With `nil`, `usual` applies
     /// from the start.
     package var first: Int?
 

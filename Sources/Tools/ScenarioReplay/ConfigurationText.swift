@@ -1,8 +1,8 @@
 package import Settings
 
 extension YAMLNode {
-    /// Merges two mappings of a configuration, so that entries of the second mapping replace entries with equal keys. A
-    /// group that both mappings have is merged entry by entry.
+    /// Merges two mappings of a configuration, so that entries of the second mapping replace entries with equal keys.
+    /// If both mappings contain a group, the group is merged entry by entry.
     package func overlaid(with other: YAMLNode) -> YAMLNode {
         guard case .mapping(var merged) = content, case .mapping(let others) = other.content else {
             return other.isNull ? self : other

@@ -9,7 +9,8 @@ final class Performance {
     private let places: [String: Place]
     private var running: [String: Child] = [:]
     private var ended: [String: Int] = [:]
-    /// For each start of a step and end of a program, the time since which its condition has been true.
+    /// For each step that waits for its start, and each program that waits for its end: the time since which the
+    /// condition has been true.
     private var due: [Moment: Date] = [:]
     private var started: [String: Date] = [:]
     private var killed: [String: Date] = [:]

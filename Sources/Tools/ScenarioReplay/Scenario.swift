@@ -155,7 +155,7 @@ package struct Program: Hashable, Sendable {
     package let address: String?
     package let keys: [String: String]
     /// The text that a phone's program prints after a 200; `nil` if no step waits for the 200. A PBX needs no text,
-    /// because it counts as running when its port is in use.
+    /// because the replay checks whether the PBX's port is in use.
     package let says: String?
     package let end: End
     /// The condition for ending the program.
@@ -195,7 +195,8 @@ package struct Actor: Hashable, Sendable {
     package let keys: [String: String]
 }
 
-/// The condition for the start of a step or the end of a program: all parts have been true for the time `delay`.
+/// The condition for the start of a step or for the end of a program. The condition is met when all its parts have been
+/// true for the time `delay`.
 package struct StartCondition: Hashable, Sendable {
     package struct Push: Hashable, Sendable {
         package let token: String

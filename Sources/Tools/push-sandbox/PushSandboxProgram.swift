@@ -12,7 +12,7 @@ struct PushSandboxProgram {
         Usage: push-sandbox [options]
 
         Imitates APNs (HTTP/2 over TLS) with its old feedback service, FCM v1 with its token service, FCM legacy, a web push
-        service, a push server of UnifiedPush, Acrobits' mediator, RuStore, Huawei's Push Kit, and receivers of webhooks. It
+        service, a push server of UnifiedPush, Acrobits' push server, RuStore, Huawei's Push Kit, and receivers of webhooks. It
         records every push as a line of JSON, and fails on request.
 
         Options:
@@ -42,7 +42,7 @@ struct PushSandboxProgram {
           POST /fcm/send                               FCM legacy
           POST /webpush/ID                             a web push subscription; a payload needs one that was created
           POST /up/ID                                  a push server of UnifiedPush; needs a subscription that was created
-          POST /pnm2/send, POST /pnm2                  Acrobits' mediator, in JSON and as a form
+          POST /pnm2/send, POST /pnm2                  Acrobits' push server, in JSON and as a form
           any method on /hook/NAME                     a receiver of webhooks
 
         Controls, on the plain port:

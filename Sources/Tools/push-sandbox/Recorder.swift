@@ -18,7 +18,7 @@ final class Recorder {
         output = opened
     }
 
-    /// A failure to write is ignored, because the sandbox must answer even if the disk is full or a pipe's reader is
-    /// gone.
+    /// A failure to write is ignored, because the sandbox must answer even if the disk is full or the reader of the
+    /// pipe has ended.
     func write(_ record: PushRecord) { try? output.write(contentsOf: record.json + [UInt8(ascii: "\n")]) }
 }

@@ -1,5 +1,5 @@
-/// The sender to whom a request counts, whatever its From says: an authenticated user, or a user whom a trusted peer
-/// names. If no user is known, the caller is the source address of the request.
+/// The sender whose limits apply to a request, independent of From: an authenticated user, or a user whom a trusted
+/// peer names. If no user is known, the caller is the source address of the request.
 ///
 /// A caller is a 64-bit hash, because each call and push stores its caller, and callers are often compared. A caller's
 /// hash is the same in each run of the program, so that the store can store it. A hash table hashes the 64-bit value

@@ -40,8 +40,8 @@ package struct Endpoint: Hashable, Sendable, CustomStringConvertible {
     package var description: String { "\(address.uriHost):\(port)" }
 
     /// Whether a message from `source` can come from the server at the endpoint. A server can send from any port, so
-    /// the ports need not be equal. If `hasOnePort` is true, because phones have the server's address, the ports must
-    /// be equal.
+    /// the ports need not be equal. If phones have the same address as the server, `hasOnePort` is true, and the ports
+    /// must be equal.
     package func speaks(as source: Endpoint, hasOnePort: @autoclosure () -> Bool) -> Bool {
         guard address == source.address else { return false }
         return self == source || !hasOnePort()

@@ -1,6 +1,6 @@
 extension IPAddress {
     /// Whether the address is in none of IANA's special-purpose blocks, such as private networks. An IPv4-mapped IPv6
-    /// address counts as its IPv4 address.
+    /// address is treated as its IPv4 address.
     package var isPublic: Bool {
         if isV4 { return !isUnspecified && !Self.special4.contains { $0.contains(self) } }
         return Self.global6.contains { $0.contains(self) } && !Self.special6.contains { $0.contains(self) }

@@ -30,7 +30,7 @@ package struct IPAddress: Hashable, Sendable {
 
     package var isUnspecified: Bool { isV4 ? v4Bits == 0 : high == 0 && low == 0 }
 
-    /// The part of the address by which limits per source count: an IPv4 address, or the /64 of an IPv6 address. A /64
+    /// The part of the address to which limits per source apply: an IPv4 address, or the /64 of an IPv6 address. A /64
     /// is one source, because one peer usually has all its addresses.
     package var source: IPAddress { isV4 ? self : IPAddress(high: high, low: 0) }
 

@@ -16,7 +16,7 @@ package struct FNV1a {
     }
 
     /// Mixes eight bytes into the hash. The upper half is mixed into the lower half, because a multiplication never
-    /// carries high bits into low bits.
+    /// moves high bits to lower positions.
     private static func step(_ hash: UInt64, _ word: UInt64) -> UInt64 {
         let product = (hash ^ word) &* 0x100_0000_01b3
         return product ^ product >> 32

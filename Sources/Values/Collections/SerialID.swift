@@ -1,8 +1,7 @@
 /// An id that the program counts up, and uses as a key in its tables.
 ///
-/// No peer can choose serial ids so that their hashes collide. The hash needs no seed, which would cost ten times as
-/// much time. The hash of a serial id must be fast, because the program looks up ids about a hundred times for each
-/// call.
+/// No peer can choose serial ids so that their hashes collide, so the hash needs no seed. A hash with a seed would take
+/// ten times as much time. The hash must be fast, because the program looks up ids about a hundred times for each call.
 package protocol SerialID: Hashable {
     var rawValue: UInt64 { get }
 }

@@ -51,8 +51,8 @@ package struct SlotIndex: Sendable {
     @usableFromInline package mutating func remove(hash: UInt32, slot: UInt32) {
         guard var gap = position(hash: hash, slot: slot) else { return }
         count -= 1
-        // A search ends at an empty entry. A later entry that a search could no longer find moves into the gap of the
-        // removed entry.
+        // A search ends at an empty entry. If the removed entry's gap would hide a later entry from searches, the later
+        // entry moves into the gap.
         var position = after(gap)
         while places[position] != 0 {
             let home = home(of: Self.hash(places[position]))

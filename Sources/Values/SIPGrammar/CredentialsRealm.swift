@@ -5,8 +5,8 @@ package import Bytes
 extension MessageFrame {
     /// Whether digest credentials name one of the given realms, which must be in lower case.
     ///
-    /// Credentials with two realms match if one of the realms matches. In doubt, the result is true, and the proxy
-    /// removes the field, because forwarding could disclose a user's digest response.
+    /// Credentials with two realms match if one of the realms matches. In unclear cases, the result is true, and the
+    /// proxy removes the field. Forwarding the field could disclose a user's digest response.
     package func credentials(_ field: HeaderField, areFor realms: [ByteString]) -> Bool {
         bytes[field.value].withSpan { span in
             var index = 0

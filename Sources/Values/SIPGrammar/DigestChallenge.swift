@@ -28,7 +28,8 @@ package struct DigestChallenge: Hashable, Sendable {
         qop?.parts(separatedBy: UInt8(ascii: ",")).contains { $0.trimmed.equalsIgnoringCase("auth") } ?? false
     }
 
-    /// If a value has this many bytes or more, the daemon ignores the challenge, because the daemon may store values.
+    /// The length in bytes from which a value is too long. The daemon ignores a challenge with such a value, because
+    /// the daemon may store values.
     private static let longestValue = 1024
     private static let mostInRow = 8
 
@@ -110,8 +111,8 @@ private struct ChallengeReader {
     private mutating func value() -> ByteString {
         guard index < row.count, row[index] == UInt8(ascii: "\"") else {
             let value = token()
-            // A value that is neither a token nor quoted, such as base64 of another scheme, ends at the next comma or
-            // blank.
+            // A value can be neither a token nor a quoted string, such as base64 of another scheme. Such a value ends
+            // at the next comma or blank.
             skip { !$0.isLinearSpace && $0 != UInt8(ascii: ",") }
             return value
         }

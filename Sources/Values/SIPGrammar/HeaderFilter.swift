@@ -153,7 +153,7 @@ extension HeaderName {
 }
 
 extension SIPResponse {
-    /// A copy of the response without the fields that the filter removes. If no field matches, the response itself.
+    /// A copy of the response without the fields that the filter removes; the response itself if no field matches.
     package func without(_ filter: HeaderFilter) -> SIPResponse {
         guard frame.fields.contains(where: { filter.removes($0, of: frame.bytes) }) else { return self }
         let kept = frame.fields.filter { !filter.removes($0, of: frame.bytes) }

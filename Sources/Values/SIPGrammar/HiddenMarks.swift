@@ -10,7 +10,8 @@ extension ByteString {
         for byte in array {
             if byte < 0x20 || byte == 0x7f { continue }
             out.append(byte)
-            // The end is checked after each byte, because the bytes around a removed mark can form another mark.
+            // The end of the output is checked after each byte, because the bytes around a removed mark can together
+            // form another mark.
             out.removeLast(out.span.hiddenMarkAtEnd)
         }
         return out.count == count ? self : ByteString(copying: out.span)

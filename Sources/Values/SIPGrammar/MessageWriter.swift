@@ -46,8 +46,8 @@ package struct RequestEdits: Sendable {
     /// Whether the proxy removes bearer tokens from the request (RFC 8898).
     package var dropsTokens = false
     package var added: [AddedField] = []
-    /// The index in the From value at which the forwarded part begins, after a hidden display name; 0 for the whole
-    /// value.
+    /// The index in the From value at which the forwarded part begins. With a hidden display name, the forwarded part
+    /// begins after the name; 0 means the whole value.
     package var fromStart = 0
     /// Whether `pn-*` parameters, which are secrets of the device, stay in the Request-URI and the Contacts.
     package var keepsPushParameters = false

@@ -44,9 +44,9 @@ package struct NameAddress: Sendable {
         tagEnd = 0
     }
 
-    /// Finds the parts of a From, To, Contact or similar value (RFC 3261 section 20.10). The result is `nil` if it is
-    /// ambiguous where the URI ends. The message reader, not the initialiser, checks whether the URI and the parameters
-    /// are well-formed.
+    /// Finds the parts of a From, To, Contact or similar value (RFC 3261 section 20.10). The result is `nil` if the end
+    /// of the URI is ambiguous. The message reader, not the initialiser, checks whether the URI and the parameters are
+    /// well-formed.
     ///
     /// - Parameters:
     ///   - value: the text of the header field value.

@@ -1,7 +1,7 @@
 package import Bytes
 
 /// One parameter `name[=value]` of a URI or header field, with the value's escapes and quotes. A parameter with an
-/// empty value counts as a parameter without a value.
+/// empty value is treated as a parameter without a value.
 package struct Parameter: Hashable, Sendable {
     package let name: ByteString
     package let value: ByteString?

@@ -13,7 +13,8 @@ package struct MessageFrame: Sendable {
     package let headersStart: Int
     /// The index of the body; `bytes.count` if the body is empty.
     package let bodyStart: Int
-    /// One bit for each header name in the message: most searches look for a missing field, and need only these bits.
+    /// One bit for each header name, set if the message has such a field. Most searches look for a field that is
+    /// missing, and need only these bits.
     private let names: UInt64
 
     package init(bytes: ByteString, fields: HeaderFields, headersStart: Int, bodyStart: Int) {

@@ -14,7 +14,8 @@ package struct SIPURI: Sendable {
     /// The whole URI as received, without angle brackets.
     package let text: ByteString
     package let scheme: Scheme
-    /// Whether every part has a simple form that all programs read alike, as in nearly all URIs.
+    /// Whether every part of the URI has a simple form that all programs read in the same way. Nearly all URIs have
+    /// this form.
     package let isPlain: Bool
     package let port: UInt16?
     // The indices of the URI's parts in the text, in four bytes each, because a message has about six URIs.

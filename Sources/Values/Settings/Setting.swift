@@ -38,8 +38,8 @@ package struct Setting<Group: Sendable>: Sendable {
         return copy
     }
 
-    /// A copy of the setting whose changes take effect at the given moment. For a group, the moment applies to the keys
-    /// without a moment of their own.
+    /// A copy of the setting whose changes take effect at the given moment, for example at SIGHUP. For a group, the
+    /// moment applies to each key that names no moment itself.
     package func taken(_ moment: ChangeMoment) -> Setting {
         var copy = self
         copy.ownMoment = moment

@@ -26,7 +26,8 @@ extension SettingsGroup {
         return waiting
     }
 
-    /// The keys whose changes take effect at SIGHUP, as Markdown: `` `auth`, `limits` (except `limits.memory`) ``.
+    /// The keys whose changes take effect at SIGHUP, as a Markdown text such as `` `auth`, `limits` (except
+    /// `limits.memory`) ``.
     package static var keysTakenAtOnce: String {
         var parts: [String] = []
         Self().outline.collectTakenAtOnce(prefix: "", &parts)
@@ -49,8 +50,8 @@ extension Setting {
 }
 
 extension Setting {
-    /// Makes a reload for a setting of named groups. Unless a group was added or removed, each key decides when its
-    /// change takes effect.
+    /// Makes a reload for a setting of named groups. If no group was added or removed, the declaration of each key
+    /// decides when its change takes effect.
     static func reload<Inner: SettingsGroup & Equatable>(
         ofEach path: SettingPath<Group, [String: Inner]>
     ) -> SettingReload<Group> {

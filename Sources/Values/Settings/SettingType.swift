@@ -164,7 +164,8 @@ extension SettingType where Value: RawRepresentable & CaseIterable, Value.RawVal
 }
 
 extension SettingType {
-    /// A type whose texts `parse` converts to values. If `parse` refuses a text, its complaint is part of the error.
+    /// A type whose texts `parse` converts to values. If `parse` refuses a text, the error contains the complaint of
+    /// `parse`.
     ///
     /// - Parameters:
     ///   - name: one or two words for the manual, such as `address:port`.
@@ -187,7 +188,7 @@ extension SettingType {
         }
     }
 
-    /// A list of values of the type `element`; a single value counts as a list.
+    /// A list of values of the type `element`; a single value is treated as a list.
     package static func list<Element>(
         of element: SettingType<Element>, atMost limit: Int = 1000
     ) -> SettingType where Value == [Element] {

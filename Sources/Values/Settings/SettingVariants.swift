@@ -1,6 +1,6 @@
 extension Setting where Group: SettingsGroup & Equatable {
     /// A setting with variants of its group, under names that the operator chooses. A variant begins as a copy of the
-    /// group, so that the operator sets only the keys that differ.
+    /// group, so that the operator sets only the keys with other values.
     ///
     /// Variants are read after all other keys of the group, at any place in the file. A variant has no variants of its
     /// own.

@@ -39,8 +39,8 @@ extension SettingsGroup {
         try self.init(yaml: SettingsFile.bytes(at: path, limit: YAMLLimits().bytes), file: path)
     }
 
-    /// Reads the keys of the group from a YAML node. A missing key keeps its value in `origin`, which is usually the
-    /// default. The key `excluded` counts as unknown.
+    /// Reads the keys of the group from a YAML node. A missing key gets its value in `origin`, which is usually the
+    /// default. The key `excluded` is treated as unknown.
     init(
         reading node: YAMLNode, at position: YAMLPosition, from origin: Self = Self(), without excluded: String? = nil,
         _ problems: inout SettingsProblems
@@ -128,7 +128,8 @@ extension Setting {
 }
 
 extension YAMLNode {
-    /// The named groups in a YAML node; reports an error and returns `nil` for no mapping or too many groups.
+    /// Returns the named groups in a YAML node. If the node is no mapping or has too many groups, the function reports
+    /// an error and returns `nil`.
     func namedGroups(of key: String, atMost limit: Int, _ problems: inout SettingsProblems) -> [YAMLEntry]? {
         guard let entries else {
             problems.report("\(key): expected named groups, found \(found)", at: position)

@@ -89,7 +89,7 @@ struct YAMLSyntaxError: Error {
 
     private func syntaxError() -> YAMLSyntaxError {
         let problem = unsafe parser.pointee.problem.map { unsafe String(cString: $0) } ?? "not YAML"
-        // For bytes that are not UTF-8, libyaml reports only an offset.
+        // If the bytes are not UTF-8, libyaml reports the position only as an offset in bytes.
         let isReaderError = unsafe parser.pointee.error == YAML_READER_ERROR
         let position =
             isReaderError

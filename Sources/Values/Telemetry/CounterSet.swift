@@ -35,8 +35,8 @@ package struct Histogram: Hashable, Sendable {
     package init() {}
 
     package mutating func add(_ duration: Duration) {
-        // The duration as a multiple of the first slot's width, rounded down. The slot's index is the number of bits of
-        // `bounds`.
+        // The duration as a multiple of the first slot's width, rounded down. The number of bits of `bounds` is the
+        // index of the slot.
         let bounds = (max(1, duration.nanoseconds) - 1) / Self.firstBound.nanoseconds
         counts[min(Int64.bitWidth - bounds.leadingZeroBitCount, Self.slots)] &+= 1
         total &+= 1
@@ -59,8 +59,8 @@ package struct Histogram: Hashable, Sendable {
         return rest
     }
 
-    /// The quantile: the given share of all durations is at most this long; `nil` without durations. Inside a slot of
-    /// the histogram, durations count as evenly spread.
+    /// The quantile: the given share of all durations is at most this long; `nil` without durations. The function
+    /// assumes that the durations in a slot of the histogram are evenly spread.
     package func quantile(_ share: Double) -> Duration? {
         guard total > 0 else { return nil }
         let wanted = max(1, share * Double(total))

@@ -5,7 +5,7 @@ package enum JournalStream {
     /// The environment variable in which systemd names the device and inode of journald's socket (systemd.exec(5)).
     package static let variable = "JOURNAL_STREAM"
 
-    /// Whether the descriptor is journald's socket, as named by the environment variable. The result is false if the
+    /// Whether the descriptor is the socket of journald that the environment variable names. The result is false if the
     /// output was redirected elsewhere.
     ///
     /// - Parameters:

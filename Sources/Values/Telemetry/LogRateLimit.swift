@@ -1,7 +1,7 @@
 package import Timekeeping
 
-/// Limits how many log lines of one kind peers can cause. Each interval allows a number of lines, and its first line
-/// reports how many were suppressed before.
+/// Limits how many log lines of one kind peers can cause. Each interval allows a number of lines. The first line of an
+/// interval reports how many lines were suppressed before.
 ///
 /// One limit applies to all peers together, because attackers could fill a table with a limit for each peer.
 package struct LogRateLimit: Sendable {

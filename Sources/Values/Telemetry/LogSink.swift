@@ -13,8 +13,8 @@ package protocol LogSink: Sendable {
 /// Writes the log to standard error without blocking; lines are lost if the reader is too slow.
 package final class StandardErrorSink: LogSink {
     private let descriptor: Int32
-    /// Lets only one thread write at a time, so that lines stay whole. Under the lock, a descriptor that a thread has
-    /// found writable is still writable when the thread writes.
+    /// Lets only one thread write at a time, so that lines stay whole. The lock also covers the check whether the
+    /// descriptor is writable, so the descriptor is still writable when the thread writes.
     private let turn = Mutex(())
 
     /// Makes a sink for a descriptor, which stays open. Only tests use another descriptor than standard error.

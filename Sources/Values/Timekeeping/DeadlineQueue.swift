@@ -68,7 +68,7 @@ package struct DeadlineQueue<Payload> {
 
         /// Appends a node to the list of its slot.
         ///
-        /// - Returns: the former last node of the slot; -1 for an empty slot.
+        /// - Returns: the node that was the slot's last node before; -1 if the slot was empty.
         @inlinable
         mutating func append(_ index: Int32, tick: UInt64) -> Int32 {
             let before = tail
@@ -85,8 +85,8 @@ package struct DeadlineQueue<Payload> {
     @usableFromInline var slots = [Slot](repeating: Slot(), count: wheelLevels * 64)
     /// For each level, a bit for each slot in use.
     @usableFromInline var occupied = [UInt64](repeating: 0, count: wheelLevels)
-    /// A lower bound of the first deadline, in ticks; the largest `UInt64` for an empty wheel. The tick `soonest` is
-    /// stored, because it is read after every event.
+    /// A tick that is not later than the first deadline; the largest `UInt64` for an empty wheel. The value is stored,
+    /// because it is read after every event.
     @usableFromInline var soonest = UInt64.max
     /// The tick up to which the wheel has advanced. A deadline's level is the highest base-64 digit in which its tick
     /// differs from `elapsed`.

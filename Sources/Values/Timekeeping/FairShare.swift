@@ -57,8 +57,8 @@ package struct FairShare: Hashable, Sendable {
         return nil
     }
 
-    /// Selects the stored element to drop when too many are stored: the oldest of the caller with the most elements.
-    /// Among callers with equally many elements, the caller of the oldest element is selected.
+    /// Selects the element to drop when too many elements are stored: the oldest element of the caller with the most
+    /// elements. Among callers with equally many elements, the caller of the oldest element is selected.
     ///
     /// - Parameters:
     ///   - callers: the caller of each element, oldest element first.

@@ -1,7 +1,7 @@
 /// Limits how many events each key may have in a span of time. All events that the limit allows in a span may happen at
 /// the same moment (generic cell rate algorithm).
 ///
-/// One instant is stored for each key with events within the last span. If there are too many keys, only the keys with
+/// For each key with events within the last span, one instant is stored. If there are too many keys, only the keys with
 /// the most events are kept.
 @usableFromInline
 package struct RateLimit<Key: Hashable & Sendable>: Sendable {
@@ -51,8 +51,8 @@ package struct RateLimit<Key: Hashable & Sendable>: Sendable {
         return true
     }
 
-    /// How long the key must wait until the limit allows one more event; `nil` if it does now. ``wait(for:now:)``
-    /// counts no event.
+    /// How long the key must wait until the limit allows one more event; `nil` if the limit allows the event now.
+    /// ``wait(for:now:)`` counts no event.
     @inlinable
     package func wait(for key: Key, now: Instant) -> Duration? {
         guard limit > 0, let debt = paidOff[key] else { return nil }
@@ -72,7 +72,8 @@ package struct RateLimit<Key: Hashable & Sendable>: Sendable {
     mutating func sweep(now: Instant) {
         paidOff = paidOff.filter { $0.value > now }
         if paidOff.count >= capacity {
-            // The sweep drops half of the keys, because each new key in a flood would otherwise start another sweep.
+            // The sweep drops half of the keys. If it dropped only a few, each new key in a flood would start another
+            // sweep.
             let debts = paidOff.values.sorted()
             let least = debts[debts.count / 2]
             paidOff = paidOff.filter { $0.value > least }

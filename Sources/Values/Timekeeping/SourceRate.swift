@@ -31,8 +31,8 @@ package struct SourceRate: Sendable {
 
     package var isOn: Bool { proved.limit > 0 }
 
-    /// How long the source must wait before its next request; `nil` if not at all. ``wait(_:isProved:now:)`` counts no
-    /// request.
+    /// How long the source must wait before its next request; `nil` if the source need not wait.
+    /// ``wait(_:isProved:now:)`` counts no request.
     package func wait(_ source: Int, isProved: Bool, now: Instant) -> Duration? {
         isProved ? proved.wait(for: source, now: now) : unproved.wait(for: source, now: now)
     }

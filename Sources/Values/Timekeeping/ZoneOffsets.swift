@@ -34,7 +34,8 @@ package struct ZoneOffsets: Hashable, Sendable {
 
     /// Reads a file of the time zone database; `nil` if the bytes are no such file.
     ///
-    /// Only the second block of the file counts, whose times have 64 bits. Files of version 1 have no such block.
+    /// Only the second block of the file is used, because its times have 64 bits. Files of version 1 have no such
+    /// block.
     package init?(file bytes: [UInt8]) {
         guard bytes.count <= Self.largestFile else { return nil }
         var reader = ZoneFileReader(bytes)

@@ -35,15 +35,15 @@ struct RegistrarTests {
         #expect(again == nil)
     }
 
-    @Test func `a walk visits every contact once in its steps, and starts when the one before has paused`() throws {
+    @Test func `a scan visits every contact once in its steps, and starts when the one before has paused`() throws {
         var registrar = try scene.registrar("t1", "t2", "t3")
-        let starts = [registrar.walkStarts(), registrar.walkStarts()]
+        let starts = [registrar.scanStarts(), registrar.scanStarts()]
         #expect(starts == [true, false])
         var seen: [DeviceID] = []
-        for _ in 1...3 { seen += registrar.walked(steps: 3, lead: .seconds(100_000), now: scene.now.instant) }
+        for _ in 1...3 { seen += registrar.scanned(steps: 3, lead: .seconds(100_000), now: scene.now.instant) }
         #expect(Set(seen).count == 3)
-        registrar.walkPaused()
-        let again = registrar.walkStarts()
+        registrar.scanPaused()
+        let again = registrar.scanStarts()
         #expect(again)
     }
 

@@ -13,7 +13,7 @@ private func body(_ token: PushToken, _ message: PushMessage) throws -> JSONValu
     try JSONValue(try #require(PushSettings.sample.rendered(push(to: token, message))?.body))
 }
 
-@Suite("Pushes through Acrobits' mediator")
+@Suite("Pushes through Acrobits' push server")
 struct AcrobitsRequestTests {
     @Test func `a call goes to the calls token and carries the Call-ID`() throws {
         let request = try #require(
@@ -118,7 +118,7 @@ struct AcrobitsRequestTests {
     }
 }
 
-@Suite("Answers of Acrobits' mediator")
+@Suite("Answers of Acrobits' push server")
 struct AcrobitsReasonTests {
     private func outcome(_ status: Int, _ body: String, retryAfter: String? = nil) -> PushOutcome? {
         PushSettings.sample.app(of: device("A"))?.outcome(

@@ -128,7 +128,7 @@ struct MissedCallBucketTests {
         #expect(removed.callAnswered(first) == [.delete(first)])
         var died = MissedCallBucket()
         _ = died.offer(first)
-        #expect(died.deviceDied(phone, heirs: [tablet]) == [.upsert(entry(first, to: [tablet], isOver: false))])
+        #expect(died.deviceDied(phone, successors: [tablet]) == [.upsert(entry(first, to: [tablet], isOver: false))])
         var more = MissedCallBucket()
         _ = more.offer(first)
         #expect(more.offer(first, to: [phone, tablet]) == [.upsert(entry(first, to: [phone, tablet], isOver: false))])
@@ -249,10 +249,10 @@ struct MissedCallBucketTests {
         bucket.miss(first, to: [phone, tablet])
         bucket.miss(second, after: 1)
         _ = bucket.reportAccepted([first], by: tablet)
-        let changes = bucket.deviceDied(phone, heirs: [tablet, phone])
+        let changes = bucket.deviceDied(phone, successors: [tablet, phone])
         #expect(changes == [.delete(first), .upsert(entry(second, after: 1, to: [tablet], isOver: true))])
         #expect(bucket.returned(tablet) == [second])
-        #expect(bucket.deviceDied(tablet, heirs: []) == [.delete(second)])
+        #expect(bucket.deviceDied(tablet, successors: []) == [.delete(second)])
         #expect(bucket.isEmpty)
     }
 

@@ -175,19 +175,19 @@ struct FlowTests {
         let out = try registrar.register(
             Self.flow(1), expires: 0, callID: "one", cseq: 2, headers: Self.outbound, on: .phone(1))
         #expect(out.removed == [ids[0]])
-        #expect(registrar.table.takeHeir(of: ids[0]) == ids[1])
+        #expect(registrar.table.takeSuccessor(of: ids[0]) == ids[1])
         #expect(registrar.targets().map(\.id) == [ids[1]])
         let last = try registrar.register(
             Self.flow(2), expires: 0, callID: "two", cseq: 2, headers: Self.outbound, on: .phone(2))
         #expect(last.removed == [ids[1]])
-        #expect(registrar.table.takeHeir(of: ids[1]) == nil)
+        #expect(registrar.table.takeSuccessor(of: ids[1]) == nil)
     }
 
     @Test func `a star removes all of them, and none of their calls is inherited`() throws {
         var registrar = try twoFlows()
         let ids = registrar.bindings().map(\.id)
         try registrar.register("*", expires: 0, callID: "one", cseq: 2)
-        #expect(ids.allSatisfy { registrar.table.takeHeir(of: $0) == nil })
+        #expect(ids.allSatisfy { registrar.table.takeSuccessor(of: $0) == nil })
     }
 
     @Test func `the third inherits when one REGISTER signs the first two out`() throws {
@@ -197,7 +197,7 @@ struct FlowTests {
         try registrar.register(
             Self.flow(1), Self.flow(2), expires: 0, callID: "out", headers: Self.outbound, on: .phone(1))
         #expect(registrar.bindings().map(\.id) == [ids[2]])
-        #expect(registrar.table.takeHeir(of: ids[0]) == ids[2])
+        #expect(registrar.table.takeSuccessor(of: ids[0]) == ids[2])
     }
 
     @Test func `flows remain flows after a restart`() throws {

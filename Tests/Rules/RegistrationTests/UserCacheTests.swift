@@ -12,7 +12,7 @@ final class UserScene {
     private(set) var now = Instant(nanoseconds: 1_000_000_000)
     private(set) var questions: [UserQuestion] = []
     private(set) var settled: [AddressOfRecord] = []
-    private(set) var news: [UserCache.News] = []
+    private(set) var events: [UserCache.SourceEvent] = []
 
     static let realm = ByteString("example.net")
     static let phone = UserCache.Asker.source(IPAddress(v4: 0xc000_0201))
@@ -82,9 +82,9 @@ final class UserScene {
         return settled.map(\.user.string)
     }
 
-    func takeNews() -> [UserCache.News] {
-        defer { news = [] }
-        return news
+    func takeEvents() -> [UserCache.SourceEvent] {
+        defer { events = [] }
+        return events
     }
 
     func pass(_ time: Duration) {
@@ -100,7 +100,7 @@ final class UserScene {
     private func take() {
         questions += cache.takeOrders()
         settled += cache.takeSettled()
-        news += cache.takeNews()
+        events += cache.takeEvents()
     }
 }
 
@@ -202,7 +202,7 @@ final class UserScene {
         #expect(scene.find("alice") == "asking")
     }
 
-    @Test func `a hash for another realm is no use, and the news say so`() {
+    @Test func `a hash for another realm is no use, and an event reports it`() {
         let scene = UserScene()
         scene.find("bob")
         var secrets = UserSecrets()
@@ -210,8 +210,8 @@ final class UserScene {
         secrets.realm = ByteString("asterisk")
         scene.answer(.found(secrets))
         #expect(scene.find("bob") == "away")
-        guard case .unusable(source: 0, let user, let fault)? = scene.takeNews().first else {
-            Issue.record("no news")
+        guard case .unusable(source: 0, let user, let fault)? = scene.takeEvents().first else {
+            Issue.record("no event")
             return
         }
         #expect(user == UserScene.aor("bob"))
@@ -314,7 +314,7 @@ final class UserScene {
         scene.pass(.seconds(400))
         scene.find("eve")
         scene.answer(UserScene.goneAway)
-        #expect(scene.takeNews() == [.away(source: 0, .silent)])
+        #expect(scene.takeEvents() == [.away(source: 0, .silent)])
         #expect(scene.find("eve", .last) == "away")
         #expect(scene.find("eve") == "away")
         #expect(scene.find("bob") == "bob of old")
@@ -351,11 +351,11 @@ final class UserScene {
             #expect(scene.questions.count == 1)
             scene.answer(UserScene.goneAway)
         }
-        #expect(scene.takeNews() == [.away(source: 0, .silent)])
+        #expect(scene.takeEvents() == [.away(source: 0, .silent)])
         scene.pass(.seconds(9))
         scene.find("bob")
         scene.answer(.unknown)
-        #expect(scene.takeNews() == [.back(source: 0)])
+        #expect(scene.takeEvents() == [.back(source: 0)])
         #expect(scene.find("alice") == "asking")
     }
 
@@ -370,7 +370,7 @@ final class UserScene {
         #expect(scene.find("bob") == "bob of old")
         #expect(scene.questions.map(\.name.string) == ["bob"])
         scene.answer(UserScene.password("s3cret"))
-        #expect(scene.takeNews() == [.away(source: 0, .silent), .back(source: 0)])
+        #expect(scene.takeEvents() == [.away(source: 0, .silent), .back(source: 0)])
         #expect(scene.find("bob") == "bob")
     }
 
@@ -408,7 +408,7 @@ final class UserScene {
         scene.pass(.seconds(4))
         scene.answer(UserScene.password("s3cret"))
         #expect(scene.find("bob") == "bob")
-        #expect(scene.takeNews() == [.away(source: 0, .silent), .back(source: 0)])
+        #expect(scene.takeEvents() == [.away(source: 0, .silent), .back(source: 0)])
     }
 
     @Test func `an answer that comes too late is dropped, and so is a second answer`() {
@@ -438,7 +438,7 @@ final class UserScene {
         scene.find("bob")
         scene.answer(UserScene.password("s3cret"))
         scene.pass(.seconds(20))
-        #expect(scene.takeNews().isEmpty)
+        #expect(scene.takeEvents().isEmpty)
         #expect(scene.find("alice") == "asking")
         scene.answer(slow, .unknown)
     }

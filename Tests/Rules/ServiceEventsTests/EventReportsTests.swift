@@ -19,7 +19,9 @@ struct EventReportsTests {
     private static let aor = AddressOfRecord(user: ByteString("bob"), host: ByteString("example.com"))
     private static let device = DeviceID(rawValue: 7)
     private static let now = Moment(instant: .distantPast + .seconds(60), date: UnixTime(seconds: 1_700_000_000))
-    private static let news = [PushNews.breakerOpened(app: "apns", reason: "timeout"), .breakerClosed(app: "apns")]
+    private static let changes = [
+        PushAppChange.breakerOpened(app: "apns", reason: "timeout"), .breakerClosed(app: "apns"),
+    ]
 
     private static let end = EndedCallReport(
         ref: CallRef(rawValue: 3), callID: ByteString("call1"), aor: aor, receivedAt: now.date, began: now.instant,
@@ -33,7 +35,7 @@ struct EventReportsTests {
         reports.ended(end, from: ByteString("alice"), into: &receiver)
         reports.added([.added(device, isPush: true), .retransmission], of: aor, bindings, now: now, into: &receiver)
         reports.removed(device, of: aor, .tokenDead, now: now, into: &receiver)
-        reports.push(news, now: now, into: &receiver)
+        reports.push(changes, now: now, into: &receiver)
         return receiver.events
     }
 
@@ -48,7 +50,7 @@ struct EventReportsTests {
             case .deviceRegistered(let device, let aor, let isPush, _): "registered \(device.rawValue) \(aor) \(isPush)"
             case .deviceRemoved(let device, _, let reason, let date):
                 "removed \(device.rawValue) \(reason) \(date == Self.now.date)"
-            case .push(let news, _): "\(news.app)"
+            case .push(let change, _): "\(change.app)"
             }
         }
         #expect(words.first == "ended 480 alice")

@@ -31,7 +31,7 @@ private func gatewaySettings(_ url: String, _ keys: String = "") throws -> HTTPP
     return try HTTPPushSettings(yaml: Array(yaml.utf8), file: "http.yaml")
 }
 
-@Suite("Pushes through Acrobits' mediator, over TLS", .timeLimit(.minutes(10)))
+@Suite("Pushes through Acrobits' push server, over TLS", .timeLimit(.minutes(10)))
 struct AcrobitsServiceTests {
     @Test func `it takes calls and lists of missed calls`() async throws {
         try await withAllProviders { (bench, providers) async throws in

@@ -12,8 +12,8 @@ func withProviders(
     try await withProviders(plans: plans, settings: { settings, _, _ in changing(&settings) }, body)
 }
 
-/// Runs a test with all providers, including Web Push and Acrobits' mediator. The function `changing` also gets the URL
-/// of the servers.
+/// Runs a test with all providers, including Web Push and Acrobits' push server. The function `changing` also gets the
+/// URL of the servers.
 func withAllProviders(
     plans: [String: String] = [:], changing: (inout PushSettings, String) throws -> Void = { _, _ in },
     _ body: (PushBench, Providers) async throws -> Void

@@ -35,7 +35,7 @@ import Testing
         ("SELECT 1 FROM t WHERE u = ?", "expected one query with :user, and without ?"),
         (
             "kamailio",
-            "expected a SELECT, or the name of a ready query: asterisk-ps-auths, freepbx-sip, fusionpbx-extensions, kamailio-subscriber"
+            "expected a SELECT, or the name of a built-in query: asterisk-ps-auths, freepbx-sip, fusionpbx-extensions, kamailio-subscriber"
         ),
         ("SELECT 'open FROM t WHERE u = :user", "expected :user in the query"),
     ])

@@ -2,7 +2,7 @@ import JSON
 import PushSandbox
 import Testing
 
-@Suite("Answers of Acrobits' mediator, in the sandbox")
+@Suite("Answers of Acrobits' push server, in the sandbox")
 struct MediatorSemanticsTests {
     private static let call =
         #"{"verb":"NotifyIncomingCall","AppId":"com.example","DeviceToken":"dG9r+/==","Selector":"1/2"}"#

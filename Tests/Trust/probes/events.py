@@ -365,7 +365,7 @@ def waits(t):
         caller = t.phone(trusted=True)
         requests = [given_up(t, name, caller) for _ in range(20)]
         check(daemon.metric("sippushd_events_waiting") >= 40, "the events do not wait")
-        check("the receiver does not take events" in daemon.log(), "the absence of the receiver leaves no line")
+        check("the receiver of events does not accept them" in daemon.log(), "the absence of the receiver leaves no line")
         daemon.stop()
         daemon.launch()
         check(daemon.metric("sippushd_events_waiting") >= 40, "a restart lost the events")

@@ -332,7 +332,7 @@ def viewers(t):
             status = watchers[-1].status
             time.sleep(0.2)
         check(status == 200, "no room after a viewer has left")
-        check("the live view refused a viewer" in t.daemon.log(), "no log line of the refused viewers")
+        check("the live view of the web page refused a viewer" in t.daemon.log(), "no log line of the refused viewers")
     finally:
         for one in watchers:
             one.close()

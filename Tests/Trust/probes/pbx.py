@@ -281,12 +281,12 @@ def advertise_is_tried(t):
     """The daemon warns of a name in `advertise` that has no address or another machine's, and accepts a name of its own
     address."""
     lost = own_daemon(t, "nowhere", {"advertise": "nowhere.invalid"}, "127.2.0.11").start()
-    wait_for(lambda: "the daemon cannot resolve the host name in the setting advertise" in lost.log(), 15, "the log does not say that advertise leads nowhere")
+    wait_for(lambda: "the daemon cannot resolve the host name in the setting 'advertise'" in lost.log(), 15, "the log does not say that advertise leads nowhere")
     found = own_daemon(t, "somewhere", {"advertise": "localhost"}, "127.2.0.12").start()
-    wait_for(lambda: "a test request to the address in the setting advertise has reached this daemon" in found.log(), 15, "the daemon does not find itself by its name")
-    check("cannot resolve the host name in the setting advertise" not in found.log(), "a good name is called a bad one")
+    wait_for(lambda: "a test request to the address in the setting 'advertise' has reached this daemon" in found.log(), 15, "the daemon does not find itself by its name")
+    check("cannot resolve the host name in the setting 'advertise'" not in found.log(), "a good name is called a bad one")
     silent = t.trap(host="127.0.0.1")
     away = own_daemon(t, "astray", {"advertise": f"localhost:{silent.port}"}, "127.2.0.13").start()
-    wait_for(lambda: "a test request to the address in the setting advertise did not reach this daemon" in away.log(), 60,
+    wait_for(lambda: "a test request to the address in the setting 'advertise' did not reach this daemon" in away.log(), 60,
              "the log does not say that advertise leads elsewhere")
     return "a name without an address, and one that leads elsewhere, are warnings; one that leads here is asked by OPTIONS"

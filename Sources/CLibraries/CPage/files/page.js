@@ -6,7 +6,7 @@ import { NowView, UserView, WhyView } from "./page-views.js";
 
 const part = (id) => document.getElementById(id);
 const NAMES = ["now", "plots", "why", "user", "days"];
-const SILENCE = 10_000; // Milliseconds without an event after which the stream counts as lost.
+const SILENCE = 10_000; // Milliseconds without an event after which the stream is treated as lost.
 const HIDDEN = 60_000; // Milliseconds after which a hidden page gives its place at the stream to others.
 
 let session = null;

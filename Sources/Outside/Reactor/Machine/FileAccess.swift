@@ -68,9 +68,9 @@ extension FileIdentity {
 package enum FileWish: String, Hashable, Sendable {
     case read
     case write
-    /// To create and remove files in the folder.
+    /// The user creates and removes files in the folder.
     case fill
-    /// To reach a file below the folder.
+    /// The user reaches a file below the folder.
     case enter
 
     fileprivate var mode: Int32 {

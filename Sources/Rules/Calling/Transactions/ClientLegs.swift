@@ -84,8 +84,8 @@ package struct ClientLegs: ~Copyable {
         owners[client] = .farewell(farewell)
     }
 
-    /// Removes and returns the transaction's INVITE from after the end of a call; `nil` for a transaction of another
-    /// kind.
+    /// Removes and returns the transaction's INVITE that was sent after the end of a call; `nil` for a transaction of
+    /// another kind.
     package mutating func endFarewell(_ client: ClientTransactionID) -> Farewell? {
         guard case .farewell(let farewell)? = owners[client] else { return nil }
         owners[client] = nil
@@ -111,7 +111,7 @@ package struct BranchLeg {
         self.detour = detour
     }
 
-    /// Keeps only the addresses of other servers for further tries, because the present server does not respond.
+    /// Removes the addresses of the present server from the further tries, because this server does not respond.
     package mutating func turnsToOtherServers() { detour = detour?.toOthers(than: call.fork.branches[branch].flow) }
 
     /// Whether the branch has a newer transaction, so that the given transaction accepts only a 2xx.
@@ -131,8 +131,8 @@ package struct BranchLeg {
             self.device = device
         }
 
-        /// The addresses of other servers than the flow's server; `nil` if no address is known, or the next hop is a
-        /// phone.
+        /// The addresses of all servers except the flow's server; `nil` if no such address is known, or if the next hop
+        /// is a phone.
         package func toOthers(than flow: Flow?) -> Detour? {
             guard device == nil, let flow else { return nil }
             let others = hops.filter { !$0.isSameServer(as: flow) }
@@ -165,7 +165,7 @@ package final class Farewell {
     }
 }
 
-/// An INVITE that was answered when no caller was left; each repeated 2xx needs another ACK (RFC 3261 section
+/// An INVITE that a phone answered after the caller had left. Each repeated 2xx needs another ACK (RFC 3261 section
 /// 13.2.2.4).
 package final class AnsweredINVITE {
     package let invite: IncomingRequest
@@ -174,7 +174,7 @@ package final class AnsweredINVITE {
     package let listener: Listener
     private var tags: Set<ByteString> = []
 
-    /// The maximum number of dialogs that get a BYE after one INVITE; far fewer phones answer one INVITE.
+    /// The maximum number of dialogs that get a BYE after one INVITE. In practice, far fewer phones answer one INVITE.
     private static let mostDialogs = 16
 
     package init(_ invite: IncomingRequest, to callee: AddressOfRecord, on flow: Flow, from listener: Listener) {

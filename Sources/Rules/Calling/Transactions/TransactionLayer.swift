@@ -4,8 +4,8 @@ package import SIPGrammar
 package import SIPTransactions
 package import Timekeeping
 
-/// The SIP transactions, the owners of client transactions, the results that the engine has not handled yet, and the To
-/// tags.
+/// Contains the SIP transactions, the owners of client transactions, the results that the engine has not handled yet,
+/// and the To tags.
 package struct TransactionLayer: ~Copyable {
     package private(set) var transactions: TransactionTable
     /// The part of the proxy that handles the responses of each client transaction.
@@ -65,8 +65,8 @@ package struct TransactionLayer: ~Copyable {
     /// Notes that the connection of a client transaction has ended.
     package mutating func connectionEnded(of client: ClientTransactionID) { transactions.connectionEnded(of: client) }
 
-    /// Notes that the phone gets the request again on another flow, on which the phone may also answer the first
-    /// request.
+    /// Notes that the phone gets the request again on another flow. The phone may answer the first request on the new
+    /// flow too.
     package mutating func calledAnew(_ client: ClientTransactionID, by flow: Flow) {
         transactions.calledAnew(client, by: flow)
     }

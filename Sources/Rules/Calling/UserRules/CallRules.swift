@@ -43,20 +43,20 @@ package struct CallRules: Hashable, Sendable, Codable {
         delays.first { $0.devices.contains(device) }?.milliseconds
     }
 
-    /// Replaces the id of a device that was removed, because `heir` is another binding of the same device; returns
+    /// Replaces the id of a device that was removed, because `successor` is another binding of the same device; returns
     /// whether a rule has changed.
-    package mutating func renamed(_ device: DeviceID, to heir: DeviceID) -> Bool {
+    package mutating func renamed(_ device: DeviceID, to successor: DeviceID) -> Bool {
         var isChanged = false
         for index in delays.indices {
             guard case .one(device, let label) = delays[index].devices else { continue }
-            delays[index].devices = .one(heir, label: label)
+            delays[index].devices = .one(successor, label: label)
             isChanged = true
         }
         return isChanged
     }
 }
 
-/// A device, as far as rules need to know the device.
+/// The properties of a device that the rules use.
 package struct RuledDevice: Hashable, Sendable {
     package let id: DeviceID
     /// The device's label; empty if the device has no label.

@@ -1,6 +1,6 @@
 package import Timekeeping
 
-/// A user's rule by which no device rings: always, or in windows of the week.
+/// A user's rule by which no device rings, either always or at certain times of the week (windows).
 package struct DoNotDisturb: Hashable, Sendable, Codable {
     /// A span of time that begins on the given days of the week.
     package struct Window: Hashable, Sendable, Codable {
@@ -27,7 +27,7 @@ package struct DoNotDisturb: Hashable, Sendable, Codable {
 
     /// The end of the time in which no device rings.
     package enum End: Hashable, Sendable {
-        /// No end, until an operator changes the rule.
+        /// The time has no end until an operator changes the rule.
         case never
         /// The minute of the day at which the window ends.
         case at(minute: Int64)
@@ -39,7 +39,7 @@ package struct DoNotDisturb: Hashable, Sendable, Codable {
     package var timeZone = "UTC"
     /// The final response to the caller.
     package var status: UInt16 = 480
-    /// Callers for whom the devices ring nevertheless: user names, or `user@domain`.
+    /// Callers for whom the devices ring in spite of the rule: user names, or `user@domain`.
     package var exceptions: [String] = []
 
     package init() {}

@@ -3,8 +3,8 @@ package import ProxyPolicy
 /// The order in which the devices of one call ring (RFC 3261 section 16.6): groups of devices, each with the time at
 /// which it begins to ring.
 ///
-/// Values of ``RingTurns`` decide only. The engine asks which devices ring at the beginning, and again when the time of
-/// the next group has come or all devices that rang have failed.
+/// ``RingTurns`` does no input or output. The engine asks which devices ring at the beginning, and again when the time
+/// of the next group has come or all devices that rang have failed.
 package struct RingTurns: Hashable, Sendable {
     /// One device of the call, by the index of its branch.
     package struct Member: Hashable, Sendable {
@@ -29,9 +29,9 @@ package struct RingTurns: Hashable, Sendable {
 
     /// The groups that have not begun to ring, in the order of their times.
     private var groups: [Group]
-    /// Whether a group stops ringing when the next group begins by its time.
+    /// Whether a group stops ringing when the time of the next group comes.
     package let isInTurn: Bool
-    /// The actual time from the INVITE to the ringing of each group that has begun later than the first group.
+    /// For each group after the first, the actual time from the INVITE to the beginning of its ringing.
     private var begun: [Int: Duration] = [:]
 
     /// The largest number of groups. Devices that would be in a later group ring with the last group.

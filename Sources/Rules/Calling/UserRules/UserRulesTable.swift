@@ -16,7 +16,7 @@ package struct UserRulesTable {
 
     /// Sets the rules of a user; `zone` reads the offsets of a time zone.
     ///
-    /// A time zone that the machine no longer has counts as UTC.
+    /// A time zone that the machine no longer has is treated as UTC.
     package mutating func set(_ new: CallRules, of aor: AddressOfRecord, zone: (String) -> ZoneOffsets?) {
         rules[aor] = new
         guard let name = new.doNotDisturb?.timeZone else { return }
@@ -35,8 +35,10 @@ package struct UserRulesTable {
     /// Replaces the id of a removed device in its user's rules.
     ///
     /// - Returns: the changed rules, for the store; `nil` if no rule names the device.
-    package mutating func renamed(_ device: DeviceID, to heir: DeviceID, of aor: AddressOfRecord) -> StoredUserRules? {
-        guard var own = rules[aor], own.renamed(device, to: heir) else { return nil }
+    package mutating func renamed(_ device: DeviceID, to successor: DeviceID, of aor: AddressOfRecord)
+        -> StoredUserRules?
+    {
+        guard var own = rules[aor], own.renamed(device, to: successor) else { return nil }
         rules[aor] = own
         return StoredUserRules(aor: aor, rules: own)
     }

@@ -70,7 +70,7 @@ extension ProxyEngine {
         }
     }
 
-    /// Reports a call's end for traces and events, if somebody wants the report.
+    /// Reports the end of a call to the traces and to the receiver of events, if traces or events are on.
     private func reportEnd(of call: ProxiedRequest, now: Moment) {
         guard output.reportsEnds || output.events.isOn, let userCall = call.userCall else { return }
         // Both times were computed from the arrival of the INVITE.
@@ -101,7 +101,7 @@ extension ProxyEngine {
             count: call.fork.branches.count { $0.device != nil }, duration: began ?? .zero)
     }
 
-    /// Writes the log line of an INVITE that was refused before any phone got the INVITE or a push.
+    /// Writes the log line of a refused INVITE, if no phone has got the INVITE or a push.
     func tellRefused(
         _ call: RefusedCall, from source: Endpoint, _ status: Status, because refusal: Refusal, suppressed: Int
     ) {

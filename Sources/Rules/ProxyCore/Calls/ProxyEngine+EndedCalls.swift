@@ -73,9 +73,9 @@ extension ProxyEngine {
     /// Ends a call's wait for a phone, and sends the phone a push about the call's end if its app has the setting
     /// `after-end: push`.
     ///
-    /// The phone gets a push instead of a CANCEL, because the phone has not received the INVITE. The push about the end
-    /// is sent only after the provider has accepted the push about the call, because the phone does not know the call
-    /// earlier.
+    /// The phone gets a push instead of a CANCEL, because the phone has not received the INVITE. The daemon sends the
+    /// push about the end only after the provider has accepted the push about the call. Before that, the phone does not
+    /// know the call.
     func stoppedWaiting(_ index: Int, of call: ProxiedRequest, now: Moment) {
         let branch = call.fork.branches[index]
         let end = branch.wasWoken || branch.push != nil ? end(of: call, for: branch, now: now) : nil
@@ -96,8 +96,8 @@ extension ProxyEngine {
         case .cancelled(.declinedElsewhere): outcome = .declinedElsewhere
         case .cancelled, .gaveUp, .failed, .silent, .succeeded, nil: break
         }
-        // No push is sent if a phone that registered without push token answered or declined the call. The phone that
-        // answered or declined may be the present device, whose token an app has reported over HTTP.
+        // If a phone without a registered push token answered or declined the call, no push is sent. This phone may be
+        // the present device itself, because apps can report push tokens over HTTP.
         guard outcome == .missed || wasTakenByKnownDevice(call.fork) else { return nil }
         guard let incoming = revive(call) else { return nil }
         let caller = CallerIdentity(incoming.request, format: settings.call.callerIDFormat)
@@ -133,8 +133,8 @@ extension ProxyEngine {
 /// Notifies phones that got a push for a call and register only after the call's end.
 extension ProxyEngine {
 
-    /// Whether a missed call stays in the list of missed calls if its INVITE reaches the phone only after the call's
-    /// end, as set for the token's app.
+    /// Whether a missed call stays in the list of missed calls if the phone gets the INVITE only after the call's end.
+    /// The setting `missed-calls.after-late-invite` or the token's app decides.
     private func afterLateInvite(to token: PushToken) -> AfterLateInvite {
         ledger.dispatcher.directory.afterLateInvite(to: token, settings.missedCalls.afterLateInvite)
     }
@@ -169,7 +169,7 @@ extension ProxyEngine {
                 incoming, settings.stripped, realms: access.digest.realmTexts,
                 takesTokens: !settings.bearer.issuers.isEmpty)
             log.info(
-                "a phone registered after its call had ended, so the daemon sends INVITE and CANCEL, which end the call on the phone",
+                "a phone registered after its call had ended, so the daemon sends the phone INVITE and CANCEL to end the call on its screen",
                 [
                     .aor: .described(ended.userCall.aor), .callID: .bytes(ended.userCall.key.callID),
                     .device: .described(device),

@@ -21,8 +21,8 @@ extension ProxyEngine {
         update(call, now: now) { $0.failed(branch, with: status, response: nil) }
     }
 
-    /// Applies an event to a call's fork, carries out the orders that the fork returns, and writes the changes to the
-    /// push ledger and the journal.
+    /// Applies an event to the fork of a call, and carries out the orders that the fork returns. Then it writes the
+    /// changes to the push ledger and the journal.
     func update(_ call: ProxiedRequest, now: Moment, _ event: (inout Fork) -> [Fork.Order]) {
         guard !call.isForgotten else { return }
         for order in event(&call.fork) { carryOut(order, for: call, now: now) }
@@ -93,8 +93,8 @@ extension ProxyEngine {
     /// The status and the header fields of the daemon's own final response to a request that failed.
     ///
     /// Inside a dialog, the proxy replaces a `status` that would end the dialog. If the daemon's response replaces
-    /// another server's `response`, the Reason fields are kept, which say why the call failed (RFC 6432). The parameter
-    /// `wasWoken` says whether a push woke the phone for the request.
+    /// another server's `response`, the daemon keeps the header fields `Reason` of that response. They say why the call
+    /// failed (RFC 6432). The parameter `wasWoken` says whether a push woke the phone for the request.
     func ownAnswer(
         _ status: Status, to request: SIPRequest, insteadOf response: SIPResponse? = nil, wasWoken: Bool = false
     ) -> (Status, [AddedField]) {
@@ -114,7 +114,7 @@ extension ProxyEngine {
         callerReturned(call, on: target.flow)
     }
 
-    /// Moves the responses to a call to a new connection, if the INVITE's connection ended with the daemon's earlier
+    /// Sends the responses to a call on a new connection, if the INVITE's connection ended with the daemon's earlier
     /// run.
     func callerReturned(_ call: ProxiedRequest, on flow: Flow) {
         guard call.source.isClosed, flow.isConnection, let server = call.server else { return }
@@ -128,7 +128,7 @@ extension ProxyEngine {
     }
 
     /// The action for an INVITE to the user `aor` if no phone wakes: a final response, a redirect or a forward. The
-    /// closure `request` parses the INVITE, and is called only for the few actions that need the parsed INVITE.
+    /// closure `request` parses the INVITE. Few actions need the parsed INVITE, so the closure is rarely called.
     func noWakePlan(
         for aor: AddressOfRecord, isTrusted: Bool, _ request: () -> SIPRequest?
     ) -> NoWakePlan {
@@ -156,7 +156,7 @@ extension ProxyEngine {
         if let device = call.fork.branches[branch].device { wakes.records.missed(device, now: now.instant) }
     }
 
-    /// The bytes of a response after the proxy has removed its own Via; `nil` if no Via of the caller is known.
+    /// The bytes of a response without the proxy's own Via; `nil` if the caller's Via is not known.
     func upstream(
         _ response: SIPResponse, of call: ProxiedRequest, adding fields: [AddedField] = []
     ) -> [UInt8]? {
@@ -301,8 +301,8 @@ extension ProxyEngine {
 /// Sets the timers of a call: one for its wait for phones, and one for the first response to its INVITE.
 extension ProxyEngine {
 
-    /// How long the engine waits for the first response to a request; after this time, the flow counts as dead, or the
-    /// phone as asleep.
+    /// How long the engine waits for the first response to a request. After this time, the engine treats the flow as
+    /// dead, or the phone as asleep.
     static let patience: Duration = .seconds(3)
 
     func armSilence(of call: ProxiedRequest, now: Moment) {

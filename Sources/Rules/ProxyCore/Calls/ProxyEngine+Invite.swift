@@ -44,7 +44,8 @@ extension ProxyEngine {
         let turns = turns(of: targets, aor)
         let silence = silence(of: aor, from: incoming, now: now)
         let woken = targets.enumerated().compactMap { index, target in
-            // A phone that rings later, or not at all, has the call in its list of missed calls, even if it is awake.
+            // If the rules of the user let a phone ring later or not at all, the call is in the phone's list of missed
+            // calls, even if the phone is awake.
             let isWithheld = silence != nil || turns?.start(of: index).map { $0 > .zero } == true
             let isListed = isWithheld ? target.canBeWoken : treatment(of: target, now: now) != .ring
             return isListed ? target.id : nil
@@ -158,7 +159,8 @@ extension ProxyEngine {
         case ring
         /// The device gets a push, and the INVITE waits until the device registers.
         case wake
-        /// The device gets the INVITE and a push, because nobody knows which of the two reaches the phone first.
+        /// The device gets the INVITE and a push, because the daemon cannot know which of the two reaches the phone
+        /// first.
         case ringAndWake
     }
 
@@ -195,9 +197,9 @@ extension ProxyEngine {
 
     /// Whether the CANCEL came from the sender of the INVITE (T22.5).
     ///
-    /// A matching branch parameter in Via proves nothing, because everybody who got the INVITE knows the parameter. A
-    /// CANCEL can come from another address than its INVITE, because phones change their address and a PBX can have
-    /// several addresses.
+    /// The branch parameter in Via does not prove the sender, because everybody who got the INVITE knows this
+    /// parameter. A CANCEL can come from another address than its INVITE, because phones change their address and a PBX
+    /// can have several addresses.
     private func isOfCaller(_ cancel: IncomingRequest, of invite: ServerTransactionID, now: Moment) -> Bool {
         guard let call = calls.call(of: invite) else { return true }
         if call.isTrusted, hasTenants {
@@ -213,13 +215,13 @@ extension ProxyEngine {
     }
 }
 
-/// Checks the limits on waiting requests, and on callers who wake phones (T11).
+/// Checks how many requests may wait, and how often a caller may wake phones (T11).
 extension ProxyEngine {
     /// Whether the limits leave room for another request: in total, for its caller, and for its callee (T11.3). If
     /// ``admits(_:from:to:now:)`` returns false, the engine has already answered the request.
     ///
-    /// A request that exceeds the limit of its caller gets 503. A request beyond its callee's limit gets 486 or 480,
-    /// because after a 503 a PBX would send no more calls to this proxy.
+    /// A request that exceeds the limit of its caller gets 503. A request beyond its callee's limit gets 486 or 480.
+    /// After a 503, a PBX would send no more calls to this proxy.
     func admits(
         _ incoming: IncomingRequest, from caller: Caller, to callee: AddressOfRecord?, of domain: ByteString? = nil,
         now: Moment
@@ -256,7 +258,7 @@ extension ProxyEngine {
     /// Whether the sender's limit leaves room for a request that starts no call, such as a request inside a dialog. If
     /// ``admitsBesides(_:from:now:)`` returns false, it has answered the request.
     ///
-    /// A BYE, and any request of a trusted peer, always has room (T32.3).
+    /// The limit does not apply to BYE and to requests of trusted peers (T32.3).
     func admitsBesides(_ incoming: IncomingRequest, from caller: Caller, now: Moment) -> Bool {
         guard incoming.request.method != .bye, !caller.isTrusted else { return true }
         let size = incoming.request.frame.bytes.count
@@ -331,7 +333,8 @@ extension ProxyEngine {
 
 /// Parses the request of a call again from the bytes that the call has stored.
 extension ProxyEngine {
-    /// The parsed request of a call; it is parsed again unless the call is recent and still has its parsed request.
+    /// The parsed request of a call. A recent call still has its parsed request; for other calls, the request is parsed
+    /// again.
     func revive(_ call: ProxiedRequest) -> IncomingRequest? {
         guard let request = call.recent ?? reread(call.request) else { return nil }
         let incoming = IncomingRequest(request, on: call.source, isTrusted: call.isTrusted).proved(by: call.sender)

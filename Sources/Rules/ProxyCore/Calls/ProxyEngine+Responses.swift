@@ -40,9 +40,9 @@ extension ProxyEngine {
         noteReturned(leg, received.status, now: now)
         noteAcceptance(received.status, of: leg)
         let response = stripped(received, of: leg)
-        // The daemon ignores a provisional response without a Via for the caller (RFC 3261 section 16.7 item 3). A
-        // final response without a Via for the caller counts, because some phones answer a cancelled INVITE with only
-        // the Via of this proxy's CANCEL.
+        // The daemon ignores a provisional response without a Via for the caller (RFC 3261 section 16.7 item 3). The
+        // daemon accepts a final response without a Via for the caller, because some phones answer a cancelled INVITE
+        // with only the Via of this proxy's CANCEL.
         guard response.viaCount > 1 || response.status.isFinal else { return }
         noteForwardHeard(leg, response.status, now: now)
         let isFormer = leg.isFormer(client)
@@ -107,7 +107,8 @@ extension ProxyEngine {
         dialogs.devices.note(device, callID: response.callID, tag: tag)
     }
 
-    /// The response without identity header fields that its sender may not set, or that the caller may not see (T9.7).
+    /// The response without identity header fields: without fields that the sender must not set, and without fields
+    /// that the caller must not see (T9.7).
     private func stripped(_ response: SIPResponse, of leg: BranchLeg) -> SIPResponse {
         guard let flow = leg.call.fork.branches[leg.branch].flow, isTrusted(flow) else {
             return response.without(settings.stripped)
@@ -121,8 +122,8 @@ extension ProxyEngine {
     /// The filter that removes P-Asserted-Identity from responses with `Privacy: id` (RFC 3325 section 7).
     private static let privateIdentity = HeaderFilter([.pAssertedIdentity], names: [])
 
-    /// Notes that a phone is awake, because a response came from the phone. A 408, 430 or 503 does not count as a sign
-    /// that the phone is awake, because an edge may have sent it.
+    /// Notes that a phone is awake, because a response came from the phone. A 408, 430 or 503 is no sign that the phone
+    /// is awake, because an edge may have sent it.
     func noteReturned(_ leg: BranchLeg, _ status: Status, now: Moment) {
         guard status != .requestTimeout, status != .flowFailed, status != .serviceUnavailable,
             let device = leg.call.fork.branches[leg.branch].device
@@ -243,8 +244,8 @@ extension ProxyEngine {
 
     // MARK: The device has the INVITE twice
 
-    /// Handles a 482, which a phone that has moved to a new address sends if the INVITE came on both its old and its
-    /// new flow.
+    /// Handles a 482. A phone that has moved to a new address sends 482 if it got the INVITE on its old and its new
+    /// flow.
     ///
     /// - Returns: whether the branch continues; if the result is false, the 482 is the final response of the branch.
     func loopReported(_ leg: BranchLeg, now: Moment) -> Bool {
@@ -285,7 +286,8 @@ extension ProxyEngine {
 
     // MARK: Former transactions
 
-    /// Notes that an earlier transaction of a branch failed or got a response other than 2xx; the branch continues.
+    /// Notes that an earlier transaction of a branch failed, or got a response other than 2xx. The branch itself
+    /// continues.
     func formerSpoke(_ status: Status, _ client: ClientTransactionID, _ leg: BranchLeg, now: Moment) {
         update(leg.call, now: now) { fork in
             fork.formerSpoke(status, client, of: leg.branch)
@@ -297,7 +299,7 @@ extension ProxyEngine {
 
     func questionAnswered(_ question: Question, _ response: SIPResponse, of client: ClientTransactionID, now: Moment) {
         switch question {
-        // A phone's response is a sign of life on its flow, so `noteLife` releases the calls that wait for the phone.
+        // A phone's response shows that the phone is awake, so `noteLife` releases the calls that wait for the phone.
         case .phone: if response.status.isFinal { output.counters.count(.phoneAnswered) }
         case .upstream(let place):
             if response.status.isFinal { _ = sip.legs.endQuestion(client) }

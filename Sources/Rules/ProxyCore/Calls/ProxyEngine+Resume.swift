@@ -17,8 +17,8 @@ import Waking
 
 /// Continues the calls of the daemon's earlier run: their transactions, branches, waits and pushes.
 extension ProxyEngine {
-    /// Continues a call from the journal of the daemon's earlier run, or makes it a missed call if the call cannot
-    /// continue.
+    /// Continues a call from the journal of the daemon's earlier run. If the call cannot continue, it becomes a missed
+    /// call.
     ///
     /// The journal's calls are restored after all bindings, and before ``restored(now:)`` is called.
     package func restore(_ stored: StoredCall, now: Moment) {
@@ -40,7 +40,7 @@ extension ProxyEngine {
         guard let listener = identity.listener(stored.source.listener),
             listener.transport == stored.source.transport
         else { return false }
-        // The caller's flow counts as closed, because the caller's connection ended with the daemon's earlier run.
+        // The caller's flow is treated as closed, because the caller's connection ended with the daemon's earlier run.
         let incoming = IncomingRequest(request, on: stored.source.closed, isTrusted: stored.isTrusted)
             .proved(by: stored.sender)
         guard
@@ -93,8 +93,8 @@ extension ProxyEngine {
         return Flow(transport: .tcp, listener: incoming.flow.listener, connection: 0, remote: endpoint)
     }
 
-    /// The id of the phone that made a resumed call; when the phone connects again, it gets the responses to its INVITE
-    /// on its new flow.
+    /// The id of the phone that made a resumed call. When the phone connects again, the daemon sends the responses to
+    /// the phone's INVITE on the new flow.
     private func phone(of incoming: IncomingRequest) -> DeviceID? {
         guard !incoming.isTrusted, let user = identity.callingUser(of: incoming) else { return nil }
         return registrar.bindings.device(of: user) { $0.remote == incoming.flow.remote }
@@ -143,8 +143,8 @@ extension ProxyEngine {
         }
     }
 
-    /// A resumed call is a missed call of its devices until the call is answered, because the store has no row for an
-    /// active call.
+    /// Adds a resumed call to the missed calls of its devices, because the store has no row for an active call. The
+    /// entry is removed if the call is answered.
     ///
     /// An answered or refused call is skipped, because the store already has the result of the call.
     private func restoreMissedCall(_ stored: StoredCall, _ request: SIPRequest, now: Moment) {
@@ -189,7 +189,7 @@ extension ProxyEngine {
     ) {
         takeUpFormer(stored, index, of: call, incoming, now: now)
         switch (stored.stage, stored.sent) {
-        // The turn of the device is decided when all branches are resumed.
+        // The turn of the device is computed later, when all branches are resumed.
         case (.delayed, _): break
         case (.ended, let sent?) where stored.end == .succeeded:
             // The transaction is resumed, because the phone may repeat its 2xx.
@@ -215,8 +215,8 @@ extension ProxyEngine {
         }
     }
 
-    /// Resumes the transactions of INVITEs that the daemon's earlier run sent on the phone's former flows, because a
-    /// late 2xx still counts.
+    /// Resumes the transactions of INVITEs that the daemon's earlier run sent on flows that the phone has left, because
+    /// a phone can still answer there with 2xx.
     private func takeUpFormer(
         _ stored: StoredCall.Branch, _ index: Int, of call: ProxiedRequest, _ incoming: IncomingRequest, now: Moment
     ) {
@@ -259,8 +259,8 @@ extension ProxyEngine {
     /// Resumes the client transaction of an INVITE from the daemon's earlier run; with `.sendingAgain`, the daemon
     /// sends the same INVITE again.
     ///
-    /// A phone that already has the repeated INVITE repeats its last response, and a phone that does not have the
-    /// INVITE treats the INVITE as new.
+    /// If a phone already has the INVITE, it repeats its last response. If not, the phone treats the repeated INVITE as
+    /// a new INVITE.
     private func take(
         up sent: StoredCall.SentINVITE, _ index: Int, of call: ProxiedRequest, _ incoming: IncomingRequest,
         _ resumption: TransactionTable.Resumption, now: Moment
@@ -352,8 +352,8 @@ extension ProxyEngine {
 
     // MARK: Calls to the upstream and in dialogs
 
-    /// The dialog and phone of a resumed re-INVITE; `nil` if the INVITE is outside a dialog, or no push can wake its
-    /// phone.
+    /// The dialog and the phone of a resumed re-INVITE; `nil` if the INVITE is outside a dialog, or if no push can wake
+    /// its phone.
     private func dialogRequest(_ incoming: IncomingRequest, _ stored: StoredCall, now: Moment) -> DialogRequest? {
         guard case .dialog(let pass, let next) = route(of: incoming.request),
             let request = dialogRequest(
@@ -364,7 +364,8 @@ extension ProxyEngine {
         return request
     }
 
-    /// Sends a resumed INVITE to the upstream or inside its dialog, routed like a new INVITE.
+    /// Sends a resumed INVITE to the upstream, or to the other side of its dialog. The INVITE is routed like a new
+    /// INVITE.
     private func goOn(_ call: ProxiedRequest, _ stored: StoredCall.Branch, _ incoming: IncomingRequest, now: Moment) {
         switch (route(of: incoming.request), call.dialogRequest) {
         case (.dialog, let request?):

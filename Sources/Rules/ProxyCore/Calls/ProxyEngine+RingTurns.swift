@@ -38,7 +38,7 @@ extension ProxyEngine {
         return RingTurns(members, order, groupTime: groupTime)
     }
 
-    /// A device as the rules of its user see it.
+    /// The properties of a device that its user's rules use.
     func ruled(_ target: ForkTarget) -> RuledDevice {
         RuledDevice(
             id: target.id,
@@ -74,7 +74,7 @@ extension ProxyEngine {
         guard let userCall = call.userCall, let turns = calls.turns(of: call), let start = turns.order.nextStart else {
             return
         }
-        // An INVITE with Expires can end before the turn of a device comes.
+        // If the INVITE has the header field Expires, the call can end before the turn of a device comes.
         let due = turns.since + start
         guard due < userCall.holdUntil else { return }
         _ = output.timers.schedule(.turnDue(place: call.place, call.id), at: max(due, now.instant))
@@ -82,7 +82,7 @@ extension ProxyEngine {
 
     // MARK: The next turn
 
-    /// Lets the next devices ring, because their time has come, and returns their branches.
+    /// Lets the next group of devices ring, because its time has come, and returns the branches of these devices.
     func turnDue(of call: ProxiedRequest, now: Moment) -> [Int] {
         guard call.fork.acceptsBranches, call.userCall != nil else { return [] }
         let due = calls.takeTurns(of: call, isNext: false, now: now.instant)
@@ -99,8 +99,8 @@ extension ProxyEngine {
         return due
     }
 
-    /// Lets the next devices ring before their time, because all devices that rang have failed, and returns their
-    /// branches. A call of the daemon's earlier run first gets its turns again.
+    /// Lets the next group of devices ring early, because all devices that rang have failed, and returns the branches
+    /// of this group. For a call of the daemon's earlier run, the turns are computed first.
     func nextTurnWanted(of call: ProxiedRequest, now: Moment) -> [Int] {
         guard let userCall = call.userCall, !call.isForgotten else { return [] }
         var rung = calls.turns(of: call) == nil ? turnsResumed(call, userCall, now: now) : []
@@ -122,7 +122,7 @@ extension ProxyEngine {
         guard let userCall = call.userCall, let incoming = revive(call) else { return }
         let caller = CallerIdentity(incoming.request, format: settings.call.callerIDFormat)
         log.info(
-            "the turn of further phones has come, so the daemon offers the call to them",
+            "the daemon offers the call to further phones, because their turn in the ring order has come",
             [
                 .aor: .described(userCall.aor), .callID: .bytes(userCall.key.callID), .count: .number(branches.count),
                 .duration: .duration(now.date - userCall.receivedAt),
@@ -195,7 +195,7 @@ extension ProxyEngine {
     }
 }
 
-/// Lets no device of a user ring, if the rules of the user ask for no disturbance.
+/// Lets no device of a user ring during the user's do-not-disturb times.
 extension ProxyEngine {
     /// When the user's do-not-disturb ends; `nil` if the user's devices ring for the caller.
     func silence(of aor: AddressOfRecord, from incoming: IncomingRequest, now: Moment) -> DoNotDisturb.End? {
@@ -207,8 +207,8 @@ extension ProxyEngine {
         return isExcepted ? nil : end
     }
 
-    /// Ends a new call whose user wants no disturbance: the call is a missed call of the user's phones, and the caller
-    /// gets the status in the user's rules, unless `call.no-wake` redirects or forwards the call.
+    /// Ends a new call during the user's do-not-disturb times. The call becomes a missed call of the user's phones. The
+    /// caller gets the status in the user's rules, unless `call.no-wake` redirects or forwards the call.
     func notDisturbed(
         _ call: ProxiedRequest, _ userCall: UserCall, _ targets: [ForkTarget], _ end: DoNotDisturb.End, now: Moment
     ) {

@@ -55,7 +55,7 @@ extension ProxyEngine {
         return Caller(of: incoming.request, on: incoming.flow, isTrusted: incoming.isTrusted || pass.isFromPeer)
     }
 
-    /// The rule that a phone's request inside a dialog breaks; `nil` if the phone is allowed to send the request.
+    /// The rule that forbids a phone's request inside a dialog; `nil` if the request is allowed.
     private func breach(of incoming: IncomingRequest, _ pass: DialogPass) -> RequestRules.Breach? {
         guard !pass.isFromPeer else { return nil }
         if !keepsItsName(incoming, pass) { return .otherName }
@@ -74,7 +74,7 @@ extension ProxyEngine {
             let listener = identity.listener(flow.listener),
             let number = sip.makeClientTransaction()
         else { return }
-        // An ACK has no client transaction, so its transaction id only makes the Via branch unique.
+        // An ACK has no client transaction. Its transaction id is used only to make the branch in Via unique.
         defer { sip.discard(number) }
         var edits = RequestEdits(
             requestURI: withoutGRUU(next, pass, now: now).requestURI.text,

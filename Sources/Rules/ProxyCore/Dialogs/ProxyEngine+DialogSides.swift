@@ -54,8 +54,8 @@ extension ProxyEngine {
             if isSame(flow, side.flow) || isProved(flow, pass) { return true }
             guard let present = registrar.bindings.flow(of: id) else { return false }
             if isSame(flow, present) { return true }
-            // A request from a phone behind a trusted edge proxy may come from any trusted address, because edge
-            // proxies vouch for their phones.
+            // A request from a phone behind a trusted edge proxy may come from any trusted address, because the edge
+            // proxy has checked the phone.
             if isTrusted(present, in: pass) { return isTrusted(flow, in: pass) }
             // A request inside a dialog may come on any registered flow of the phone's user, because a registered flow
             // is authenticated.
@@ -100,8 +100,8 @@ extension ProxyEngine {
         }
     }
 
-    /// The index in From at which the forwarded value begins: 0, or the end of a display name that has changed since
-    /// the dialog began (T20.7).
+    /// The index at which the forwarded From value begins. The index is 0, or the end of the display name if the name
+    /// has changed since the dialog began (T20.7).
     func fromStart(of request: SIPRequest) -> Int {
         guard request.to.tag != nil, request.from.displayName != nil, Self.showsName(request.method),
             case .dialog(let pass, _) = route(of: request), !pass.isFromCaller, !pass.isFromPeer,
@@ -128,8 +128,8 @@ extension ProxyEngine {
         let isTheOne: (AddressOfRecord) -> Bool
     }
 
-    /// The user whose password proves that a request comes from the given side of the dialog; `nil` if no password can
-    /// prove the sender.
+    /// The user on the given side of the dialog, whose password proves the sender of a request; `nil` if no password
+    /// can prove the sender.
     private func owner(of side: DialogSide, asking incoming: IncomingRequest) -> Owner? {
         switch side.party {
         case .peer, .upstream: return nil
@@ -228,8 +228,8 @@ extension ProxyEngine {
     /// no connection to a phone's source address, because a phone does not listen on its source port.
     func leadsToPhone(_ flow: Flow) -> Bool { !flow.transport.isReliable || flow.isConnection }
 
-    /// The flow to a numeric, trusted address in a peer's Contact or Record-Route; for any other address, the dialog's
-    /// first flow.
+    /// The flow to the address in a peer's Contact or Record-Route, if the address is numeric and trusted; otherwise
+    /// the dialog's first flow.
     ///
     /// A peer whose URI names no transport is reached over TCP if the peer's own request came over TCP.
     func place(_ next: RouteSet.Next, insteadOf flow: Flow, _ pass: DialogPass, now: Moment) -> Flow? {
@@ -260,8 +260,8 @@ extension ProxyEngine {
         }
     }
 
-    /// The UDP hop after a failed TCP connection to a peer (RFC 3261 section 18.1.1); empty unless the dialog began
-    /// over UDP or the URI names no transport.
+    /// The UDP hop to try after a failed TCP connection to a peer (RFC 3261 section 18.1.1). The result is empty if the
+    /// dialog began over TCP and the URI names a transport.
     func insteadOfConnection(_ hop: Flow, _ pass: DialogPass, _ next: RouteSet.Next) -> [ResolvedHop] {
         let side = pass.receiver
         guard hop.transport == .tcp, !hop.isConnection, side.party == .peer || side.party == .upstream else {

@@ -12,8 +12,8 @@ import Timekeeping
 
 /// Makes the Record-Route with the dialog token for a request that begins a dialog.
 extension ProxyEngine {
-    /// The Record-Route values of a request that begins a dialog: two values if the two sides use different listeners,
-    /// otherwise one value.
+    /// The Record-Route values of a request that begins a dialog. If the two sides of the dialog use different
+    /// listeners, there are two values, otherwise one.
     func recordRoutes(
         _ incoming: IncomingRequest, _ edits: RequestEdits, to flow: Flow, device: DeviceID?, now: Moment
     ) -> [ByteString] {

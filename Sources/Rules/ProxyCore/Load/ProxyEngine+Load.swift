@@ -71,8 +71,8 @@ extension ProxyEngine {
         return glance.refusal(in: bytes, retryAfter: Self.retryTime(high), tag: high, source: source)
     }
 
-    /// A hash of the Call-ID and the time; the hash decides whether an overloaded daemon refuses the request. A
-    /// REGISTER has the same hash before and after parsing, so the decision about its refusal stays the same.
+    /// A hash of the Call-ID and the time, which decides whether an overloaded daemon refuses the request. A REGISTER
+    /// has the same hash before and after parsing, so the decision about its refusal stays the same.
     private static func lot(of callID: ByteString, now: Instant) -> UInt64 {
         var hasher = Hasher()
         callID.hash(into: &hasher)
@@ -80,7 +80,7 @@ extension ProxyEngine {
         return UInt64(bitPattern: Int64(hasher.finalize()))
     }
 
-    /// The kind of work that a request causes; `nil` if overload never refuses the request.
+    /// The kind of work that a request causes; `nil` if the daemon serves the request even under overload.
     private func kind(of request: SIPRequest) -> Admission.Kind? {
         switch request.method {
         case .invite: request.to.tag == nil ? .newCall : nil

@@ -89,8 +89,8 @@ extension ProxyEngine {
         messageReceived(incoming, to: aor, targets, caller: caller, isNotice: true, now: now)
     }
 
-    /// Whether a UDP phone may be unreachable: the phone's last REGISTER is old, and nothing has come from the phone
-    /// lately. A phone that may be unreachable gets the request and a push at the same time.
+    /// Whether a phone on UDP may be unreachable, because its last REGISTER is old and no message has come from the
+    /// phone lately. A phone that may be unreachable gets the request and a push at the same time.
     private func mayBeGone(_ target: ForkTarget, now: Moment) -> Bool {
         target.canBeWoken && !target.flow.transport.isReliable && target.path.isEmpty && !isTrusted(target.flow)
             && now.date - target.registeredAt >= settings.call.skipPushWithin && !network.flows.isLive(target, now: now)
@@ -142,8 +142,8 @@ extension ProxyEngine {
     /// Treats phones that have not answered a message as asleep. A phone gets more time to answer if the message was
     /// just sent on another flow of the phone.
     private func phonesAreSilent(_ message: HeldMessage, now: Moment) {
-        // The tries on other flows of a phone end ten seconds before the message's deadline, so that a push can still
-        // wake the phone.
+        // The daemon stops trying the phone's other flows ten seconds before the message's deadline, so that a push can
+        // still wake the phone.
         let spare = message.holdUntil - now.instant - Self.wakingTakes
         var next: Instant?
         for recipient in message.recipients {
@@ -228,7 +228,7 @@ extension ProxyEngine {
         }
     }
 
-    /// The caller whose rate limits apply to a message that was stored before the daemon restarted.
+    /// The caller of a message that was stored before the restart. The caller's rate limits apply to the message.
     private func caller(of row: StoredMessage, _ request: SIPRequest) -> Caller {
         guard !isTrusted(row.source), let user = AddressOfRecord(uriText: ByteString("sip:\(row.sender)")),
             row.sender.contains(UInt8(ascii: "@"))
@@ -312,8 +312,8 @@ extension ProxyEngine {
         sendNext(to: device, of: message.aor, now: now)
     }
 
-    /// Handles the failed delivery of a message to a phone: the phone counts as asleep, and the message is sent again
-    /// later.
+    /// Handles the failed delivery of a message to a phone. The daemon treats the phone as asleep, and sends the
+    /// message again later.
     private func cameBack(_ message: HeldMessage, from device: DeviceID, isSilent: Bool, now: Moment) {
         let isEnough = messages.came(back: message, from: device)
         guard !isEnough, let target = registrar.bindings.forkTarget(device, now: now.instant), target.canBeWoken
@@ -337,7 +337,7 @@ extension ProxyEngine {
 
     // MARK: Devices that come and go
 
-    /// Sends a device its waiting messages, because the device has registered or has shown life on its flow.
+    /// Sends a device its waiting messages, because the device has registered, or has sent a message on its flow.
     func messagesReturn(to device: DeviceID, of aor: AddressOfRecord, now: Moment) {
         guard let target = registrar.bindings.forkTarget(device, now: now.instant), hop(to: target).isOpen else {
             return

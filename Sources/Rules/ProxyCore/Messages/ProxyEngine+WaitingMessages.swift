@@ -35,7 +35,8 @@ extension ProxyEngine {
         message.waits(until: output.timers.schedule(.messageDue(message.id), at: instant))
     }
 
-    /// Notes that a device sleeps, so that the device gets no message before it registers or shows life.
+    /// Notes that a device sleeps, so that the device gets no message before it registers or sends something on its
+    /// flow.
     func fellAsleep(_ device: DeviceID, of aor: AddressOfRecord) {
         wakes.fellAsleep(device)
         messages.fellAsleep(device, of: aor)
@@ -71,7 +72,8 @@ extension ProxyEngine {
         notify(words, ledger.newCode(), by: token, target, of: message.aor, as: .message, now: now)
     }
 
-    /// Handles the result of a push for waiting messages: if the push failed, unstored messages to the device fail too.
+    /// Handles the result of a push for waiting messages. If the push failed, messages to the device that are not
+    /// stored fail too.
     func messagePushFinished(_ push: AskedPush, _ outcome: PushOutcome, now: Moment) {
         guard !outcome.isAccepted else { return }
         wakes.wakeFailed(push.device)
@@ -113,7 +115,7 @@ extension ProxyEngine {
         respond(server, status, incoming.response(status, toTag: sip.tags.next(), fields: fields), now: now)
     }
 
-    /// Answers the sender of a message with a phone's refusal; if no phone has refused the message, with 480.
+    /// Answers the sender of a message with a phone's refusal, or with 480 if no phone has refused the message.
     func answerRefusal(of message: HeldMessage, now: Moment) {
         if let refusal = message.refusal {
             relayToSender(refusal, of: message, now: now)

@@ -23,7 +23,8 @@ extension ProxyEngine {
         noWakeGoesOn(Array(call.fork.branches.indices), of: call, now: now)
     }
 
-    /// Notes that the given devices of a call are being woken, if calls wait only as long as phones took before.
+    /// Notes that the given devices of a call are being woken, if the setting `call.no-wake.learn` limits how long
+    /// calls wait.
     func noWakeGoesOn(_ branches: [Int], of call: ProxiedRequest, now: Moment) {
         let noWake = settings.call.noWake
         guard !noWake.isUsual, let userCall = call.userCall, !call.isForgotten,
@@ -138,8 +139,8 @@ extension ProxyEngine {
         _ = output.timers.schedule(.wakeBound(place: call.place, call.id), at: max(first, now.instant))
     }
 
-    /// The time at which a branch stops waiting for its phone, according to the phone's earlier wakes; `nil` if the
-    /// earlier wakes set no limit.
+    /// The time at which a branch stops waiting for its phone, computed from the phone's earlier wakes; `nil` without
+    /// such a limit.
     private func wakeBound(
         _ index: Int, of call: ProxiedRequest, _ userCall: UserCall, now: Moment
     ) -> Instant? {
@@ -156,7 +157,7 @@ extension ProxyEngine {
         }
     }
 
-    /// Ends a call's wait for each phone that is unlikely to wake, as the phone's earlier wakes show.
+    /// Ends a call's wait for each phone that is unlikely to wake, because its earlier wakes were faster.
     func wakeBoundReached(_ call: ProxiedRequest, now: Moment) {
         guard let userCall = call.userCall, call.fork.acceptsBranches, !call.fork.isForwardPending else { return }
         for branch in call.fork.branches.indices {

@@ -72,7 +72,7 @@ extension ProxyEngine {
         return true
     }
 
-    /// The number of INVITEs, from and to phones, that have no final response yet.
+    /// The number of INVITEs to and from phones that have no final response yet.
     package var callsUnderWay: Int { calls.shares.all.calls }
 
     /// Starts the shutdown of the daemon: new calls get 503, and other requests are still served.
@@ -83,7 +83,7 @@ extension ProxyEngine {
         registrar.bindings.forkTargets(for: aor, now: now.instant)
     }
 
-    /// The User-Agent of a phone's last REGISTER if the store does not have this User-Agent yet; otherwise `nil`.
+    /// The User-Agent of a phone's last REGISTER, if this User-Agent is not in the store yet; otherwise `nil`.
     package func userAgentSaidLately(by device: DeviceID) -> ByteString? { registrar.refreshedLately.agent(of: device) }
 
     package var isDraining: Bool { access.admission.isDraining }
@@ -268,8 +268,7 @@ extension ProxyEngine {
         figures.set(.userSourcesAway, to: cache.awayCount)
     }
 
-    /// A report about the pushes of each app, in the order of the apps in the settings.
-    /// The figures of the refresh pushes of each push app that has sent any.
+    /// The figures about refresh pushes, for each push app that has sent a refresh push.
     package var refreshReports: [(app: PushApp, figures: RefreshPushes.Figures)] {
         ledger.dispatcher.directory.apps.compactMap { app in ledger.refreshes.figures[app.id].map { (app, $0) } }
     }

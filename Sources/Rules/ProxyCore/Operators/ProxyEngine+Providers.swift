@@ -24,7 +24,7 @@ extension ProxyEngine {
         registrar.bindings.pushToken(of: device).map(\.provider).flatMap { ledger.isPaused($0) ? $0 : nil }
     }
 
-    /// A description of a known problem that makes calls fail or keeps phones asleep; `nil` if no problem is known.
+    /// A description of a problem that makes calls fail or keeps phones asleep; `nil` if the daemon knows no problem.
     package var trouble: String? {
         let paused = settings.configuredProviders.filter { state(of: $0) == .paused }.map(\.rawValue).sorted()
         let troubles = [upstreamTrouble].compactMap(\.self) + paused.map { "push provider \($0) is paused" }

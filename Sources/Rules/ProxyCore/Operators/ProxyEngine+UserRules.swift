@@ -4,7 +4,7 @@ import LocationService
 package import Registration
 package import Timekeeping
 
-/// Takes the rules of users for calls from operators, after the store has them.
+/// Applies the call rules of users that operators have set, after the store has the rules.
 extension ProxyEngine {
     package func rulesSet(_ row: StoredUserRules) { calls.rules.set(row.rules, of: row.aor, zone: functions.zone) }
 
@@ -20,7 +20,7 @@ extension ProxyEngine {
     /// Whether the machine knows the time zone with the given name.
     package func knowsZone(_ name: String) -> Bool { functions.zone(name) != nil }
 
-    /// The user's devices, as the user's rules see them.
+    /// The user's devices, with the properties that the user's rules use.
     package func ruledDevices(of aor: AddressOfRecord, now: Moment) -> [RuledDevice] {
         registrar.bindings.forkTargets(for: aor, now: now.instant).map(ruled)
     }

@@ -39,8 +39,8 @@ package enum NotificationRefusal: Error, Hashable, Sendable {
 extension ProxyEngine {
     /// Sends an application server's notification to all recipients that can get a push.
     ///
-    /// If one device's push provider would refuse the content, no device gets the notification, and
-    /// ``notificationOrdered`` throws the reason. A restart of the daemon loses notifications that are not sent yet.
+    /// If the push provider of one device would refuse the content, no device gets the notification, and the method
+    /// throws the reason. Notifications that are not sent yet are lost at a restart of the daemon.
     package func notificationOrdered(
         _ notification: PushNotification, for recipients: [NotificationRecipient], now: Moment
     ) throws(NotificationRefusal) -> NotificationReceipt {
@@ -63,8 +63,8 @@ extension ProxyEngine {
                     omissions.append((target, aor, .providerPaused))
                     continue
                 }
-                // The size check uses the highest possible badge, so that no push can become longer than the checked
-                // size.
+                // The check of the size uses the highest possible badge, so that no push is longer than the checked
+                // push.
                 let badge = ledger.unread.count(of: target.id) + 1
                 let sketch = request(
                     notification, receipt.code, PushID(rawValue: 0), to: token, of: target, badge: badge, now: now)
@@ -103,8 +103,8 @@ extension ProxyEngine {
         }
     }
 
-    /// Whether rate limits allow a push to a device for something other than a call; `caller` is `nil` if no SIP
-    /// request causes the push.
+    /// Whether the rate limits allow a push to a device, if the push is not about a call. The parameter `caller` is
+    /// `nil` if no SIP request causes the push.
     func mayNotify(_ device: DeviceID, for caller: Caller?, now: Moment) -> Bool {
         ledger.mayNotify(device, for: caller, now: now.instant)
     }
@@ -116,7 +116,8 @@ extension ProxyEngine {
         PushRequest(
             id: id, code: code, device: target.id, token: token,
             message: .notification(notification), badge: notification.badge ?? badge,
-            // The daemon tries for at least 30 seconds to send a push, even if the provider must not store the push.
+            // The daemon tries to send a push for at least 30 seconds, even if the provider must not store the push for
+            // later delivery.
             deadline: max(notification.expiresAt, now.date + Self.shortestTry))
     }
 

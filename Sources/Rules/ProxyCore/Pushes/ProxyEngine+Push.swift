@@ -45,14 +45,14 @@ extension ProxyEngine {
         guard !noteToken(outcome, of: push.device, aor: push.aor, now: now), !outcome.isAccepted else { return }
         // While a push provider is paused, a call waits for its phone without a push.
         guard !push.isPaused else { return }
-        // If the push of a branch failed but the phone's flow was lost a moment ago, the branch keeps waiting, because
-        // the phone may register without a push.
+        // If the phone's flow was lost a moment ago, the branch continues to wait although its push failed. The phone
+        // may register without a push.
         guard call.fork.branches[branch].isWaiting, !call.fork.branches[branch].hasMoved else { return }
         ledger.ended(branch, of: call, .pushFailed, now: now, into: &output.actions)
         branchFailed(branch, of: call, with: .temporarilyUnavailable, now: now)
     }
 
-    /// Handles the late result of a push whose call ended or continued before the provider answered.
+    /// Handles the late result of a push. The call has ended or continued before the provider answered.
     private func droppedPushFinished(_ push: AskedPush, _ outcome: PushOutcome, now: Moment) {
         guard !noteToken(dated(outcome, by: push), of: push.device, aor: push.aor, now: now), outcome.isAccepted else {
             return
@@ -61,8 +61,8 @@ extension ProxyEngine {
         if let end = push.end { tell(end, to: push.device, of: push.aor, now: now) }
     }
 
-    /// If a provider does not say when a token died, the token counts as dead since the call arrived, so that a later
-    /// registration stays valid.
+    /// If a provider does not say when a token died, the daemon takes the arrival of the call as this time, so that a
+    /// later registration stays valid.
     private func dated(_ outcome: PushOutcome, by push: AskedPush) -> PushOutcome {
         guard outcome == .tokenDead(since: nil), case .call(let call, _) = push.purpose, let userCall = call.userCall
         else {
@@ -82,8 +82,8 @@ extension ProxyEngine {
 
     // MARK: Tokens
 
-    /// Removes the device if its push token is dead, or replaces the token if the provider named a new token; returns
-    /// true after a removal.
+    /// Removes the device if its push token is dead, or replaces the token if the provider named a new one. The result
+    /// is true if the device was removed.
     private func noteToken(_ outcome: PushOutcome, of device: DeviceID, aor: AddressOfRecord, now: Moment) -> Bool {
         switch outcome {
         case .tokenDead(let since):
@@ -149,7 +149,7 @@ extension ProxyEngine {
     }
 
     /// The maximum number of refreshed contacts that are written when the daemon stops; 10,000 contacts take some
-    /// tenths of a second. Refreshed contacts beyond the maximum number keep their older rows in the store.
+    /// tenths of a second. For further refreshed contacts, the store keeps the older rows.
     private static let lastRows = 10_000
 }
 
@@ -214,8 +214,8 @@ extension ProxyEngine {
 }
 
 extension PushOutcome {
-    /// Whether the push token is good: the provider accepted the silent push, or the token is only for calls and cannot
-    /// get a silent push.
+    /// Whether the push token is valid: the provider accepted the silent push, or the token is for calls only and
+    /// cannot get silent pushes.
     var showsGoodToken: Bool {
         switch self {
         case .accepted, .acceptedWithNewToken: true
@@ -231,7 +231,8 @@ extension PushOutcome {
 package struct DeadTokenFindings: Hashable, Sendable {
     /// The number of contacts that one step of the search removed.
     package var dropped = 0
-    /// The number of contacts that the search kept, because they registered after their push token died.
+    /// The number of contacts that were kept although their push token is reported as dead, because they registered
+    /// after that time.
     package var newer = 0
     /// The dead push tokens that the search found in contacts.
     package var matched: [ByteString] = []
@@ -266,9 +267,9 @@ extension ProxyEngine {
             act(.record(changes))
         }
         if ledger.buckets.unread(device, of: aor) > 0 {
-            let heirs = registrar.bindings.forkTargets(for: aor, now: now.instant)
+            let successors = registrar.bindings.forkTargets(for: aor, now: now.instant)
                 .filter { $0.canBeWoken && $0.id != device }.map(\.id)
-            ledger.passOn(from: device, to: heirs, of: aor, into: &output.actions)
+            ledger.passOn(from: device, to: successors, of: aor, into: &output.actions)
         }
         deviceRemoved(device, of: aor, .tokenDead, because: .tokenDead, now: now)
     }

@@ -14,20 +14,20 @@ import Timekeeping
 /// a timer, and phones that registered together are woken one after the other. ``RefreshPushes`` plans the second and
 /// third pushes.
 extension ProxyEngine {
-    private static let walkTime = 60
-    private static let walkPause: Duration = .seconds(1)
+    private static let scanTime = 60
+    private static let scanPause: Duration = .seconds(1)
 
     /// Schedules the next step of the search for contacts that expire soon, if `registrar.refresh-push` is set.
     func armRefreshPushes(now: Moment) {
-        guard settings.registrar.refreshPushLead > .zero, registrar.walkStarts() else { return }
-        _ = output.timers.schedule(.refreshWalkDue, at: now.instant + Self.walkPause)
+        guard settings.registrar.refreshPushLead > .zero, registrar.scanStarts() else { return }
+        _ = output.timers.schedule(.refreshScanDue, at: now.instant + Self.scanPause)
     }
 
-    func refreshWalkDue(now: Moment) {
-        registrar.walkPaused()
+    func refreshScanDue(now: Moment) {
+        registrar.scanPaused()
         let lead = settings.registrar.refreshPushLead
         guard lead > .zero else { return }
-        for binding in registrar.walked(steps: Self.walkTime, lead: lead, now: now.instant) {
+        for binding in registrar.scanned(steps: Self.scanTime, lead: lead, now: now.instant) {
             guard let grant = registrar.bindings.grant(of: binding) else { continue }
             let contact = RefreshPushes.Contact(binding, until: grant.until)
             guard ledger.refreshes.found(contact, lead: lead, now: now.instant) else { continue }
@@ -39,7 +39,7 @@ extension ProxyEngine {
 
     /// Handles a contact whose next refresh push or whose expiry has come.
     private func refreshDue(_ contact: RefreshPushes.Contact, now: Moment) {
-        // The contact of a phone that signed out, and of a dead push token, is gone.
+        // The contact was removed, because the phone signed out or its push token is dead.
         guard let grant = registrar.bindings.grant(of: contact.binding) else { return }
         guard grant.until == contact.expiry else {
             let tries = ledger.refreshes.came(contact)
@@ -74,7 +74,7 @@ extension ProxyEngine {
             [.aor: .described(aor), .device: .described(device), .attempt: .number(contact.tries + 1)])
         let end = ledger.refreshes.sent(
             contact, of: id, allowed: app.refreshPushes(within: granted), now: now.instant)
-        // Nobody needs an earlier push any more when the next one is sent.
+        // The push is useless when the next refresh push is sent, so it expires then.
         var notification = PushNotification(expiresAt: now.date + (end - now.instant))
         notification.isSilent = true
         notification.destinationType = ByteString("registration")
@@ -106,7 +106,7 @@ extension Counter {
         }
     }
 
-    /// The metric of phones that registered after this number of refresh pushes.
+    /// The metric that counts phones that registered after this number of refresh pushes.
     fileprivate static func cameAfterRefresh(_ tries: Int) -> Counter? {
         switch tries {
         case 1: .refreshCameFirst

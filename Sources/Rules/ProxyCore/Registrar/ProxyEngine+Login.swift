@@ -9,12 +9,12 @@ import SIPGrammar
 import Telemetry
 package import Timekeeping
 
-/// Checks passwords in SIP digests and in HTTP requests, with one common limit on wrong passwords (T8).
+/// Checks passwords in SIP requests and in HTTP requests. SIP and HTTP share one limit on wrong passwords (T8).
 extension ProxyEngine {
-    /// How long the next password from a source or for a user must wait for its check; `nil` for an immediate check.
+    /// How long the check of the next password from a source or for a user must wait; `nil` if the check is immediate.
     ///
-    /// The parameter `source` is `nil` for a trusted peer, which sends for many users. The parameter `user` is `nil`
-    /// for a key or secret that belongs to no user.
+    /// The parameter `source` is `nil` for a trusted peer, because a trusted peer sends requests of many users. The
+    /// parameter `user` is `nil` for a key or secret that belongs to no user.
     package func loginWait(from source: IPAddress?, for user: AddressOfRecord?, now: Moment) -> Duration? {
         loginWait(attempt(from: source, for: user), access.sources.logins, now: now)
     }
@@ -75,7 +75,8 @@ extension ProxyEngine {
         case .challenge(.wrong(let name)):
             loginFailed(from: source, for: AddressOfRecord(user: name, host: home), now: now)
         case .challenge(.wrongForBinding(let name, let nonce)):
-            // A wrong password ends the nonce, so that an attacker who has overheard the nonce has only one guess.
+            // After a wrong password, the nonce is no longer valid, so that an attacker who has overheard the nonce has
+            // only one guess.
             if let user { endNonce(nonce, of: user, now: now) }
             loginFailed(from: source, for: AddressOfRecord(user: name, host: home), now: now)
         case .authenticated(let user, _), .forbidden(let user):
@@ -95,15 +96,15 @@ extension ProxyEngine {
         if !changes.isEmpty { act(.record(changes.map { .binding($0) })) }
     }
 
-    /// Whether a request may use a nonce that the daemon sent in a push to the user. A nonce from a push is accepted
-    /// over UDP only from an address from which the user is registered, because source addresses can be forged.
+    /// Whether a request may use a nonce that the daemon sent in a push to the user. Over UDP, the daemon accepts a
+    /// nonce from a push only from an address at which the user is registered, because source addresses can be forged.
     private func mayUsePushedNonce(_ incoming: IncomingRequest, of user: AddressOfRecord) -> Bool {
         incoming.isTrusted || incoming.flow.isFromProvedAddress || isHome(incoming.flow.remote.address, of: user)
     }
 
-    /// How long a request's digest or bearer token must wait for its check; `nil` for an immediate check.
+    /// How long the check of a request's digest or bearer token must wait; `nil` if the check is immediate.
     ///
-    /// A password on the flow of a phone's own registration never waits for its check, because nobody else can use the
+    /// The check of a password on the flow of a phone's own registration never waits, because nobody else can use this
     /// flow.
     func loginWait(
         on incoming: IncomingRequest, _ user: AddressOfRecord, _ logins: LoginLimit, now: Moment
@@ -191,8 +192,8 @@ extension ProxyEngine {
     /// The Bearer challenge, which precedes the Digest challenges, because phones answer the first challenge that they
     /// support.
     ///
-    /// The daemon asks for a bearer token only over TLS. Clients that the settings list as old get no Bearer challenge,
-    /// because old clients fail at an unknown scheme.
+    /// The daemon asks for a bearer token only over TLS. The clients in the setting `digest.old-clients` get no Bearer
+    /// challenge, because they fail at an unknown scheme.
     func tokenChallenge(
         _ incoming: IncomingRequest, _ reason: DigestAuthenticator.Reason, as role: DigestAuthenticator.Role,
         home: ByteString, realm: ByteString
@@ -213,7 +214,7 @@ extension ProxyEngine {
     func readKeys(now: Moment) {
         guard takesTokens else { return }
         for issuer in access.bearer.takeQuestions(now: now.instant) { act(.readKeys(issuer: issuer)) }
-        for news in access.bearer.takeNews() { tell(news, now: now) }
+        for event in access.bearer.takeEvents() { tell(event, now: now) }
         if let due = access.bearer.nextDue, due != output.keysTimer {
             output.keysTimer = due
             _ = output.timers.schedule(.keysDue, at: due)
@@ -228,13 +229,13 @@ extension ProxyEngine {
         readKeys(now: now)
     }
 
-    private func tell(_ news: BearerAuthenticator.News, now: Moment) {
+    private func tell(_ event: BearerAuthenticator.KeyEvent, now: Moment) {
         let names = access.bearer.rules.issuers.map { "bearer.issuers.\($0.name)" }
         guard let suppressed = access.keyLines.admit(now: now.instant) else { return }
-        switch news {
+        switch event {
         case .away(let issuer, let fault, hasKeys: true):
             log.error(
-                "the keys for bearer tokens cannot be read again, so the daemon keeps the keys that it read last",
+                "the daemon could not refresh the keys for bearer tokens, so it keeps the keys that it read last",
                 [
                     .setting: .text(names[issuer]), .reason: .text(fault.sentence), .advice: .text(fault.cure),
                     .suppressed: .number(suppressed),
@@ -273,7 +274,7 @@ extension ProxyEngine {
     /// the sources.
     func askSources(now: Moment) {
         for question in access.users.cache.takeOrders() { act(.askUser(question)) }
-        for news in access.users.cache.takeNews() { tell(news, now: now) }
+        for event in access.users.cache.takeEvents() { tell(event, now: now) }
         if let due = access.users.nextTimer() { _ = output.timers.schedule(.usersDue, at: due) }
     }
 
@@ -284,13 +285,13 @@ extension ProxyEngine {
         }
     }
 
-    private func tell(_ news: UserCache.News, now: Moment) {
+    private func tell(_ event: UserCache.SourceEvent, now: Moment) {
         let names = access.users.cache.rules.sources.map(\.name)
-        switch news {
+        switch event {
         case .away(let source, let fault):
             guard let suppressed = access.users.sourceLines.admit(now: now.instant) else { return }
             log.error(
-                "a source of users does not answer, so users whose data the daemon does not remember get 503",
+                "a source of users does not answer, so users whose passwords the daemon has not cached get 503",
                 [
                     .setting: .text("users.sources.\(names[source])"), .reason: .text(fault.sentence),
                     .advice: .text(fault.cure), .suppressed: .number(suppressed),
@@ -303,7 +304,7 @@ extension ProxyEngine {
         case .unusable(let source, let user, let fault):
             guard let suppressed = access.users.userLines.admit(now: now.instant) else { return }
             log.warning(
-                "a source of users gave a wrong answer about one user, so the daemon cannot use the answer",
+                "a source of users gave an invalid answer about a user, so the user's phones get 503",
                 [
                     .setting: .text("users.sources.\(names[source])"), .aor: .described(user),
                     .reason: .text(fault.sentence), .advice: .text(fault.cure), .suppressed: .number(suppressed),
@@ -326,7 +327,7 @@ extension ProxyEngine {
         case unavailable
     }
 
-    /// Checks a user's password, and counts a wrong password in the same step, so that simultaneous guesses cannot
+    /// Checks a user's password, and counts a wrong password in the same step. Therefore simultaneous guesses cannot
     /// exceed the limit.
     ///
     /// - Parameters:
@@ -342,7 +343,7 @@ extension ProxyEngine {
         now: Moment
     ) -> LoginVerdict {
         let known = aor(of: name, in: domain)
-        // The password is also checked for a domain that the daemon does not serve, so that the delay does not show
+        // The daemon checks the password even for a domain that it does not serve, so that the delay does not show
         // which domains exist. All spellings of a user name share one count of wrong passwords.
         let user = known ?? AddressOfRecord(user: name, host: (domain ?? .empty).lowercased())
         if let wait = loginWait(from: source, for: user, now: now) { return .refused(wait) }

@@ -53,7 +53,7 @@ extension ProxyEngine {
     {
         guard settings.authenticates else { return isLimited(incoming, isProved: true, now: now) ? nil : incoming }
         let verdict = checkCredentials(of: incoming, as: .registrar, home: aor.host, owner: aor.user, now: now)
-        // A REGISTER that waits for a source of users counts against the rate limits only after the source's answer.
+        // While a REGISTER waits for a source of users, it does not count against the rate limits.
         if case .asking(let name) = verdict, waits(incoming, for: AddressOfRecord(user: name, host: aor.host), now: now)
         {
             return nil
@@ -88,8 +88,8 @@ extension ProxyEngine {
 
     /// Whether the rate limits allow a REGISTER; if the result is false, ``mayRegister`` has answered the REGISTER.
     ///
-    /// REGISTERs without a password have a stricter limit, so that forged source addresses cannot exclude phones that
-    /// send a password.
+    /// REGISTERs without a password have their own, stricter limit. Therefore forged source addresses cannot block
+    /// phones that send a password.
     private func mayRegister(_ incoming: IncomingRequest, now: Moment) -> Bool {
         guard !incoming.isTrusted else { return true }
         let showsPassword = !settings.authenticates || incoming.request.frame.contains(.authorization)
@@ -248,12 +248,12 @@ extension ProxyEngine {
             _ = output.timers.schedule(.bookkeepingDue, at: now.instant + Self.bookkeepingDelay)
         }
         output.counters.count(.registerAccepted)
-        // If phones need no password, an accepted REGISTER counts as proof, so that the shell keeps the phone's
+        // If phones need no password, an accepted REGISTER is treated as proof, so that the shell keeps the phone's
         // connection open.
         if !settings.authenticates { noteProved(incoming.flow) }
     }
 
-    /// Logs that a phone sent its push token over the internet without TLS, once in each run of the daemon.
+    /// Logs, once in each run of the daemon, that a phone sent its push token over the internet without TLS.
     private func noteToken(of aor: AddressOfRecord, _ incoming: IncomingRequest) {
         guard registrar.unprotectedTokens.contactAccepted(on: incoming.flow, isTrusted: incoming.isTrusted) else {
             return

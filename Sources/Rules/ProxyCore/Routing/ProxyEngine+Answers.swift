@@ -29,8 +29,8 @@ extension ProxyEngine {
     /// Sends a final response without a transaction; each retransmission of the request gets an equal response.
     ///
     /// A response to an unauthenticated sender must be short, because the source address may be forged. The engine
-    /// removes challenges from a response, first challenge first, until the response is short enough (T4.1). A response
-    /// that would lose all its challenges is not sent.
+    /// removes challenges from a response, first challenge first, until the response is short enough (T4.1). If no
+    /// challenge fits into the response, the response is not sent.
     func sendStateless(_ incoming: IncomingRequest, _ status: Status, fields: [AddedField] = []) {
         guard incoming.request.method != .ack else { return }
         let tag = sip.tags.stateless(for: incoming.request)
@@ -53,7 +53,7 @@ extension ProxyEngine {
         guard let server = incoming.server else { return }
         func bytes() -> [UInt8] { incoming.response(.trying, toTag: nil, fields: []) }
         guard incoming.request.method != .invite else { return respond(server, .trying, bytes(), now: now) }
-        // If a call keeps the request, the 100 is built only when the 100 must be sent, which is rare.
+        // If a call has stored the request, the 100 is built later, because a 100 is rarely sent.
         hold(calls.call(of: server) == nil ? bytes() : [], for: server, now: now)
     }
 
@@ -76,8 +76,8 @@ extension ProxyEngine {
         retryAfter(seconds: Int(clamping: wait.components.seconds + 1))
     }
 
-    /// A random Retry-After of 3 to 10 s for requests that no source of users can answer now, so that phones retry at
-    /// different times.
+    /// A Retry-After of 3 to 10 s for requests while no source of users answers. The time is random, so that phones
+    /// retry at different times.
     var retryLater: AddedField { Self.retryAfter(seconds: 3 + Int(functions.random() % 8)) }
 
     /// The Warning for a `sips:` request that cannot use TLS on every hop (RFC 5630 section 4).
@@ -289,7 +289,7 @@ extension RequestValidation.Refusal {
 }
 
 extension Refusal {
-    /// Whether the metric of refusals with the given reason also counts requests other than INVITE.
+    /// Whether the metric of this refusal also counts requests other than INVITE.
     fileprivate var isOfAnyMethod: Bool {
         switch self {
         case .needsTrust, .command, .otherName, .needsDialog: true

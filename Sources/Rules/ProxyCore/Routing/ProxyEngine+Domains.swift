@@ -89,7 +89,7 @@ extension ProxyEngine {
         return onlyTenant(of: incoming.flow)
     }
 
-    /// The tenant's domain of a peer that is trusted for only one tenant; `nil` if the peer is trusted for other
+    /// The domain of the tenant, if the peer is trusted for exactly one tenant; `nil` if the peer is trusted for other
     /// domains too.
     private func onlyTenant(of flow: Flow) -> ByteString? {
         guard hasTenants, !matches(flow, settings.tenants.commonPeers) else { return nil }
@@ -173,8 +173,8 @@ extension ProxyEngine {
         return TenantShare(of: tenant.domain, calls: tenant.settings.calls)
     }
 
-    /// Whether the domain's rate limit of pushes for calls allows a push (T41.5). Pushes of an admitted call also count
-    /// beyond the limit; otherwise a user with many phones would never be woken.
+    /// Whether the domain's rate limit of pushes for calls allows a push (T41.5). If a call is admitted, all its pushes
+    /// are sent, even if they exceed the limit. Otherwise a user with many phones would never be woken.
     func admitsPushes(_ count: Int, to aor: AddressOfRecord, now: Moment) -> Bool {
         guard let number = tenant(of: aor.host) else { return true }
         let limit = settings.tenants[number].settings.pushes
@@ -202,9 +202,9 @@ extension ProxyEngine {
         return upstreamUsers.aor(of: user)
     }
 
-    /// The user, for the log, to whom the ``UpstreamToken`` in a URI belongs. Unlike ``userCalled(byTokenIn:_:)``,
-    /// ``calleeOfToken(in:)`` accepts an ``UpstreamToken`` from any sender. The log shows only four characters of a
-    /// text that could be a removed user's ``UpstreamToken``.
+    /// The user to whom the ``UpstreamToken`` in a URI belongs, for the log. Unlike ``userCalled(byTokenIn:_:)``, this
+    /// method accepts a token from any sender. If the text could be the token of a removed user, the log shows only its
+    /// first four characters.
     func calleeOfToken(in uri: SIPURI) -> AddressOfRecord? {
         guard !upstreamUsers.pbxs.isEmpty, let text = uri.user?.percentDecoded(), UpstreamToken(text) != nil else {
             return nil
@@ -243,7 +243,7 @@ extension ProxyEngine {
         return settings.upstream.map { ($0, network.upstream.health.refuses) }
     }
 
-    /// The number of the PBX for a phone's requests; `nil` if the phone's domain has no PBX of its own.
+    /// The number of the PBX that gets a phone's requests; `nil` if the phone's domain has no PBX of its own.
     func pbx(ofCaller incoming: IncomingRequest) -> Int? {
         guard !upstreamUsers.pbxs.isEmpty, !incoming.isTrusted, let home = identity.home(of: incoming.request.from.uri)
         else { return nil }

@@ -177,7 +177,7 @@ extension ProxyEngine {
         }
     }
 
-    /// The maximum size in bytes of a datagram that passes on any path; larger requests use TCP (RFC 3261 section
+    /// The maximum size in bytes of a datagram that fits every network path. Larger requests use TCP (RFC 3261 section
     /// 18.1.1).
     private static let longestDatagram = 1300
 
@@ -219,8 +219,8 @@ extension ProxyEngine {
         /// The request could not be sent, so any address of the hop and any transport may be tried (RFC 3261 section
         /// 18.1.1).
         case anyWay
-        /// The request got 503 or no response. The first server may have the request, so only another server may be
-        /// tried (RFC 3263 section 4.3).
+        /// The request got 503 or no response. The server may have received the request, so only a different server may
+        /// be tried (RFC 3263 section 4.3).
         case otherServers
     }
 

@@ -47,8 +47,8 @@ extension ProxyEngine {
             return
         }
         if incoming.isTrusted {
-            // A daemon without TLS refuses an unprotected `sips:` request of a trusted peer, because the next hop would
-            // be unprotected too (T9.9).
+            // A daemon without TLS refuses a trusted peer's `sips:` request that came without TLS, because the next hop
+            // would have no TLS either (T9.9).
             guard !next.isSecure || identity.hasTLS || incoming.flow.transport.isSecure else {
                 refuse(incoming, .temporarilyUnavailable, because: .notSecure, fields: [sipsNotAllowed], now: now)
                 return
@@ -231,7 +231,8 @@ extension ProxyEngine {
         sendToHop(incoming, edits, for: 0, of: call, to: upstream, now: now)
     }
 
-    /// The P-Asserted-Identity for the upstream (RFC 3325): the user whose password the request has shown.
+    /// The header field P-Asserted-Identity for the upstream (RFC 3325). It names the user whose password came with the
+    /// request.
     func identity(of incoming: IncomingRequest) -> [AddedField] {
         incoming.sender.map { [AddedField("P-Asserted-Identity", $0.assertedIdentity)] } ?? []
     }
@@ -290,7 +291,7 @@ extension ProxyEngine {
         }
     }
 
-    /// The user's phone whose dialog the Replaces header field of an INVITE names.
+    /// The user's phone that takes part in the dialog that the INVITE's header field Replaces names.
     private func deviceReplaced(by request: SIPRequest, of aor: AddressOfRecord) -> DeviceID? {
         guard request.method == .invite, let value = request.frame.firstValue(of: .replaces),
             let device = dialogs.devices.device(replacedBy: value), registrar.bindings.binding(device)?.aor == aor
@@ -310,7 +311,7 @@ extension ProxyEngine {
     private func forkAtOnce(
         _ incoming: IncomingRequest, to aor: AddressOfRecord, _ targets: [ForkTarget], caller: Caller, now: Moment
     ) {
-        // A trusted peer's request with further Route values is sent even if the phone's own flow has ended.
+        // If a trusted peer's request has further Route values, it is sent even if the phone's flow has ended.
         let goesFurther = furtherRoute(of: incoming) != nil
         let reachable = targets.filter { $0.isFresh && (goesFurther || hop(to: $0).isOpen) }
         guard !reachable.isEmpty else {

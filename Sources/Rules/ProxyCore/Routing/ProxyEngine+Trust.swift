@@ -23,7 +23,7 @@ extension ProxyEngine {
 
     /// Whether a peer is trusted because of its address alone.
     package func isTrusted(_ source: Endpoint) -> Bool {
-        // The loop over the trusted peers uses indices, because indices avoid retain and release.
+        // The loop uses indices, because indices avoid reference counting.
         for index in settings.trusted.indices where settings.trusted[index].matches(source) { return true }
         return false
     }
@@ -36,12 +36,12 @@ extension ProxyEngine {
     }
 }
 
-/// Decides whether a response came from an address to which the request was sent (T9.20), by the rules of
-/// `ClientPlaces`. The engine tells `ClientPlaces` where a request is sent, when the connection ends, and when a phone
-/// gets the INVITE on a new flow.
+/// Decides by the rules of `ClientPlaces` whether a response came from an address to which the request was sent
+/// (T9.20). The engine tells `ClientPlaces` where a request is sent, when the connection ends, and when a phone gets
+/// the INVITE on a new flow.
 extension ProxyEngine {
-    /// The kind of sender of a response from an unexpected address: a trusted peer or the upstream, a device of the
-    /// callee, or unknown.
+    /// Who sent a response from an unexpected address: a trusted peer or the upstream, a device of the callee, or an
+    /// unknown sender.
     func sender(on flow: Flow, of client: ClientTransactionID) -> ClientPlaces.Sender {
         guard isTrusted(flow) || network.upstream.isSource(flow.remote, of: settings.upstream, settings.trusted) else {
             return isOfCallee(flow, client) ? .callee : .unknown

@@ -180,15 +180,15 @@ extension ProxyEngine {
         switch network.upstream.ownName.state {
         case .unresolved:
             log.warning(
-                "the daemon cannot resolve the host name in the setting advertise; a PBX that cannot resolve the name cannot send BYE to this daemon",
+                "the daemon cannot resolve the host name in the setting 'advertise'; a PBX that cannot resolve the name cannot send BYE to this daemon",
                 [.target: .bytes(name)])
         case .silent:
             log.warning(
-                "a test request to the address in the setting advertise did not reach this daemon: correct the setting, unless a NAT blocks only the test request",
+                "a test request to the address in the setting 'advertise' did not reach this daemon: correct the setting, unless a NAT blocks only the test request",
                 [.target: .bytes(name)])
         case .reached:
             log.info(
-                "a test request to the address in the setting advertise has reached this daemon",
+                "a test request to the address in the setting 'advertise' has reached this daemon",
                 [.target: .bytes(name)])
         case .unknown: break
         }

@@ -106,7 +106,7 @@ extension ProxyEngine {
     ) {
         switch state {
         case .down:
-            // A PBX server that never answered OPTIONS does not count as down, because the server may still answer
+            // A PBX server that never answered OPTIONS is not treated as down, because the server may still answer
             // REGISTERs.
             let answers = upstreamUsers.pbxs[number].health.servers.first { $0.hop.endpoint == place }?.answersProbes
             guard answers == true else { return }
@@ -130,8 +130,8 @@ extension ProxyEngine {
 
     // MARK: Users
 
-    /// Reports to the agent all users with a wakeable device: at start-up, and after a push provider is switched on or
-    /// a domain is added.
+    /// Reports to the registration client all users with a wakeable device: at start-up, and after a push provider is
+    /// switched on or a domain is added.
     func findUpstreamUsers(now: Moment) {
         guard !upstreamUsers.pbxs.isEmpty else { return }
         var cursor = BindingCursor()
@@ -148,7 +148,7 @@ extension ProxyEngine {
         }
     }
 
-    /// Tells the agent that a user has a new password in all domains with the given realm.
+    /// Tells the registration client that a user has a new password in all domains with the given realm.
     func notePassword(of name: ByteString, realm: ByteString, now: Moment) {
         for number in upstreamUsers.numbers
         where access.digest.realm(for: upstreamUsers.pbxs[number].domain).account == realm {
@@ -158,8 +158,8 @@ extension ProxyEngine {
         }
     }
 
-    /// Ends the registration of a removed user at the PBX. The removed user's password is kept until the PBX has
-    /// confirmed the end of the registration.
+    /// Ends the registration of a removed user at the PBX. The daemon keeps the password of the removed user until the
+    /// PBX has confirmed the end of the registration.
     func upstreamUserRemoved(_ removed: DigestUser, now: Moment) {
         for number in upstreamUsers.numbers
         where access.digest.realm(for: upstreamUsers.pbxs[number].domain).account == removed.realm {
@@ -167,7 +167,7 @@ extension ProxyEngine {
             guard let user = upstreamUsers.user(AddressOfRecord(user: removed.name, host: pbx.domain)) else { continue }
             if upstreamUsers.removed.count < UpstreamUsers.removedLimit { upstreamUsers.removed[user] = removed }
             changeUpstreamUsers(now: now) { $0.userEnded(user, .userRemoved, now: $1, into: &$2) }
-            // The engine drops the password of a removed user who is unknown to the upstream agent.
+            // The engine drops the password of a removed user if the registration client does not know the user.
             if upstreamUsers.agent.status(of: user) == nil { upstreamUsers.removed[user] = nil }
         }
     }
@@ -198,8 +198,8 @@ extension ProxyEngine {
 /// the PBX or the daemon may challenge the phone. The daemon challenges a phone only if the PBX accepts the daemon's
 /// requests without a password.
 extension ProxyEngine {
-    /// Whether a response has a challenge of the phone's PBX that the phone must answer. If ``pbxChallenges(_:)``
-    /// returns true, the engine has noted that the PBX challenges phones.
+    /// Whether the response is a challenge of the PBX that the phone must answer. If so, the method also notes that the
+    /// PBX challenges phones.
     func pbxChallenges(_ leg: BranchLeg) -> Bool {
         guard !upstreamUsers.pbxs.isEmpty, !leg.call.isTrusted, let number = pbx(of: leg) else { return false }
         let asked = leg.call.sender == nil && upstreamUsers.pbxs[number].credence != .takesOurWord
@@ -215,7 +215,7 @@ extension ProxyEngine {
     }
 
     /// Notes that a PBX accepted a call or a message from a phone. If the PBX accepted the request without credentials,
-    /// the PBX relies on this daemon, so the daemon itself challenges phones.
+    /// the PBX does not check passwords of phones. The daemon then challenges phones itself.
     func noteAcceptance(_ status: Status, of leg: BranchLeg) {
         guard !upstreamUsers.pbxs.isEmpty, status.code >= 180, status.code < 300, !leg.call.isTrusted,
             leg.call.sender == nil, settings.authenticates, let number = pbx(of: leg),
@@ -245,7 +245,7 @@ extension ProxyEngine {
     }
 
     /// Applies changed settings: ends the registrations of users of removed domains, and registers the users of new
-    /// domains. A domain with a new PBX is handled as a removed domain followed by a new domain.
+    /// domains. If a domain has a new PBX, the domain is removed and added again.
     func upstreamRegistrationsChanged(since old: ProxySettings, now: Moment) {
         let (before, after) = (UpstreamUsers.wanted(old), UpstreamUsers.wanted(settings))
         var hasNew = false
@@ -263,7 +263,8 @@ extension ProxyEngine {
                 continue
             }
             if upstreamUsers.pbxs[number].upstream != new.upstream {
-                // A new spelling of a PBX's name may have other DNS records, but the registrations at the PBX continue.
+                // If only the spelling of a PBX's name has changed, its DNS records may differ, but the registrations
+                // continue.
                 upstreamUsers.pbxs[number].upstream = new.upstream
                 lookUpPBX(number, now: now)
             }

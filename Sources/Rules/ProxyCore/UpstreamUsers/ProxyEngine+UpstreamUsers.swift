@@ -12,17 +12,17 @@ import Telemetry
 import Timekeeping
 import UpstreamRegistration
 
-/// Reports users' devices and passwords to the ``UpstreamAgent``, sends the agent's REGISTERs to the PBXs, and logs
-/// results.
+/// Reports users' devices and passwords to the ``UpstreamAgent``, sends the registration client's REGISTERs to the
+/// PBXs, and logs results.
 extension ProxyEngine {
-    /// Calls `body` with the ``UpstreamAgent``, and executes the agent's orders.
+    /// Calls `body` with the ``UpstreamAgent``, and executes the registration client's orders.
     func changeUpstreamUsers(
         now: Moment, _ body: (inout UpstreamAgent, Moment, inout [UpstreamOrder]) -> Void
     ) {
         guard !upstreamUsers.pbxs.isEmpty else { return }
         var orders: [UpstreamOrder] = []
         body(&upstreamUsers.agent, now, &orders)
-        // A loop executes the agent's orders, because an unsent REGISTER causes further orders.
+        // A loop executes the registration client's orders, because an unsent REGISTER causes further orders.
         while !orders.isEmpty {
             let current = orders
             orders = []
@@ -48,7 +48,7 @@ extension ProxyEngine {
 
     // MARK: Users
 
-    /// Tells the agent that a device of the user was added, changed or removed.
+    /// Tells the registration client that a device of the user was added, changed or removed.
     ///
     /// - Parameters:
     ///   - aor: the user.
@@ -74,7 +74,7 @@ extension ProxyEngine {
 
     // MARK: REGISTERs
 
-    /// Sends a REGISTER that the agent has ordered, or first asks a source of users for the password.
+    /// Sends a REGISTER that the registration client has ordered, or first asks a source of users for the password.
     ///
     /// - Returns: why the REGISTER cannot be sent; `nil` if the REGISTER was sent or waits for the password.
     func register(_ order: RegisterOrder, hasAsked: Bool = false, now: Moment) -> RegisterFailure? {
@@ -189,7 +189,7 @@ extension ProxyEngine {
             upstreamUsers.removed[user] = nil
             if reason == .noSignOfLife {
                 log.notice(
-                    "the daemon ended a user's registration at the PBX, because no phone of the user registered within the time of keep-for",
+                    "the daemon ended a user's registration at the PBX, because no phone of the user registered within the time in the setting 'keep-for'",
                     [.aor: aor(of: user)])
             } else {
                 log.info("the daemon ended a user's registration at the PBX", [.aor: aor(of: user)])
@@ -209,7 +209,7 @@ extension ProxyEngine {
                 [.target: name(of: upstream), .duration: .duration(.seconds(Int64(seconds)))])
         case .refusesEverybody(let upstream, let pause):
             log.error(
-                "the PBX refused many users in a row, so the daemon tries only one user after each pause: check digest.realm, the passwords, and whether the PBX bans this daemon",
+                "the PBX refused many users in a row, so the daemon tries only one user after each pause: check the setting 'digest.realm', the passwords, and whether the PBX bans this daemon",
                 [.target: name(of: upstream), .duration: .duration(pause)])
         case .unchallenged(let upstream):
             if let number = upstreamUsers.number(of: upstream) { takesOurWord(number) }
@@ -222,7 +222,7 @@ extension ProxyEngine {
                 [.target: name(of: upstream)])
         case .isBehind(let upstream):
             log.warning(
-                "users wait for minutes until the daemon registers them at the PBX: raise register-upstream.*.rate",
+                "users wait for minutes until the daemon registers them at the PBX: raise the setting 'register-upstream.*.rate'",
                 [.target: name(of: upstream)])
         case .serverFails(let upstream, let server):
             log.warning(
@@ -264,8 +264,8 @@ extension ProxyEngine {
     }
 
     func takesOurWord(_ number: Int) {
-        // A PBX that has challenged one phone may still accept another phone's request without a password. If a PBX has
-        // challenged one phone, the daemon challenges no phone of the PBX, because calls through the PBX would fail.
+        // After a PBX has challenged one phone, the daemon challenges no phone of this PBX, because calls through the
+        // PBX would fail. The PBX may still accept another phone's request without a password.
         guard upstreamUsers.pbxs[number].credence == .unknown else { return }
         upstreamUsers.pbxs[number].credence = .takesOurWord
         log.warning(
@@ -297,11 +297,12 @@ extension ProxyEngine {
         case asking
         /// No source of users can answer now.
         case away
-        /// The agent has reached its limit of open queries to the sources of users.
+        /// The registration client has reached its limit of open queries to the sources of users.
         case busy
     }
 
-    /// The digest algorithms and the fingerprint of a user's password, if known without asking a source of users.
+    /// The digest algorithms and the fingerprint of a user's password, if the daemon knows them without asking a source
+    /// of users.
     ///
     /// A source of users is asked for a password only when the PBX challenges the user, so that start-up causes few
     /// queries.
@@ -354,7 +355,8 @@ extension ProxyEngine {
         askSources(now: now)
     }
 
-    /// Drops a REGISTER that waits for its user's password, because the agent no longer needs the REGISTER.
+    /// Drops a REGISTER that waits for its user's password, because the registration client no longer needs the
+    /// REGISTER.
     func noLongerAsked(_ number: RegisterNumber) {
         guard !upstreamUsers.asked.isEmpty else { return }
         let place = upstreamUsers.asked.firstIndex {

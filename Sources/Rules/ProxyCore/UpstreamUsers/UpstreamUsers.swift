@@ -8,8 +8,8 @@ import Telemetry
 import Timekeeping
 package import UpstreamRegistration
 
-/// The state of the PBXs of single domains: the PBXs' servers, the agent that registers users there, and the unanswered
-/// REGISTERs.
+/// The state of the PBXs of single domains: the PBXs' servers, the registration client that registers users there, and
+/// the unanswered REGISTERs.
 package struct UpstreamUsers {
     /// The PBX of one domain, identified by its index in ``UpstreamUsers/pbxs``.
     package struct PBX {
@@ -32,7 +32,7 @@ package struct UpstreamUsers {
     package enum Credence: String, Sendable {
         case unknown
         case asks
-        /// The PBX accepts this daemon's requests without a password, so the daemon itself challenges phones.
+        /// The PBX accepts the daemon's requests without a password, so the daemon challenges phones itself.
         case takesOurWord = "takes-our-word"
     }
 
@@ -125,7 +125,7 @@ package struct UpstreamUsers {
     /// The indices in ``pbxs`` of the PBXs that the settings still name.
     package var numbers: [Int] { pbxs.indices.filter { !pbxs[$0].isRetired } }
 
-    /// The index in ``pbxs`` of the PBX at which the agent registers the users of a domain.
+    /// The index in ``pbxs`` of the PBX at which the registration client registers the users of a domain.
     package func number(of registrations: UpstreamNumber) -> Int? {
         pbxs.firstIndex { $0.registrations == registrations }
     }

@@ -15,8 +15,8 @@ import Telemetry
 import Timekeeping
 import Waking
 
-/// Handles devices that register, show life or are removed, and continues the calls and messages that wait for them in
-/// ``WakeDesk``.
+/// Handles devices that register, send messages or are removed, and continues the calls and messages that wait for
+/// these devices.
 extension ProxyEngine {
     /// Counts the REGISTER of a phone with waiting calls, by the origin of the nonce: a challenge, a push or the
     /// binding.
@@ -42,12 +42,12 @@ extension ProxyEngine {
         if !(isPush ?? registrar.bindings.isPush(device)) { contactReturned(device, of: aor, now: now) }
     }
 
-    /// Notes a sign of life on a flow, and releases the calls that wait for the flow's device.
+    /// Notes a keep-alive or another message on a flow, and releases the calls that wait for the flow's device.
     ///
-    /// A sign of life releases a call without a REGISTER, because an awake phone may not register after a push. A
-    /// REGISTER releases calls only after the daemon has accepted the REGISTER, because another program at the address
-    /// may have sent the REGISTER. A wake is counted only after life on a connection, or after a response to the daemon
-    /// (`isProved`), because datagrams can be forged.
+    /// A message on the phone's flow releases a call without a REGISTER, because an awake phone may not register after
+    /// a push. A REGISTER releases calls only after the daemon has accepted the REGISTER, because another program at
+    /// the address may have sent the REGISTER. The wake records count the wake only if the message came on a
+    /// connection, or was a response to the daemon (`isProved`), because datagrams can be forged.
     func noteLife(on flow: Flow, by sign: TimelineRecord.SignOfLife, isProved: Bool = false, now: Moment) {
         network.flows.showedLife(flow, now: now.instant)
         showedLife(on: flow, now: now)
@@ -66,7 +66,7 @@ extension ProxyEngine {
 
     /// Continues a call, message or other work that has waited for a device.
     ///
-    /// The parameter `aor` is `nil` if the user must be looked up; `binding` is `nil` after a sign of life without
+    /// The parameter `aor` is `nil` if the user must be looked up; `binding` is `nil` after a message other than a
     /// REGISTER.
     private func carryOut(
         _ release: WakeDesk.Release, for device: DeviceID, of aor: AddressOfRecord?, through binding: DeviceID?,
@@ -90,9 +90,9 @@ extension ProxyEngine {
         _ device: DeviceID, of aor: AddressOfRecord, _ removal: DeviceRemoval?,
         because cause: TimelineRecord.End = .signedOut, now: Moment
     ) {
-        if let heir = registrar.bindings.takeHeir(of: device) {
-            handOver(from: device, to: heir, of: aor, now: now)
-            output.events.removed(device, of: aor, .replaced(by: heir), now: now, into: &output.actions)
+        if let successor = registrar.bindings.takeSuccessor(of: device) {
+            handOver(from: device, to: successor, of: aor, now: now)
+            output.events.removed(device, of: aor, .replaced(by: successor), now: now, into: &output.actions)
         } else if let removal {
             output.events.removed(device, of: aor, removal, now: now, into: &output.actions)
         }
@@ -115,17 +115,17 @@ extension ProxyEngine {
 
     /// Moves a device's waiting work and missed calls to another binding of the same device, because the device's first
     /// binding was removed.
-    func handOver(from device: DeviceID, to heir: DeviceID, of aor: AddressOfRecord, now: Moment) {
-        ledger.passOn(from: device, to: [heir], of: aor, into: &output.actions)
-        let changes = messages.takenOver(by: heir, of: aor) { $0 == device }
+    func handOver(from device: DeviceID, to successor: DeviceID, of aor: AddressOfRecord, now: Moment) {
+        ledger.passOn(from: device, to: [successor], of: aor, into: &output.actions)
+        let changes = messages.takenOver(by: successor, of: aor) { $0 == device }
         if !changes.isEmpty { act(.record(changes.map { .message($0) })) }
-        if !calls.rules.isEmpty, let changed = calls.rules.renamed(device, to: heir, of: aor) {
+        if !calls.rules.isEmpty, let changed = calls.rules.renamed(device, to: successor, of: aor) {
             act(.record([.userRules(changed)]))
         }
-        let calls = wakes.renamed(device, to: heir)
-        for call in calls { call.fork.renamed(device, to: heir) }
-        guard wakes.isAsleep(heir) || calls.contains(where: { $0.fork.waitingBranch(of: heir) != nil }),
-            let target = registrar.bindings.forkTarget(heir, now: now.instant)
+        let calls = wakes.renamed(device, to: successor)
+        for call in calls { call.fork.renamed(device, to: successor) }
+        guard wakes.isAsleep(successor) || calls.contains(where: { $0.fork.waitingBranch(of: successor) != nil }),
+            let target = registrar.bindings.forkTarget(successor, now: now.instant)
         else { return }
         watch(target)
     }
@@ -190,8 +190,8 @@ extension ProxyEngine {
 
 /// Checks the keep-alives of phones that got a Flow-Timer (RFC 5626 section 4.4).
 extension ProxyEngine {
-    /// Expects keep-alives from a phone that got a Flow-Timer: the engine checks UDP flows, and the shell checks
-    /// connections.
+    /// Begins to check the keep-alives of a phone that got a Flow-Timer. The engine checks UDP flows, and the shell
+    /// checks connections.
     func toldFlowTimer(_ bindings: some Sequence<DeviceID>, on flow: Flow, now: Moment) {
         let pause = settings.registrar.flowTimer
         guard pause > .zero else { return }
@@ -212,7 +212,7 @@ extension ProxyEngine {
         }
     }
 
-    /// How much longer than its Flow-Timer a phone may be silent before its flow counts as failed, because one
+    /// How much longer than its Flow-Timer a phone may be silent before its flow is treated as failed, because one
     /// keep-alive may be lost.
     private static let flowGrace: Duration = .seconds(10)
 

@@ -16,13 +16,13 @@ import Waking
 extension ProxyEngine {
     // MARK: The device is there
 
-    /// Sends a waiting or ringing call on the flow on which the device has registered or shown life.
+    /// Sends a waiting or ringing call on the flow on which the device has registered or sent a message.
     ///
     /// An INVITE that still waits for the device is sent once (R17). An INVITE on an earlier flow of the device is
     /// cancelled there, and sent on the new flow. An INVITE without a response is sent again if the device has
     /// registered again on the same flow.
     ///
-    /// The parameter `binding` is the binding of the device's REGISTER; `nil` after a sign of life.
+    /// The parameter `binding` is the binding of the device's REGISTER; `nil` after a message other than a REGISTER.
     func deviceReturned(_ device: DeviceID, for call: ProxiedRequest, through binding: DeviceID?, now: Moment) {
         guard let target = registrar.bindings.forkTarget(device, through: binding, now: now.instant),
             hop(to: target).isOpen
@@ -47,15 +47,15 @@ extension ProxyEngine {
                 call.fork.recalled(index)
                 withTransactions { $0.cancel(client, reasons: [], now: now.instant, into: &$1) }
                 deliver(index, of: call, to: target, now: now)
-            // A device whose turn has not come does not ring earlier because it registers.
+            // If the turn of a device has not come, a REGISTER does not make the device ring earlier.
             case .unsent, .delayed, .resumed, .resolving, .cancelled, .ended: break
             }
         }
     }
 
-    /// Directs a fork branch to another contact of the user; if `contact` is `nil`, back to the branch's own device.
-    /// The call leaves the waiting list of the branch's former contact, unless another branch is directed to that
-    /// contact.
+    /// Directs a fork branch to another contact of the user. If `contact` is `nil`, the branch is directed back to its
+    /// own device. The call leaves the waiting list of the branch's former contact, unless another branch is directed
+    /// to that contact.
     func divert(_ branch: Int, of call: ProxiedRequest, to contact: DeviceID?) {
         let left = call.fork.branches[branch].contact
         if let contact {
@@ -69,7 +69,7 @@ extension ProxyEngine {
         wakes.noLongerWaits(call, for: left)
     }
 
-    /// Sends the CANCEL of an ending call also on the phone's new flow, if the phone has moved.
+    /// If the phone has moved, also sends the CANCEL of an ending call on the phone's new flow.
     private func tellEndThere(_ target: ForkTarget, _ call: ProxiedRequest, now: Moment) {
         guard target.path.isEmpty, !target.flow.isClosed else { return }
         for branch in call.fork.branches
@@ -83,11 +83,13 @@ extension ProxyEngine {
 
     // MARK: The device's connection ends
 
-    /// Handles a closed stream connection: its contacts count as asleep, and its calls wait for their phones again.
+    /// Handles a closed stream connection. The contacts on the connection are treated as asleep, and its calls wait for
+    /// their phones again.
     func connectionEnded(_ flow: Flow, now: Moment) {
         registrar.bindings.flowClosed(flow)
         network.flows.ended(flow)
-        // The closed connection is removed first, so that its queued messages no longer count as signs of life.
+        // The closed connection is removed first, so that its queued messages are no longer treated as messages of an
+        // awake phone.
         if flow.isConnection { wakes.flowEnded(flow) }
         for client in sip.transactions.clients(on: flow) where !goesBackToWaiting(client, now: now) {
             withTransactions { $0.transportFailed(client, now: now.instant, into: &$1) }
@@ -100,7 +102,7 @@ extension ProxyEngine {
         if let leg = sip.legs.branch(client), dialogFlowClosed(client, leg, now: now) { return true }
         guard let leg = sip.legs.branch(client), leg.call.userCall != nil else { return false }
         guard leg.call.fork.acceptsBranches else { return isCancelledLater(client, leg, now: now) }
-        // A call that continues on another flow accepts only a late 2xx to its former transaction.
+        // If the call continues on another flow, its earlier transaction accepts only a late 2xx.
         if leg.isFormer(client) {
             sip.connectionEnded(of: client)
             takeBackAlone(client, of: leg, now: now)
@@ -169,7 +171,8 @@ extension ProxyEngine {
         let reported = registrar.bindings.forkTargets(for: aor, now: now.instant).filter { !$0.isReachable }
         let asleep = reported.filter { isBeingPushed($0.id) }
         for device in reported.filter({ !isBeingPushed($0.id) }) + asleep {
-            // The REGISTER counts as a wake of the HTTP-reported device, because the contact may be the device's phone.
+            // The REGISTER is treated as a wake of the HTTP-reported device, because the contact may be the device's
+            // phone.
             wakes.records.returned(device.id, now: now.instant)
             if !wakes.isEmpty { release(device.id, through: contact, now: now) }
             reportMissedCalls(to: device.id, of: aor, now: now)
@@ -212,9 +215,9 @@ extension ProxyEngine {
     /// Handles each branch of a call that got no response for three seconds: tries another flow, or lets the branch
     /// wait for the phone.
     ///
-    /// The engine does not wait for the transaction's time-out, which would be too late for a call. A silent phone
-    /// without another flow counts as asleep if a push can wake the phone. A request inside a dialog causes a push only
-    /// after it has had no response for three seconds.
+    /// The engine does not wait for the transaction's time-out, which would be too late for a call. If a silent phone
+    /// has no other flow and a push can wake it, the phone is treated as asleep. A request inside a dialog causes a
+    /// push only after it has had no response for three seconds.
     func silenceDue(of call: ProxiedRequest, now: Moment) {
         var goesOn = false
         for branch in call.fork.branches where !branch.wasHeard {

@@ -18,7 +18,7 @@ import Waking
 /// Sends requests to devices with several flows (RFC 5626): on one flow at a time, and on the next flow after a
 /// failure.
 extension ProxyEngine {
-    /// The device with the flow on which the device showed life last.
+    /// The device with the flow on which its last message came.
     func liveWay(to target: ForkTarget, now: Moment) -> ForkTarget {
         guard network.flows.watchesActivity, !network.flows.wasAlive(target.flow, now: now.instant),
             registrar.bindings.hasFurtherFlows(target.binding)
@@ -28,10 +28,11 @@ extension ProxyEngine {
             ?? target
     }
 
-    /// Whether a request is in progress on another open flow of the device; a REGISTER on a further flow is then no
-    /// move.
+    /// Whether a request is in progress on another open flow of the device. If so, a REGISTER on a further flow does
+    /// not mean that the device has moved.
     ///
-    /// A device's second flow counts as open after a response on the flow, and for five seconds after its registration.
+    /// A device's second flow is treated as open after a response on the flow, and for five seconds after its
+    /// registration.
     func isOnItsWay(_ branch: ForkBranch, by target: ForkTarget, now: Moment) -> Bool {
         guard branch.addressee == target.id, branch.routeHash != target.routeHash,
             registrar.bindings.hasFurtherFlows(target.binding)
@@ -82,14 +83,14 @@ extension ProxyEngine {
 
 /// Sends a call to a device, or lets the call wait for the device.
 extension ProxyEngine {
-    /// Watches a device's flow for signs of life, because a call or message waits for the device. Messages on a flow of
-    /// a trusted peer or edge proxy are no sign of life, because many devices share the flow.
+    /// Watches a device's flow for messages, because a call or message waits for the device. Messages on a flow of a
+    /// trusted peer or edge proxy do not show that a device is awake, because many devices share the flow.
     func watch(_ target: ForkTarget) {
         if isWatched(target) { wakes.watch(target.flow, of: target.id) }
     }
 
     /// Lists the call in ``WakeDesk`` under the branch's device, so that the device's next REGISTER finds the call. If
-    /// `target` is given, the next sign of life on the flow of `target` also finds the call.
+    /// `target` is given, the next message on the flow of `target` also finds the call.
     func list(_ branch: Int, of call: ProxiedRequest, watching target: ForkTarget? = nil) {
         if let device = call.fork.branches[branch].device {
             call.fork.wasListed(branch)
@@ -101,7 +102,7 @@ extension ProxyEngine {
     /// Starts the timer that ends a call's wait for phones, after the shorter of `call.ring-timeout` and the INVITE's
     /// Expires.
     ///
-    /// A call that loses a phone after `call.ring-timeout` still waits ten seconds for the phone.
+    /// If a call loses a phone after `call.ring-timeout`, the call still waits ten seconds for the phone.
     func armHold(of call: ProxiedRequest, now: Moment) {
         guard call.deadline == .none, let userCall = call.userCall else { return }
         let end = userCall.holdUntil > now.instant ? userCall.holdUntil : now.instant + Self.returnTime
@@ -116,14 +117,15 @@ extension ProxyEngine {
 
     static let returnTime: Duration = .seconds(10)
 
-    /// How long an INVITE waits for phones; `delay` is the time after which the last phones of the call begin to ring.
+    /// How long an INVITE waits for phones. The parameter `delay` is the time after which the last phones of the call
+    /// begin to ring.
     func holdTime(of request: SIPRequest, adding delay: Duration = .zero) -> Duration {
         let wanted = settings.call.ringTimeout + delay
         guard let expires = request.expires else { return wanted }
         return min(wanted, .seconds(Int64(expires)))
     }
 
-    /// Whether only the target's device can show life on the target's flow.
+    /// Whether only the target's device sends messages on the target's flow.
     func isWatched(_ target: ForkTarget) -> Bool {
         target.isReachable && !target.flow.isClosed && target.path.isEmpty && !isTrusted(target.flow)
     }
@@ -159,8 +161,8 @@ extension ProxyEngine {
                 .aor: .described(userCall.aor), .callID: .bytes(userCall.key.callID), .device: .described(target.id),
                 .duration: .duration(now.date - userCall.receivedAt),
             ])
-        // The timeline notes the device's REGISTER only when the call is sent, because an earlier REGISTER may not
-        // belong to the call.
+        // The timeline gets the device's REGISTER only when the call is sent, because an earlier REGISTER may have
+        // another reason than the call.
         ledger.registered(call.fork.branches[branch], now: now)
         if !isFirst { takeBack(call.fork.branches[branch].former, by: target, now: now) }
         sendToDevice(incoming, for: branch, of: call, to: target, now: now)
@@ -224,9 +226,9 @@ extension ProxyEngine {
 extension ProxyEngine {
     /// Sends an OPTIONS on the flow of a phone for which a call waits.
     ///
-    /// Any response to the OPTIONS is a sign of life and releases the call (``noteLife(on:by:isProved:now:)``). A
-    /// sleeping phone with an open connection does not answer the OPTIONS, so the call keeps waiting. While an OPTIONS
-    /// has no response, later calls to the phone cause no second OPTIONS.
+    /// Any response to the OPTIONS shows that the phone is awake, and releases the call
+    /// (``noteLife(on:by:isProved:now:)``). A sleeping phone with an open connection does not answer the OPTIONS, so
+    /// the call keeps waiting. While an OPTIONS has no response, later calls to the phone cause no second OPTIONS.
     func ask(_ target: ForkTarget, now: Moment) {
         guard mayAsk(target), !isAsked(by: target.flow), let listener = identity.listener(for: target.flow),
             let domain = registrar.bindings.binding(target.binding)?.aor.host,

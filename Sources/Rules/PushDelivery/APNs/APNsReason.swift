@@ -6,7 +6,7 @@ import Timekeeping
 enum APNsReason {
     static func outcome(of answer: ProviderAnswer, _ retryAfter: Duration?, isProven: Bool) -> PushOutcome {
         guard answer.status != 200 else { return .accepted(answer.id.map { ByteString($0) }) }
-        // A status of 500 or more is a failure of Apple's server, and says nothing about the token.
+        // A status of 500 or more reports a failure of Apple's server, and nothing about the token.
         guard answer.status < 500 else { return .retry(after: retryAfter) }
         let body = answer.body.count <= ProviderAnswer.bodyLimit ? try? JSONValue(answer.body) : nil
         guard let text = body?["reason"]?.string else {

@@ -59,8 +59,8 @@ final class APNsRequest: Sendable {
             }
             return request(
                 to: remote, topic, notification.isSilent ? .background : .alert, expiration, context,
-                // The push code as collapse key lets a retry replace the first try, which Apple may have accepted
-                // although its answer was lost.
+                // With the push code as collapse key, a retry replaces the first try. Apple may have accepted the first
+                // try although its answer was lost.
                 collapseKey: context.code.description)
         }
     }

@@ -67,9 +67,8 @@ package final class APNsApp: PushAppRules {
     package var limits: ProviderLimits { settings.limits }
     package var asksForDeviceCode: Bool { settings.payload == .tenDarts }
 
-    /// By default, a phone with a VoIP token gets INVITE and CANCEL after a call's end, because iOS ends apps that show
-    /// no call. By default, Linphone's apps also get an INVITE and a CANCEL after a call's end, because Flexisip sends
-    /// both.
+    /// By default, a phone with a VoIP token gets INVITE and CANCEL after a call's end, because iOS ends an app whose
+    /// VoIP push shows no call. Linphone's apps also get both by default, as Flexisip sends them.
     package func afterEnd(of token: PushToken) -> AfterEnd {
         if let wished = settings.afterEnd { return wished }
         let tokens = try? APNsToken(token, withoutService: settings.tokenService)

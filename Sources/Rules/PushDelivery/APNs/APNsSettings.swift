@@ -9,7 +9,7 @@ package enum BadgeType: String, Hashable, Sendable, CaseIterable {
     case number
 }
 
-/// The value of `apns-push-type` for pushes to a remote token; the value decides what iOS does with the push.
+/// The value of `apns-push-type` for pushes to a remote token. iOS treats a push by this value.
 package enum RemotePushType: String, Hashable, Sendable, CaseIterable {
     /// iOS shows the push as a notification or passes the push to the app's extension, and the phone wakes immediately.
     case alert
@@ -57,31 +57,31 @@ package struct APNsSettings: SettingsGroup, Equatable {
     package static let schema: [Setting<APNsSettings>] = [
         .bool(
             "enabled", \.enabled,
-            "Send pushes to Apple devices. If false, registrar.unsupported-push decides how the daemon treats contacts with pn-provider=apns or apns.dev."
+            "Send pushes to Apple devices. If `false`, `registrar.unsupported-push` decides how the daemon treats contacts with `pn-provider=apns` or `apns.dev`."
         ),
         .choice(
             "environment", \.environment,
-            "Apple's environment for tokens with pn-provider=apns: production, or sandbox for builds from Xcode. Tokens with pn-provider=apns.dev always belong to the sandbox."
+            "Apple's environment for tokens with `pn-provider=apns`: `production`, or `sandbox` for builds from Xcode. Tokens with `pn-provider=apns.dev` always belong to the sandbox."
         ),
         .list(
             "topics", \.topics, example: "[com.example.phone]",
-            "The app's bundle identifiers, without .voip. A device must name one of the listed identifiers in pn-param, otherwise its REGISTER gets 555. If only one app with one identifier is configured, the device may omit pn-param. With an empty list, the daemon accepts any bundle identifier in pn-param."
+            "The app's bundle identifiers, without .voip. A device must name one of the listed identifiers in `pn-param`, otherwise its REGISTER gets 555. If only one app with one identifier is configured, the device may omit `pn-param`. With an empty list, the daemon accepts any bundle identifier in `pn-param`."
         ),
         .choice(
             "token-service", \.tokenService,
-            "The kind of push token for devices whose pn-param does not name the kind: remote, or voip for PushKit tokens."
+            "The kind of push token for devices whose `pn-param` does not name the kind: `remote`, or `voip` for PushKit tokens."
         ),
         .choice(
             "payload", \.payload,
-            "The payload format of the app: ecss10, ecss10.extended, 10d (10darts), or linphone (as sent by Flexisip); docs/App-developers.md shows each format."
+            "The payload format of the app: `ecss10`, `ecss10.extended`, `10d` (10darts), or `linphone` (as sent by Flexisip); docs/App-developers.md shows each format."
         ),
         .value(
             "after-end", \.afterEnd, .choice, example: "invite-cancel",
-            "How the daemon tells a phone that a call has ended, if the phone got a push for the call and has not registered since. With invite-cancel, when the phone registers within a minute, the daemon sends the INVITE and its CANCEL, so that the app ends the call on its screen. With push, the daemon sends the phone an end push when the call ends, for apps that support end pushes (docs/Providers.md). With none, the daemon does not tell the phone that the call has ended. By default, after-end is invite-cancel for VoIP tokens and the payload linphone, and none for all other apps."
+            "How the daemon tells a phone that a call has ended, if the phone got a push for the call and has not registered since. With `invite-cancel`, when the phone registers within a minute, the daemon sends the INVITE and its CANCEL, so that the app ends the call on its screen. With `push`, the daemon sends the phone a push that reports the end of the call (an end push), for apps that support end pushes (docs/Providers.md). With `none`, the daemon does not tell the phone that the call has ended. By default, `after-end` is `invite-cancel` for VoIP tokens and the payload `linphone`, and `none` for all other apps."
         ),
         .choice(
             "remote-push-type", \.remotePushType,
-            "The push type (apns-push-type) of pushes for calls and missed calls to a device's remote token. With alert, iOS shows a notification. With background, iOS wakes the app and shows nothing; Apple delivers only a few such pushes an hour."
+            "The push type (`apns-push-type`) of pushes for calls and missed calls to a device's remote token. With `alert`, iOS shows a notification. With `background`, iOS wakes the app and shows nothing; Apple delivers only a few such pushes an hour."
         ),
         .choice(
             "badge-type", \.badgeType, "The JSON type of the badge: string as in ECSS-10, or number as iOS expects."),
@@ -104,7 +104,7 @@ package struct APNsSettings: SettingsGroup, Equatable {
             "The URL of a server to use instead of Apple's server for the environment, for tests."),
         .string(
             "sandbox-endpoint", \.sandboxEndpoint, example: "https://127.0.0.1:8443",
-            "The URL of a server to use for tokens with pn-provider=apns.dev, for tests. By default, sandbox-endpoint is the URL in push.apns.endpoint."
+            "The URL of a server to use for tokens with `pn-provider=apns.dev`, for tests. By default, `sandbox-endpoint` is the URL in `push.apns.endpoint`."
         ),
         .path(
             "ca-file", \.caFile, example: "/etc/sippushd/ca.pem",
@@ -116,7 +116,7 @@ package struct APNsSettings: SettingsGroup, Equatable {
         .group("feedback", \.feedback, "Apple's feedback service, or a compatible server."),
         .variants(
             "apps", \.apps, exampleName: "second", exampleKeys: ["topics", "key-id", "key-file", "payload"],
-            "Further apps. The settings of an app apply to devices whose pn-param names one of the app's topics. Each app inherits the settings of push.apns; set only the settings that differ."
+            "Further apps. The settings of an app apply to devices whose `pn-param` names one of the app's topics. Each app inherits the settings of `push.apns`; set only the settings that differ."
         ),
     ]
 

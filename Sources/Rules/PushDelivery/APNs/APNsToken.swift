@@ -48,7 +48,7 @@ package struct APNsToken: Hashable, Sendable {
         // Only a `pn-param` of the form `Team.Bundle[.services]` can list services; any other form gives `nil` for
         // `named`.
         let named = app.map { $0.services.isEmpty ? [fallback] : $0.services }
-        // RFC 8599 puts the service only into `pn-param`, so one token in `pn-prid` needs no service of its own.
+        // In RFC 8599, only `pn-param` names the service, so a single token in `pn-prid` need not name one.
         if tokens.count == 1, tokens[0].service == nil {
             let service = named?.first ?? fallback
             guard named?.count != 2 else { throw .missingService }

@@ -43,8 +43,8 @@ extension APNsApp {
         }
     }
 
-    /// Whether Apple refused a test push because the key is valid for production only; such a key is enough, except for
-    /// builds from Xcode.
+    /// Whether Apple refused a test push because the key is valid for production only. Such a key is enough for all
+    /// apps except builds from Xcode.
     private func isOfOtherEnvironment(_ reason: String) -> Bool {
         provider == .apnsDevelopment && settings.environment == .production
             && ["BadEnvironmentKeyIdInToken", "BadEnvironmentKeyInToken", "BadCertificateEnvironment"].contains(reason)

@@ -1,6 +1,7 @@
 import Bytes
 
-/// Builds pushes for Acrobits' mediator. Each push is one JSON object, which the mediator converts for Apple or Google.
+/// Builds pushes for Acrobits' push server. Each push is one JSON object, which Acrobits' push server converts for
+/// Apple or Google.
 enum AcrobitsRequest {
     private static let textLimit = 512
     private static let callIDLimit = 1024
@@ -22,19 +23,19 @@ enum AcrobitsRequest {
             members.append(
                 PayloadField("UserDisplayName", call.shownCaller(anonymous: texts.anonymous), atMost: textLimit))
         case .missedCalls(let calls):
-            // Missed calls are sent as a text message, because the mediator's verb for missed calls would end a ringing
+            // Missed calls are sent as a text message, because Acrobits' verb for missed calls would end a ringing
             // call.
             address = token.other
             verb = "NotifyGenericTextMessage"
             let message = Array("\(texts.missedCalls): ".utf8) + CallList.callers(calls, atMost: textLimit).array
             members.append(PayloadField("Message", ByteString(message), atMost: 2 * textLimit))
             members.append(PayloadField("Badge", Int64(context.push.badge)))
-        // The mediator has no verb for a silent push.
+        // Acrobits' push server has no verb for a silent push.
         case .silent: return .impossible(.noSuitableToken)
         case .notification(let notification):
             guard !notification.isSilent || notification.endedCall != nil else { return .impossible(.noSuitableToken) }
             let message = notification.mediated ?? MediatedMessage(.genericText)
-            // Without a selector, the mediator cannot find the user's account in the app.
+            // Without a selector, Acrobits' push server cannot find the user's account in the app.
             if message.verb != .genericText, token.selector == nil { return .impossible(.noSuitableToken) }
             address = token.other
             verb = message.verb.rawValue
@@ -61,8 +62,8 @@ enum AcrobitsRequest {
         _ notification: PushNotification, _ message: MediatedMessage, badge: Int
     ) -> [PayloadField] {
         var members: [PayloadField] = []
-        // Unless the sender has set the mediator's own members, the title precedes the text, because the mediator's
-        // format has no title.
+        // Unless the sender has set Acrobits' own members, the title precedes the text, because Acrobits' format has no
+        // title.
         let title = notification.mediated == nil ? notification.title.array : []
         let separator = title.isEmpty || notification.text.isEmpty ? [] : Array(": ".utf8)
         let text = ByteString(title + separator + notification.text.array)

@@ -1,6 +1,6 @@
 import Bytes
 
-/// Describes Acrobits' mediator as a push provider.
+/// Describes Acrobits' push server as a push provider.
 extension AcrobitsSettings: PushServiceSettings {
     package static var providers: [PushProvider] { [.acrobits] }
     package static var platforms: Set<PushPlatform> { [] }
@@ -11,7 +11,8 @@ extension AcrobitsSettings: PushServiceSettings {
     package var files: [PushFile] { .named(authorities: caFile) }
 }
 
-/// Accepts every push token in the format of Acrobits' mediator, because the daemon does not know Acrobits' apps.
+/// Accepts every push token that has the format of Acrobits' push server, because the daemon does not know which apps
+/// exist there.
 struct AcrobitsAcceptance: TokenAcceptance {
     func problem(with token: PushToken) -> TokenProblem? {
         guard !token.param.isEmpty else { return .acrobitsParamMissing }
@@ -21,7 +22,7 @@ struct AcrobitsAcceptance: TokenAcceptance {
     }
 }
 
-/// The rules for all apps behind Acrobits' mediator; the daemon treats these apps as one app.
+/// The rules for all apps behind Acrobits' push server; the daemon treats these apps as one app.
 package final class AcrobitsApp: PushAppRules {
     private let settings: AcrobitsSettings
 

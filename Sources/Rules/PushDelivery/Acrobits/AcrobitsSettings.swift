@@ -1,6 +1,7 @@
 package import Settings
 
-/// The settings for Acrobits' mediator, which sends pushes to apps made with Acrobits' tools, such as Cloud Softphone.
+/// The settings for Acrobits' push server, which sends pushes to apps made with Acrobits' tools, such as Cloud
+/// Softphone.
 package struct AcrobitsSettings: SettingsGroup, Equatable {
     package var enabled = false
     package var endpoint = "https://pnm.cloudsoftphone.com"
@@ -14,12 +15,12 @@ package struct AcrobitsSettings: SettingsGroup, Equatable {
     package static let schema: [Setting<AcrobitsSettings>] = [
         .bool(
             "enabled", \.enabled,
-            "Send pushes to Acrobits apps through Acrobits' mediator. If false, registrar.unsupported-push decides how the daemon treats contacts with pn-provider=acrobits."
+            "Send pushes to Acrobits apps through Acrobits' push server. If `false`, `registrar.unsupported-push` decides how the daemon treats contacts with `pn-provider=acrobits`."
         ),
-        .string("endpoint", \.endpoint, "The URL of Acrobits' mediator: scheme, host and port."),
+        .string("endpoint", \.endpoint, "The URL of Acrobits' push server: scheme, host and port."),
         .choice(
             "after-end", \.afterEnd,
-            "How the daemon tells a phone that a call has ended, if the phone got a push for the call and has not registered since. With push, the daemon sends the phone an end push when the call ends, because Acrobits apps show a call as soon as its push arrives. With invite-cancel, when the phone registers within a minute, the daemon sends the INVITE and its CANCEL. With none, the daemon does not tell the phone that the call has ended."
+            "How the daemon tells a phone that a call has ended, if the phone got a push for the call and has not registered since. With `push`, the daemon sends the phone a push that reports the end of the call, because Acrobits apps show a call as soon as its push arrives. With `invite-cancel`, when the phone registers within a minute, the daemon sends the INVITE and its CANCEL. With `none`, the daemon does not tell the phone that the call has ended."
         ),
         .path(
             "ca-file", \.caFile, example: "/etc/sippushd/ca.pem",
@@ -27,9 +28,9 @@ package struct AcrobitsSettings: SettingsGroup, Equatable {
         )
         .taken(.atOnce),
         .proxy(\.proxy),
-        .group("limits", \.limits, "Limits of parallel requests to the mediator."),
+        .group("limits", \.limits, "Limits of parallel requests to Acrobits' push server."),
     ]
 
-    /// The URL of Acrobits' mediator, without a trailing slash.
+    /// The URL of Acrobits' push server, without a trailing slash.
     package var baseURL: String { endpoint.withoutTrailingSlash }
 }

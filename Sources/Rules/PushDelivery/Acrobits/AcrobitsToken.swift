@@ -1,13 +1,13 @@
 package import Bytes
 
-/// The push tokens of an Acrobits app, read from `pn-param` and `pn-prid`. Acrobits' mediator assigns the push tokens
-/// to the app.
+/// The push tokens of an Acrobits app, read from `pn-param` and `pn-prid`. Acrobits' push server assigns the push
+/// tokens to the app.
 ///
 /// The form of an Acrobits contact is `pn-prid = <token>[:calls|:other][&<token>:calls|:other]`, `pn-param =
-/// <AppId>[&<AppId for other>][:<Selector>]`. Tokens of Acrobits' mediator are base64 text, which the daemon passes on
-/// unchanged. The selector in an Acrobits token can contain colons.
+/// <AppId>[&<AppId for other>][:<Selector>]`. Tokens of Acrobits' push server are base64 text, which the daemon passes
+/// on unchanged. The selector in an Acrobits token can contain colons.
 package struct AcrobitsToken: Hashable, Sendable {
-    /// The address of one installation of an app at Acrobits' mediator.
+    /// The address of one installation of an app at Acrobits' push server.
     package struct Address: Hashable, Sendable {
         package let appID: ByteString
         package let deviceToken: ByteString
@@ -19,12 +19,12 @@ package struct AcrobitsToken: Hashable, Sendable {
         case emptyToken, tooManyTokens, unknownUse, repeatedUse, missingUse
     }
 
-    /// The address at Acrobits' mediator for calls. Since iOS 13, apps have a separate token for calls, and the phone
-    /// must ring at each push to the call token.
+    /// The address at Acrobits' push server for calls. Since iOS 13, apps have a separate token for calls, and the
+    /// phone must ring at each push to the call token.
     package let calls: Address?
-    /// The address at Acrobits' mediator for all pushes except calls.
+    /// The address at Acrobits' push server for all pushes except calls.
     package let other: Address?
-    /// The name of the user's account in the app; the mediator calls this name the selector.
+    /// The name of the user's account in the app; Acrobits' push server calls this name the selector.
     package let selector: ByteString?
 
     /// Parses the push parameters of an Acrobits contact, after percent-decoding.

@@ -1,5 +1,5 @@
-/// Tests whether Acrobits' mediator answers. Acrobits' mediator asks for no credentials, so the test checks only the
-/// connection.
+/// Tests whether Acrobits' push server answers. Acrobits' push server asks for no credentials, so the test checks only
+/// the connection.
 extension AcrobitsApp {
     package var trials: [CredentialTrial] {
         [
@@ -9,6 +9,6 @@ extension AcrobitsApp {
     }
 
     package func verdict(onTrial answer: ProviderAnswer) -> TrialVerdict {
-        .anyAnswer(answer, "the mediator asks for no credentials")
+        .anyAnswer(answer, "Acrobits' push server asks for no credentials")
     }
 }

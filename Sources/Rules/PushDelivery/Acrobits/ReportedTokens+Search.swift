@@ -29,7 +29,7 @@ extension ReportedTokens {
         }
     }
 
-    /// Whether the push provider delivers text messages to a device token.
+    /// Whether the push provider delivers text messages to a device token, and why not.
     package enum Standing: Hashable, Sendable {
         case forMessages
         /// The push token is for calls only, because the phone must ring at each push to the token.
@@ -80,6 +80,6 @@ extension PushToken {
         return ReportedTokens.names(in: self).contains(name)
     }
 
-    /// The provider, with Apple's two environments counted as one.
+    /// The provider, with Apple's two environments treated as one.
     private var kind: PushProvider { provider == .apnsDevelopment ? .apns : provider }
 }

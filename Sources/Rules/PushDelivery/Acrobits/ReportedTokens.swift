@@ -5,9 +5,9 @@ package import Bytes
 /// A token or app identifier that the report lacks is `nil`, and the store keeps the earlier value. On iOS, an app can
 /// report its call token later than its other token, or earlier.
 package struct ReportedTokens: Hashable, Sendable {
-    /// Who pushes to the reported tokens: Acrobits' mediator or the daemon itself.
+    /// Who pushes to the reported tokens: Acrobits' push server or the daemon itself.
     package enum Form: String, Hashable, Sendable, CaseIterable {
-        /// Acrobits' mediator sends the pushes, and gets the push tokens unchanged.
+        /// Acrobits' push server sends the pushes, and gets the push tokens unchanged.
         case acrobits
         /// The daemon itself pushes through Apple or Google, with the token decoded from base64.
         case direct
@@ -75,7 +75,7 @@ package struct ReportedTokens: Hashable, Sendable {
         token.provider == .acrobits ? (try? AcrobitsToken(token))?.selector : nil
     }
 
-    // MARK: For the mediator
+    // MARK: For Acrobits' push server
 
     private func acrobitsToken(over stored: PushToken?) -> PushToken? {
         let known = stored.flatMap { $0.provider == .acrobits ? try? AcrobitsToken($0) : nil }
@@ -93,7 +93,7 @@ package struct ReportedTokens: Hashable, Sendable {
             prid = token.array + Array(":calls".utf8)
             param = app.array
         case (nil, let token?):
-            // A single reported token is used for calls too, as on Android.
+            // If an app reports only one token, as on Android, the token is also used for calls.
             guard let app = other.appID else { return nil }
             prid = token.array
             param = app.array

@@ -84,7 +84,8 @@ package struct MissedCallBucket: Sendable {
 
     package init() {}
 
-    /// Restores a user's missed calls from the store. Calls that rang or waited when the daemon stopped count as ended.
+    /// Restores a user's missed calls from the store. Calls that rang or waited when the daemon stopped are treated as
+    /// ended.
     package init(restoring entries: [BucketEntry]) {
         rows = ShortList(entries.sorted { ($0.date, $0.callRef.rawValue) < ($1.date, $1.callRef.rawValue) })
         for index in rows.indices { rows[index].isOver = true }
@@ -189,7 +190,7 @@ package struct MissedCallBucket: Sendable {
         rows.contains { $0.isOver && $0.devices.contains(device) }
     }
 
-    /// Notes that the push provider has accepted a list, so that the listed calls count as reported to the device
+    /// Notes that the push provider has accepted a list, so that the listed calls are treated as reported to the device
     /// (A21).
     package mutating func reportAccepted(_ refs: [CallRef], by device: DeviceID) -> [BucketChange] {
         strikeOff(refs, device)
@@ -204,13 +205,13 @@ package struct MissedCallBucket: Sendable {
         strikeOff(rows.filter { $0.devices.contains(device) }.map(\.callRef), device, hasLearnt: false)
     }
 
-    /// Moves the missed calls of a device with a dead token to the user's other devices (`heirs`), unless they know of
+    /// Moves the missed calls of a device with a dead token to the user's other devices (`successors`), unless they know of
     /// the calls.
-    package mutating func deviceDied(_ device: DeviceID, heirs: [DeviceID]) -> [BucketChange] {
+    package mutating func deviceDied(_ device: DeviceID, successors: [DeviceID]) -> [BucketChange] {
         var changes: [BucketChange] = []
         for ref in rows.filter({ $0.devices.contains(device) }).map(\.callRef) {
             guard let index = index(of: ref) else { continue }
-            let added = heirs.filter { $0 != device && !rows[index].concerns($0) }
+            let added = successors.filter { $0 != device && !rows[index].concerns($0) }
             rows[index].devices += added
             if let change = strikeOff(ref, device, hasLearnt: false) { changes.append(change) }
         }

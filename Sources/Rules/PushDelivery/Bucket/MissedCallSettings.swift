@@ -20,7 +20,7 @@ package struct MissedCallSettings: SettingsGroup, Equatable {
     package static let schema: [Setting<MissedCallSettings>] = [
         .value(
             "after-late-invite", \.afterLateInvite, .choice, example: "none",
-            "Whether the list of missed calls contains a call that the phone has already shown, because the daemon sent INVITE and CANCEL after the call's end (see after-end). With list, the list of missed calls contains the call, and the daemon sends the list immediately. With none, the daemon waits up to two seconds for the phone's response to the INVITE, and the list of missed calls omits the call if the phone responds. By default, after-late-invite is none for the payload linphone and for Acrobits, whose apps themselves list such a call, and list for all other apps. For apps with the payload ecss10, the list always contains the call."
+            "Whether the list of missed calls contains a call that the phone has already shown. A phone shows such a call if the daemon sends INVITE and CANCEL after the call's end (see `after-end`). With `list`, the list of missed calls contains the call, and the daemon sends the list immediately. With `none`, the daemon waits up to two seconds for the phone's response to the INVITE, and the list of missed calls omits the call if the phone responds. By default, `after-late-invite` is `none` for the payload `linphone` and for Acrobits, because these apps list such calls themselves. For all other apps, the default is `list`. For apps with the payload `ecss10`, the list always contains the call."
         )
     ]
 }

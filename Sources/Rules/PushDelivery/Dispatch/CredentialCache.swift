@@ -3,8 +3,8 @@ package import Timekeeping
 /// A short-lived credential for a push provider, such as Apple's signed token or Google's access token, with the time
 /// of its renewal.
 ///
-/// A ``CredentialCache`` does no input or output: its methods take events and return orders. At most one credential is
-/// being made at any time.
+/// A ``CredentialCache`` does no input or output: its methods take events and return orders. The daemon makes only one
+/// credential at a time.
 package struct CredentialCache: Sendable {
     package enum State: Hashable, Sendable {
         /// No credential has been made yet. The state `missing` is followed by `renewing`.
@@ -88,7 +88,7 @@ package struct CredentialCache: Sendable {
             Credential(value: value, made: now, end: end, renewal: now + max(life - lead, life / 2)))
     }
 
-    /// Handles a failure to make a credential. The next try to make a credential comes after `pause` at the earliest.
+    /// Handles a failure to make a credential. The daemon tries again when `pause` is over.
     package mutating func failed(_ outcome: PushOutcome, pause: Duration, now: Instant) {
         if case .renewing(var old?) = state, now < old.end {
             old.renewal = now + pause

@@ -1,8 +1,8 @@
 import Bytes
 import Timekeeping
 
-/// The endpoints of user-chosen hosts that answered 429, each with the time until which it gets no push. A 429 limits one
-/// endpoint only, so the host's other endpoints are still pushed (T46.6).
+/// The endpoints of user-chosen hosts that answered 429, each with the time until which it gets no push. A 429 limits
+/// one endpoint only, so the daemon still sends pushes to the host's other endpoints (T46.6).
 struct LimitedEndpoints {
     private var ends: [ByteString: Instant] = [:]
 

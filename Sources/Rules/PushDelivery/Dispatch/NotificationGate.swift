@@ -1,6 +1,7 @@
 import Collections
 
-/// Limits the notifications in a push server's queue, so that the push for a call waits behind few notifications.
+/// Limits the number of notifications in a push server's queue, so that a push for a call never waits behind many
+/// notifications.
 ///
 /// A ``NotificationGate`` does no input or output: its methods take events and return the notifications to move into
 /// the queue.

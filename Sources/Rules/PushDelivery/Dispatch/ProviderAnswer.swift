@@ -24,8 +24,8 @@ package struct ProviderAnswer: Sendable {
     /// Whether the answer reports a failure of the provider, and not only of one push.
     var isFailureOfProvider: Bool { status >= 500 }
 
-    /// The answer without the texts of a server that a phone has chosen. A stranger's words must not reach logs and
-    /// operators (T46.8).
+    /// The answer of a server that a phone has chosen, without the server's texts. Texts of strangers must not reach
+    /// logs and operators (T46.8).
     var ofStranger: ProviderAnswer { ProviderAnswer(status: status, retryAfter: retryAfter) }
 
     /// Says how far this machine's clock differs from the provider's clock; `nil` if the difference is small, or if the
@@ -47,8 +47,8 @@ package struct ProviderAnswer: Sendable {
 
 extension PushOutcome {
     /// The outcome of a push whose token belongs to another app, project or environment. If the provider has accepted
-    /// other pushes of the app (`isProven`), the foreign token counts as dead. Before the provider has accepted a push
-    /// of the app, a wrong setting may be the reason for the answer.
+    /// another push of the app (`isProven`), the token is treated as dead. Otherwise, a wrong setting may be the reason
+    /// for the answer.
     static func foreignToken(_ reason: String, isProven: Bool) -> PushOutcome {
         isProven ? .tokenDead(since: nil) : .foreignToken(reason)
     }

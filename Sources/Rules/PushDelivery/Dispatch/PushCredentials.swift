@@ -1,7 +1,7 @@
 import Timekeeping
 
-/// The credentials for requests to push providers. A credential is a fixed key, or a value that the daemon makes and
-/// renews. Apps with equal keys share one credential.
+/// The credentials for requests to push providers. A credential is either a fixed key, or a token that the daemon
+/// creates and renews. Apps with equal keys share one credential.
 ///
 /// ``PushCredentials`` does no input or output: it returns orders to make credentials, and gets the results.
 package struct PushCredentials: Sendable {
@@ -38,7 +38,7 @@ package struct PushCredentials: Sendable {
         /// before.
         case later(Order, isNew: Bool)
         /// End the push with the given outcome, because its credential could not be made. The text `problem` tells the
-        /// operator why no credential was made; `nil` if an answer to a push was the reason.
+        /// operator why no credential was made; `nil` if the reason came in an answer to a push.
         case none(PushOutcome, problem: String?)
     }
 
@@ -88,14 +88,14 @@ package struct PushCredentials: Sendable {
         }
     }
 
-    /// Replaces the sources of the apps' credentials by the sources of `other`. Credentials whose numbers also exist in
-    /// `other` are kept, and all other credentials are dropped.
+    /// Replaces the sources of the apps' credentials by the sources of `other`. If `other` has the number of a
+    /// credential, the credential is kept; otherwise it is dropped.
     mutating func changed(to other: PushCredentials) {
         sources = other.sources
         made = other.made.merging(made.filter { other.made[$0.key] != nil }) { $1 }
     }
 
-    /// Whether the daemon still makes the credential with the given number.
+    /// Whether an app still uses the credential with the given number.
     func has(_ number: Int) -> Bool { made[number] != nil }
 
     /// Decides which credential an app's request to a push server gets, or whether the push must wait.
@@ -125,8 +125,8 @@ package struct PushCredentials: Sendable {
     }
 
     private mutating func token(_ number: Int, for origin: String, now: Moment) -> Answer {
-        // Push services check the times in a signed token by their own clocks. After a correction of this machine's
-        // clock, the times in an earlier signed token may be wrong.
+        // Push services compare the times in a signed token with their own clocks. If this machine's clock was
+        // corrected, the times in an older token may be wrong.
         if let token = made[number]?.tokens[origin], now.instant < token.end,
             (Duration.zero...Self.webPushLife).contains(now.date - token.madeAt)
         {

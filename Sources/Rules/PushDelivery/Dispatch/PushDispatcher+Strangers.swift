@@ -19,9 +19,10 @@ extension PushDispatcher {
         }
     }
 
-    /// Handles an answer of a server that a phone has chosen, before its outcome counts.
+    /// Handles the special cases in the answer of a server that a phone has chosen.
     ///
-    /// - Returns: whether the push is sent again with a smaller payload, so that the answer has no outcome.
+    /// - Returns: true if the push is sent again with a smaller payload, so that the answer is not the outcome of the
+    ///   push.
     func strangerAnswered(_ answer: ProviderAnswer, to entry: Entry, now: Moment) -> Bool {
         switch answer.status {
         case 429:

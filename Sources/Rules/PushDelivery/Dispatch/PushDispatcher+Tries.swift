@@ -53,7 +53,8 @@ extension PushDispatcher {
     }
 
     private func ended(_ entry: Entry, _ outcome: PushOutcome, isFailure: Bool, now: Moment) {
-        // A push that nobody needs is not tried again, but other pushes of the app need the new credential.
+        // The push is not tried again, because it is no longer needed. Other pushes of the app still need the new
+        // credential.
         if outcome == .renewCredential, entry.attempt.isLast {
             credentials.refused(entry.credential, by: entry.server.app.id, now: now.instant)
         }
@@ -113,7 +114,7 @@ extension PushDispatcher {
         journal.finished(
             outcome, of: entry.server, token: entry.request.token, tries: entry.attempt.tries, now: now.instant,
             payload: redactedPayload(of: entry, now: now))
-        newsDesk.finished(outcome, app: entry.server.app.name, now: now.instant)
+        appMonitor.finished(outcome, app: entry.server.app.name, now: now.instant)
         settled.append((entry.request.id, outcome))
     }
 
@@ -125,8 +126,8 @@ extension PushDispatcher {
     }
 }
 
-/// A generator of random numbers that spread retries (SplitMix64). The generator makes no system calls, and its numbers
-/// are no secrets.
+/// A generator of random numbers for the pauses between retries (SplitMix64). The generator makes no system calls, and
+/// its numbers need not be secret.
 struct ChanceGenerator: RandomNumberGenerator {
     private var state: UInt64
 

@@ -1,7 +1,7 @@
 import Timekeeping
 
-/// Decides when each push is sent: after its server's ``NotificationGate`` and ``PushQueue``, and with an available
-/// credential.
+/// Decides when each push is sent. A push first passes its server's ``NotificationGate`` and ``PushQueue``, and then
+/// waits for a credential.
 extension PushDispatcher {
     func enqueue(_ entry: Entry, now: Moment) {
         guard !paused.contains(entry.server.app.provider) else { return stop(entry, now: now) }
@@ -61,7 +61,7 @@ extension PushDispatcher {
         let isOpen = entry.server.queue.isBreakerOpen
         if isOpen != wasOpen {
             journal.breaker(isOpen: isOpen, to: entry.server, entry.server.standing.report.problem, now: now.instant)
-            newsDesk.breaker(
+            appMonitor.breaker(
                 isOpen: isOpen, app: entry.server.app.name, problem: entry.server.standing.report.problem,
                 now: now.instant)
         }
@@ -76,8 +76,8 @@ extension PushDispatcher {
         entry.isInGate = false
         let server = entry.server
         server.gate.left()
-        // If a notification cannot be sent, ``leaveGate(_:now:)`` is called again inside the loop. The nested call of
-        // ``leaveGate(_:now:)`` returns, and the loop of the outer call continues with the next notification.
+        // If a notification cannot be sent, this method is called again inside the loop. The nested call returns
+        // immediately, and the outer call continues with the next notification.
         guard !server.isOpening else { return }
         server.isOpening = true
         while let id = server.gate.next() {
@@ -92,8 +92,8 @@ extension PushDispatcher {
     }
 
     func drain(_ server: PushServer, now: Moment) {
-        // Events inside the loop that starts pushes call the loop's method again. The nested call returns, and the loop
-        // of the outer call starts the next push.
+        // An event inside this loop can call the method again. The nested call returns immediately, and the outer call
+        // starts the next push.
         guard !server.isDraining else { return }
         server.isDraining = true
         while let id = server.queue.next(now: now.instant) {
@@ -118,8 +118,8 @@ extension PushDispatcher {
         for entry in takeWaiting(for: order) { giveUp(entry, outcome, problem: problem, now: now) }
     }
 
-    /// Asks again for the credentials of waiting pushes, because a change of the settings has dropped the ordered
-    /// credentials.
+    /// Orders credentials for the waiting pushes again, because a change of the settings has cancelled the earlier
+    /// orders.
     func askAgain(now: Moment) {
         let lost = withoutCredential.filter { !credentials.has($0.order.number) && $0.entry.hasPlace }
         withoutCredential.removeAll { !credentials.has($0.order.number) }

@@ -35,12 +35,11 @@ package final class PushDispatcher {
         case credentialFailed(PushCredentials.Order, PushOutcome, problem: String? = nil)
     }
 
-    /// One try of a push: the request and its destination. ``Transmission`` is a class, because many functions pass a
-    /// transmission on.
+    /// One try of a push: the request and its destination. ``Transmission`` is a class, so that functions can pass it
+    /// on without a copy.
     package final class Transmission: Sendable {
         package let push: PushRequest
-        /// The push's slot index, which is valid until the provider answers. After the provider's answer, another push
-        /// may get the slot.
+        /// The index of the push's slot. After the provider's answer, another push may get the slot.
         let slot: Int
         package let app: PushApp.ID
         /// The number of the server that the token names; `nil` for the app's own server.
@@ -70,7 +69,7 @@ package final class PushDispatcher {
         let origin: String?
         let slot: Int
         var attempt: PushRetries
-        /// Whether the queue has started the push, so that the push counts as a parallel request.
+        /// Whether the queue has started the push. A started push is one of the parallel requests.
         var hasPlace = false
         let isNotification: Bool
         /// Whether the push is a notification that its server's ``NotificationGate`` counts in the queue.
@@ -98,7 +97,7 @@ package final class PushDispatcher {
     var credentials: PushCredentials
     private var servers: PushServers
     var journal: PushLog
-    var newsDesk = PushNewsDesk()
+    var appMonitor = PushAppMonitor()
     var chances: ChanceGenerator
 
     var actions: [Action] = []
@@ -117,8 +116,8 @@ package final class PushDispatcher {
     /// The outcomes that ``nextOutcome()`` has not returned yet.
     var settled: [(id: PushID, outcome: PushOutcome)] = []
     private var firstSettled = 0
-    /// The time of the next work for ``timePassed(now:)``. The value ``nextDeadline`` is read very often, so it is
-    /// computed only after a change in the dispatcher.
+    /// The time at which ``timePassed(now:)`` has work. The value is read very often, so it is computed only after a
+    /// change in the dispatcher.
     package private(set) var nextDeadline: Instant?
 
     /// Creates a dispatcher that logs the outcomes of pushes. The function `deviceCode` returns the code that names a
@@ -134,7 +133,8 @@ package final class PushDispatcher {
         chances = ChanceGenerator(seed: setup.seed)
     }
 
-    /// Moves all pending actions in order into `taken`; the array loses its old content and keeps its memory.
+    /// Moves all pending actions, in order, into the array `taken`. The old content of the array is removed, but its
+    /// memory is reused.
     package func takeActions(into taken: inout [Action]) {
         taken.removeAll(keepingCapacity: true)
         swap(&taken, &actions)
@@ -152,13 +152,13 @@ package final class PushDispatcher {
         return nil
     }
 
-    /// Begins or ends to collect the news of push apps.
-    package func reportsNews(_ isOn: Bool) { newsDesk.isOn = isOn }
+    /// Starts or stops the collection of changes in push apps, such as refused credentials.
+    package func reportsAppChanges(_ isOn: Bool) { appMonitor.isOn = isOn }
 
-    /// Removes and returns the news of push apps, in their order.
-    package func takeNews() -> [PushNews] { newsDesk.take() }
+    /// Removes and returns the collected changes of push apps, oldest first.
+    package func takeAppChanges() -> [PushAppChange] { appMonitor.take() }
 
-    /// The statistics of a push app that are not those of a single server.
+    /// The statistics of a push app for all its servers together.
     func standing(of app: PushApp.ID) -> PushServer.Standing { servers.server(of: app).standing }
     package var hasOutcomes: Bool { firstSettled < settled.count }
 
@@ -192,8 +192,8 @@ package final class PushDispatcher {
         lookForDeadline()
     }
 
-    /// Replaces the keys from which credentials are made. A push that waits for a credential of a removed key waits for
-    /// a credential of the new key instead.
+    /// Replaces the keys from which credentials are made. If a push waits for a credential of a removed key, it now
+    /// waits for a credential of the new key.
     package func credentialsChanged(_ changed: PushCredentials, now: Moment) {
         credentials.changed(to: changed)
         askAgain(now: now)
@@ -267,7 +267,7 @@ package final class PushDispatcher {
         lookForDeadline()
     }
 
-    /// Handles the time ``nextDeadline``: starts tries whose pause has ended, and renews credentials.
+    /// Does the work that is due at ``nextDeadline``: starts tries whose pause has ended, and renews credentials.
     package func timePassed(now: Moment) {
         while let id = pauses.popExpired(now: now.instant) {
             guard let entry = entries[id] else { continue }

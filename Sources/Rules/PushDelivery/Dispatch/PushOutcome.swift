@@ -1,7 +1,7 @@
 package import Bytes
 package import Timekeeping
 
-/// The result of a push, according to the provider's answer. The outcome of a push decides the daemon's next step.
+/// The result of a push, according to the provider's answer. The daemon's next step depends on the outcome.
 package enum PushOutcome: Hashable, Sendable {
     /// The provider has accepted the push, with the given id if the provider assigns ids.
     case accepted(ByteString?)
@@ -23,7 +23,7 @@ package enum PushOutcome: Hashable, Sendable {
     /// has accepted a push of the app, because a setting may be wrong.
     case foreignToken(String)
     /// No connection to the provider is possible: its certificate is not trusted, or a file in the settings cannot be
-    /// used. If no connection is possible, the daemon keeps the token, because the operator must correct the settings.
+    /// used. The daemon keeps the token, because the operator must correct the settings.
     case noConnection(String)
     /// The provider refuses the content that the daemon has written. The daemon keeps the token of a push with refused
     /// content.
@@ -42,7 +42,7 @@ package enum PushOutcome: Hashable, Sendable {
 }
 
 /// Whether the daemon removes a token that the provider reports as dead. A token that the device has registered after
-/// the reported time is kept. Apple demands the check of the registration time for the status 410 of its push service.
+/// the reported time is kept. For its status 410, Apple requires this comparison with the time of the registration.
 package func shouldDropToken(since: UnixTime?, registeredAt: UnixTime) -> Bool {
     guard let since else { return true }
     return registeredAt <= since

@@ -1,9 +1,9 @@
 import Timekeeping
 
-/// Limits the number of requests to one server in a second. Requests of a whole second may start at the same moment.
+/// Limits the number of requests to one server in a second. All requests of a second may start at the same time.
 struct PushPace: Sendable {
     private let cost: Duration
-    /// The moment from which no earlier request counts any more.
+    /// The moment from which earlier requests no longer reduce the rate.
     private var paidOff = Instant.distantPast
 
     private static let span: Duration = .seconds(1)

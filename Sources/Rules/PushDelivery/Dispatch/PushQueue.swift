@@ -3,8 +3,9 @@ package import Timekeeping
 
 /// The queue of pushes to one push server, with a limit on parallel requests and a circuit breaker.
 ///
-/// The circuit breaker opens after several consecutive failures, so that an unreachable provider uses up neither
-/// connections nor tries. While the circuit breaker is open, pushes wait, and at intervals one push is sent as a probe.
+/// The circuit breaker opens after several consecutive failures. Therefore an unreachable provider uses up neither
+/// connections nor tries of pushes. While the circuit breaker is open, pushes wait, and at intervals one push is sent
+/// as a probe.
 ///
 /// A ``PushQueue`` does no input or output: its methods take events and return the pushes to start.
 package struct PushQueue: Sendable {
@@ -27,7 +28,7 @@ package struct PushQueue: Sendable {
         case refuse
     }
 
-    /// The provider's state as the end of one request shows it, regardless of the push's outcome.
+    /// The provider's state after one request. The outcome of the push does not matter here.
     package enum Health: Hashable, Sendable {
         /// The push provider answered the request, with any status.
         case answered
@@ -49,7 +50,7 @@ package struct PushQueue: Sendable {
 
     /// The number of consecutive failures that opens the circuit breaker.
     private static let failureLimit = 5
-    /// Failures within 100 ms count as one failure, because a broken connection makes many pushes fail together.
+    /// Failures within 100 ms are treated as one failure, because a broken connection makes many pushes fail together.
     private static let together: Duration = .milliseconds(100)
     /// How long the circuit breaker stays open before the next probe.
     private static let pause: Duration = .seconds(5)
@@ -104,7 +105,7 @@ package struct PushQueue: Sendable {
     /// Returns the next push to start; `nil` if no push waits or no push may start now.
     ///
     /// After each ``left(_:now:)`` and at ``nextProbe``, the dispatcher calls ``next(now:)`` until the result is `nil`.
-    /// A returned push that nobody needs must be reported to ``left(_:now:)``.
+    /// If a returned push is no longer needed, the dispatcher must report it to ``left(_:now:)``.
     package mutating func next(now: Instant) -> PushID? {
         guard queued > 0, begin(now: now) else { return nil }
         return queue.popFirst()

@@ -31,20 +31,21 @@ package struct PushRetries: Hashable, Sendable {
         case finish(PushOutcome)
     }
 
-    /// The pauses before the second try, the third try, and so on. A push has one more try than pauses.
+    /// The pauses before the second try, the third try, and so on. The last try follows the last pause.
     package struct Pauses: Hashable, Sendable {
         package let durations: [Duration]
 
         package init(durations: [Duration]) { self.durations = durations }
 
-        /// The pauses for calls: short at first, then always five seconds, because a phone rings only for about half a
-        /// minute.
+        /// The pauses for calls. They are short, because a phone rings only for about half a minute: at first less than
+        /// five seconds, then always five seconds.
         package static let call = Pauses(
             durations: [.milliseconds(300), .seconds(1), .seconds(3)] + Array(repeating: .seconds(5), count: 5))
         /// The pauses for a list of missed calls, which is less urgent than a call. After its last try, a list of
         /// missed calls is sent again when the device registers.
         package static let missedCalls = Pauses(durations: [.seconds(1), .seconds(5), .seconds(25), .seconds(60)])
-        /// The pauses for notifications; they are the longest, because a notification is lost after its last try.
+        /// The pauses for notifications. They are the longest pauses, because a notification is lost after its last
+        /// try.
         package static let notification = Pauses(
             durations: [.seconds(1), .seconds(5), .seconds(25), .seconds(60), .seconds(300)])
     }
@@ -85,12 +86,12 @@ package struct PushRetries: Hashable, Sendable {
         }
     }
 
-    /// Handles the result of a try: an answer, no answer, or no credential. The parameter `chance`, from 0 up to 1,
-    /// spreads the retries of pushes that failed together.
+    /// Handles the result of a try: an answer, no answer, or no credential. The parameter `chance` is a random number
+    /// from 0 to 1, so that pushes that failed together are retried at different times.
     package mutating func answered(_ outcome: PushOutcome, chance: Double, now: Instant) -> Action {
         switch state {
-        // No request was sent, because the credential could not be made. A failure without a request still counts as a
-        // try, so that the push does not wait forever.
+        // No request was sent, because the credential could not be made. A failure without a request is still treated
+        // as a try, so that the push does not wait forever.
         case .queued: tries += 1
         case .sent: break
         case .pausing, .ended: return .none
@@ -140,8 +141,8 @@ package struct PushRetries: Hashable, Sendable {
         return true
     }
 
-    /// Withdraws the push, because the call is over or the device has registered. A request in flight is not withdrawn:
-    /// the provider may have received the request, so the provider's answer counts.
+    /// Withdraws the push, because the call is over or the device has registered. A request in flight is not withdrawn.
+    /// The provider may have received it, so the daemon still handles the provider's answer.
     ///
     /// - Returns: true if the push ends now, because no request is in flight.
     package mutating func cancelled() -> Bool {

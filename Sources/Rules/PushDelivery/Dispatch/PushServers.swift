@@ -22,7 +22,7 @@ final class PushServer {
     let chosenHost: String?
 
     /// The push statistics of an app, for all its servers together. A server that a phone has chosen has its own
-    /// statistics, so that its answers say nothing about other servers.
+    /// statistics, so that its answers do not change the state of other servers.
     final class Standing {
         /// Whether the provider has accepted a push of the app.
         var isProven = false
@@ -52,8 +52,8 @@ final class PushServer {
 /// All push servers: one for each app, and one for each server that push tokens name, created on demand.
 ///
 /// Tokens name many servers, so the daemon limits the number of servers. If there are too many servers, pushes go to
-/// the app's own server. Servers that phones choose have places of their own, and if all of these places are in use, a
-/// push to a further server is refused (T46.7).
+/// the app's own server. Servers that phones choose have a limit of their own. If this limit is reached, a push to a
+/// further server is refused (T46.7).
 struct PushServers {
     /// The maximum number of active pushes to all servers together, including pushes that pause between tries.
     private(set) var limit = 0
@@ -108,7 +108,7 @@ struct PushServers {
     func server(of app: PushApp.ID) -> PushServer { own[app.index] }
 
     /// The server that a token names; the app's own server if the token names no server, or if too many servers exist.
-    /// If a phone has chosen the server, and too many such servers have pushes, the result is `nil`.
+    /// If phones have chosen too many servers with active pushes, the result is `nil`.
     mutating func server(of app: PushApp.ID, at origin: String?) -> PushServer? {
         let common = own[app.index]
         guard let origin else { return common }
@@ -133,8 +133,7 @@ struct PushServers {
     }
 
     /// Removes a server without active pushes and returns its number. Servers with an open breaker are removed last,
-    /// because their breaker's state would be lost. The counts of a server that a phone has chosen stay in the counts of
-    /// the app.
+    /// because the state of the breaker would be lost. The counts of a removed server stay in the counts of the app.
     private mutating func numberOfIdleServer(isChosen: Bool) -> Int? {
         let idle = byOrigin.filter {
             ($0.value.chosenHost != nil) == isChosen && $0.value.pushes == 0 && $0.value.queue.inFlight == 0
@@ -146,8 +145,8 @@ struct PushServers {
         return server.number
     }
 
-    /// Adds the servers that phones chose to the report of their app. The state of one such server is no state of the
-    /// app, because nobody but the server's users needs it.
+    /// Adds the servers that phones chose to the report of their app. The state of such a server does not change the
+    /// state of the app, because the server matters only to its own users.
     private func describe(_ servers: [PushServer], in report: inout PushAppReport) {
         for server in servers { report.add(server.standing.report) }
         report.isReachable = true
@@ -170,7 +169,7 @@ struct PushServers {
             var report = server.standing.report
             report.queued = others.reduce(server.waiting) { $0 + $1.waiting }
             report.inFlight = others.reduce(server.queue.inFlight) { $0 + $1.queue.inFlight }
-            // An app with several servers counts as unreachable only while all its servers are unreachable.
+            // An app with several servers is treated as unreachable only while all its servers are unreachable.
             report.isReachable =
                 !(others.isEmpty ? server.queue.isBreakerOpen : others.allSatisfy(\.queue.isBreakerOpen))
             if server.app.chosenHosts != nil { describe(others, in: &report) }

@@ -1,6 +1,6 @@
 package import Timekeeping
 
-/// A request to a push provider as operators may see it: without tokens, keys and people's texts.
+/// A request to a push provider in the form that operators may see, without tokens, keys and texts of people.
 package struct RedactedRequest: Hashable, Sendable {
     /// The method, the scheme and the host of the request. The path of the URL is omitted, because the path can contain
     /// a token or a key.
@@ -10,7 +10,8 @@ package struct RedactedRequest: Hashable, Sendable {
     /// The body of the request, in the form that ``RedactedPayload`` returns.
     package let body: String
 
-    /// The names of the header fields whose values are shown, because the daemon writes these values.
+    /// The names of the header fields whose values are shown. The daemon itself writes these values, so they contain no
+    /// secrets.
     private static let shown: Set = ["content-type", "ttl", "urgency", "topic"]
 
     init(_ request: ProviderRequest, to token: PushToken) {

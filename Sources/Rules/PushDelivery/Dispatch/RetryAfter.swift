@@ -2,7 +2,7 @@ package import Timekeeping
 
 /// Parses the header field `Retry-After` (RFC 9110 section 10.2.3).
 package enum RetryAfter {
-    /// The maximum waiting time in seconds; a longer Retry-After counts as the maximum.
+    /// The maximum waiting time in seconds; a longer Retry-After is treated as the maximum.
     private static let longest: Int64 = 3600
 
     /// Parses the value of `Retry-After`: a number of seconds, or a date such as `Sun, 06 Nov 1994 08:49:37 GMT`. Text

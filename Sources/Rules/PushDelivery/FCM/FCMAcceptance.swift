@@ -4,8 +4,8 @@ import Bytes
 struct FCMAcceptance: TokenAcceptance {
     /// The known values of `pn-param` that select a Firebase project in the settings.
     private var names = Set<ByteString>()
-    /// Whether ``names`` has all allowed values of `pn-param`, because the settings list values in `params` or have
-    /// several projects.
+    /// Whether ``names`` has all allowed values of `pn-param`. This is so if the settings list values in `params` or
+    /// have several projects.
     private var isComplete: Bool
     private var hasSeveral: Bool
 
@@ -22,8 +22,8 @@ struct FCMAcceptance: TokenAcceptance {
         guard !param.isEmpty else { return hasSeveral ? .googleParamMissing : nil }
         if names.contains(param) { return nil }
         if isComplete { return .googleProject }
-        // A single project need not list all values that its apps send, so an unknown value is refused only if it looks
-        // like a project id.
+        // The settings of a single project need not list all values of `pn-param`. Therefore an unknown value is
+        // refused only if it looks like a project id.
         return !names.isEmpty && param.isGoogleProjectID ? .googleProject : nil
     }
 }
@@ -39,7 +39,7 @@ extension ByteString {
     var isGoogleToken: Bool {
         !isEmpty
             && withSpan { span in
-                // Sixteen bytes are compared at a time, because every push checks its token.
+                // The code compares sixteen bytes at a time for speed, because every push checks its token.
                 let other = span.firstPlace(in: 0..<span.count) { block in
                     let letters = (block | SIMD16(repeating: 0x20)) &- SIMD16(repeating: UInt8(ascii: "a"))
                     // One comparison accepts digits and the colon, which follows the digits in ASCII.

@@ -6,7 +6,8 @@ import JSON
 enum FCMLegacyReason {
     static func outcome(of answer: ProviderAnswer, _ retryAfter: Duration?, isProven: Bool) -> PushOutcome {
         guard answer.status == 200 else { return .unexplained(answer.status, nil, retryAfter) }
-        // A 200 with a body without results counts as accepted, because gateways that imitate FCM send such answers.
+        // A 200 with a body without results is treated as accepted, because gateways that imitate FCM send such
+        // answers.
         guard let result = Result(answer.body) else { return .accepted(nil) }
         guard let text = result.error else {
             if let token = result.token, !token.isEmpty { return .acceptedWithNewToken(ByteString(token)) }
@@ -24,8 +25,8 @@ enum FCMLegacyReason {
         }
     }
 
-    /// The first element of `results` in an answer's body. The first result is parsed without a JSON tree, because
-    /// every accepted push needs the parsing.
+    /// The first element of `results` in an answer's body. For speed, the first result is parsed without building a
+    /// JSON tree.
     private struct Result {
         var error: String?
         var token: String?

@@ -4,12 +4,13 @@ import JSON
 /// Converts an answer of FCM's HTTP v1 interface into a ``PushOutcome``, by `errorCode` in the body or else by the more
 /// general `status`.
 enum FCMReason {
-    /// How long the daemon waits after a used-up quota if the answer has no waiting time; Google asks for one minute.
+    /// How long the daemon waits if the quota is used up and the answer has no waiting time. Google asks for one
+    /// minute.
     private static let quotaPause: Duration = .seconds(60)
 
     static func outcome(of answer: ProviderAnswer, _ retryAfter: Duration?, isProven: Bool) -> PushOutcome {
         guard answer.status != 200 else { return .accepted(name(answer.body).map { ByteString($0) }) }
-        // A status of 500 or more is a failure of Google's server, and says nothing about the token.
+        // A status of 500 or more reports a failure of Google's server, and nothing about the token.
         guard answer.status < 500 else { return .retry(after: retryAfter) }
         let body = answer.body.count <= ProviderAnswer.bodyLimit ? try? JSONValue(answer.body) : nil
         let error = body?["error"]
@@ -33,8 +34,8 @@ enum FCMReason {
 
     // MARK: Bodies
 
-    /// The name of the accepted message in `{"name":"projects/…/messages/…"}`. The name of an accepted message is
-    /// parsed without a JSON tree, because every accepted push needs the parsing.
+    /// The name of the accepted message in `{"name":"projects/…/messages/…"}`. For speed, the name is parsed without
+    /// building a JSON tree.
     private static func name(_ body: [UInt8]) -> String? {
         guard body.count <= ProviderAnswer.bodyLimit, var reader = try? JSONReader(body),
             (try? reader.next()) == .objectStart

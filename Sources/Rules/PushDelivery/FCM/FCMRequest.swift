@@ -46,8 +46,8 @@ final class FCMRequest: Sendable {
             body.append(decimal: context.inviteTTL)
             body.append("s\"")
         case .notification(let notification):
-            // A notification has no collapse key, because Google stores up to a hundred pushes without a key for a
-            // device, but only four with different keys.
+            // A notification has no collapse key. For a device, Google stores up to a hundred pushes without a key, but
+            // only four pushes with different keys.
             body.append(",\"ttl\":\"")
             body.append(decimal: context.life(of: notification))
             body.append("s\"")

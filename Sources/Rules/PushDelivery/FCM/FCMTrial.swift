@@ -1,5 +1,5 @@
-/// Tests the Firebase credentials with a message that is marked as a test. Google checks a test message, but sends it
-/// to nobody.
+/// Tests the Firebase credentials with a message that is marked as a test. Google checks the message, but delivers it
+/// to no phone.
 extension FCMApp {
     /// A topic without subscribers; for the legacy interface, a push token that no device has.
     private static let name = "sippushd-trial"

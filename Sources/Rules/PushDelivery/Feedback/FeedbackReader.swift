@@ -3,8 +3,8 @@ import Bytes
 /// Parses the stream of Apple's feedback service. A record of the stream has four bytes of time, two bytes of length,
 /// and the token.
 ///
-/// The ``FeedbackReader`` accepts the stream in pieces of any size. Bytes after the last complete record are an
-/// incomplete record.
+/// The ``FeedbackReader`` accepts the stream in pieces of any size. The bytes after the last complete record belong to
+/// an incomplete record.
 package struct FeedbackReader: Sendable {
     /// An error in the stream of Apple's feedback service. After an error, the beginning of the next record is unknown.
     package enum Problem: Hashable, Sendable, CustomStringConvertible {
@@ -17,8 +17,8 @@ package struct FeedbackReader: Sendable {
         }
     }
 
-    /// The maximum length of a token in the stream, in bytes. A much longer token than today's 32 bytes shows that the
-    /// stream is not Apple's feedback.
+    /// The maximum length of a token in the stream, in bytes. Today's tokens have 32 bytes. A much longer token shows
+    /// that the stream does not come from a feedback service.
     package static let longestToken = 256
 
     private static let headLength = 6

@@ -24,7 +24,8 @@ extension PushToken {
 
     /// The one or two device tokens in an Apple device's `pn-prid`, in lower case, without their services.
     ///
-    /// A dead token must be found even in a wrong contact, so parameters that ``APNsToken`` refuses are read too.
+    /// The property also reads parameters that ``APNsToken`` refuses, because a dead token must be found even in a
+    /// malformed contact.
     package var appleTokens: [ByteString] {
         guard isApple else { return [] }
         var tokens: [ByteString] = []

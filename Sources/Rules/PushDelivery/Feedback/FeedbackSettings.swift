@@ -46,15 +46,15 @@ package struct FeedbackSettings: SettingsGroup, Hashable {
     package static let schema: [Setting<FeedbackSettings>] = [
         .value(
             "endpoint", \.endpoint, hostAndPort, example: "feedback.example.net:2196",
-            "The feedback server, which lists dead push tokens. Without endpoint, the daemon asks no feedback server. Apple switched off its own feedback server in 2021."
+            "The feedback server, which lists dead push tokens. Without `endpoint`, the daemon asks no feedback server. Apple switched off its own feedback server in 2021."
         ),
         .path(
             "cert-file", \.certFile, example: "/etc/sippushd/apns-cert.pem",
-            "The client certificate, PEM. By default, the daemon uses the certificate of push.apns."
+            "The client certificate, PEM. By default, the daemon uses the certificate of `push.apns`."
         ).taken(.atOnce),
         .path(
             "cert-key-file", \.certKeyFile, example: "/etc/sippushd/apns-key.pem",
-            "The certificate's private key, PEM. By default, the daemon uses the key of push.apns."
+            "The certificate's private key, PEM. By default, the daemon uses the key of `push.apns`."
         ).taken(.atOnce),
         .path(
             "ca-file", \.caFile, example: "/etc/sippushd/ca.pem",

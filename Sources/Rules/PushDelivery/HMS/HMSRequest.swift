@@ -26,7 +26,7 @@ final class HMSRequest: Sendable {
             if size <= Self.bodyLimit { return .request(request(body)) }
             guard room > 0, !context.isAboutCall else { return .impossible(.payloadRefused("a body of \(size) bytes")) }
             // A list of missed calls or a notification is shortened. The variable `room` counts the bytes before they
-            // are escaped a second time, so that more than one round can be necessary.
+            // are escaped a second time. Therefore more than one round can be necessary.
             room -= max((size - Self.bodyLimit) / 2, Self.leastStep)
         }
     }
@@ -76,7 +76,7 @@ final class HMSRequest: Sendable {
     private static let longestLife: Int64 = 1_296_000
     private static let textLimit = 256
 
-    /// Appends the text that the phone's system shows, because a phone that holds the app back starts it only when the
+    /// Appends the text that the phone's system shows. If battery rules hold the app back, the app starts only when the
     /// user touches the text.
     private func append(textOf context: PayloadContext, to body: inout [UInt8]) {
         let texts = context.settings.texts
@@ -122,8 +122,8 @@ extension PayloadContext {
         }
     }
 
-    /// The group of pushes of which Huawei keeps only the newest for a device that is offline; -1 if Huawei keeps every
-    /// push. A growing list of missed calls replaces its earlier forms.
+    /// The collapse group of the push: for a device that is offline, Huawei keeps only the newest push of a group. With
+    /// -1, Huawei keeps every push. A list of missed calls replaces earlier, shorter lists.
     fileprivate var collapseGroup: Int {
         guard let key = push.collapseKey else { return -1 }
         let sum = key.utf8.reduce(UInt32(2_166_136_261)) { ($0 ^ UInt32($1)) &* 16_777_619 }

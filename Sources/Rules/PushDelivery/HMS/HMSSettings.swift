@@ -5,8 +5,8 @@ package import Settings
 package enum HMSStyle: String, Hashable, Sendable, CaseIterable {
     /// The push goes to the app's code, which shows the call.
     case data
-    /// The phone's system shows a text, also while it holds the app back. The app starts when the user touches the
-    /// text.
+    /// The phone's system shows a text, even if battery rules hold the app back. The app starts when the user touches
+    /// the text.
     case notification
 }
 
@@ -37,35 +37,35 @@ package struct HMSSettings: SettingsGroup, Equatable {
     package static let schema: [Setting<HMSSettings>] = [
         .bool(
             "enabled", \.enabled,
-            "Send pushes to Huawei devices with HMS Core. If false, registrar.unsupported-push decides how the daemon treats contacts with pn-provider=hms."
+            "Send pushes to Huawei devices with HMS Core. If `false`, `registrar.unsupported-push` decides how the daemon treats contacts with `pn-provider=hms`."
         ),
         .string(
             "app-id", \.appID, example: "\"100123456\"",
-            "The app's id in AppGallery Connect, which is also the OAuth client id. The pn-param of the app's devices is this id; with a single app, pn-param may be missing."
+            "The app's id in AppGallery Connect, which is also the OAuth client id. Devices of the app register with this id as `pn-param`. If only one app is configured, the devices may omit `pn-param`."
         ),
         .secret(
             "client-secret", \.clientSecret,
-            "The app's client secret, from AppGallery Connect. With app-id and client-secret, the daemon gets an access token, which it sends with each push."
+            "The app's client secret, from AppGallery Connect. With `app-id` and `client-secret`, the daemon gets an access token, which it sends with each push."
         ).taken(.atOnce),
         .choice(
             "payload", \.payload,
-            "The payload format of the app: ecss10, ecss10.extended, 10d (10darts), or linphone (as sent by Flexisip); docs/App-developers.md shows each format."
+            "The payload format of the app: `ecss10`, `ecss10.extended`, `10d` (10darts), or `linphone` (as sent by Flexisip); docs/App-developers.md shows each format."
         ),
         .choice(
             "style", \.style,
-            "How phones present a push. data: the push goes to the app's code. notification: the phone's system shows a text, also if battery rules hold the app back, and the app starts when the user touches the text. Change style to notification if phones whose app was closed do not wake."
+            "How phones present a push. With `data`, the push goes to the app's code. With `notification`, the phone's system shows a text, even if battery rules hold the app back. The app then starts when the user touches the text. Set `style` to `notification` if phones whose app was closed do not wake."
         ),
         .choice(
             "urgency", \.urgency,
-            "The urgency of pushes about calls: high or normal. Huawei must approve high urgency for the app. Without Huawei's approval, set urgency to normal."
+            "The urgency of pushes about calls: `high` or `normal`. Huawei must approve high urgency for the app. Without Huawei's approval, set `urgency` to `normal`."
         ),
         .value(
             "category", \.category, categoryType,
-            "The category of pushes about calls, such as VOIP. Huawei does not hold back pushes of the category VOIP while a phone sleeps, and must grant the app the right to classify its messages. Without Huawei's grant, set category to an empty text."
+            "The category of pushes about calls, such as `VOIP`. Huawei does not delay pushes of the category `VOIP` while a phone sleeps. Huawei must grant the app the right to classify its messages. Without Huawei's grant, set `category` to an empty text."
         ),
         .value(
             "after-end", \.afterEnd, .choice, example: "invite-cancel",
-            "How a phone is notified that a call has ended, if the phone got a push for the call and has not registered since. invite-cancel: when the phone registers within a minute, the daemon sends the INVITE and its CANCEL, so that the app ends the call on its screen. push: the phone gets an end push when the call ends, for apps that support end pushes (docs/Providers.md). none: the phone is not notified of the end. Default: invite-cancel for the payload linphone, else none."
+            "How the daemon tells a phone that a call has ended, if the phone got a push for the call and has not registered since. With `invite-cancel`, when the phone registers within a minute, the daemon sends the INVITE and its CANCEL, so that the app ends the call on its screen. With `push`, the daemon sends the phone a push that reports the end of the call (an end push), for apps that support end pushes (docs/Providers.md). With `none`, the daemon does not tell the phone that the call has ended. By default, `after-end` is `invite-cancel` for the payload `linphone`, and `none` for all other apps."
         ),
         .string(
             "endpoint", \.endpoint,
@@ -75,14 +75,14 @@ package struct HMSSettings: SettingsGroup, Equatable {
             "The URL of Huawei's token service. Older apps use https://login.cloud.huawei.com/oauth2/v3/token."),
         .path(
             "ca-file", \.caFile, example: "/etc/sippushd/ca.pem",
-            "The certificate authorities (PEM) that the daemon trusts when it connects to the push server and the token service. Default: the system's authorities."
+            "The certificate authorities (PEM) that the daemon trusts when it connects to the push server and the token service. By default, the daemon trusts the system's authorities."
         )
         .taken(.atOnce),
         .proxy(\.proxy),
         .group("limits", \.limits, "Limits of parallel requests to Huawei, for each app."),
         .variants(
             "apps", \.apps, exampleName: "second", exampleKeys: ["app-id", "client-secret"],
-            "Further apps. The settings of an app apply to devices whose pn-param is its app-id. Each app inherits the settings of push.hms; set only the settings that differ."
+            "Further apps. The settings of an app apply to devices whose `pn-param` is its `app-id`. Each app inherits the settings of `push.hms`; set only the settings that differ."
         ),
     ]
 

@@ -54,7 +54,7 @@ struct HTTPPushValues {
         case .callRef:
             return (call?.callRef ?? context.endedCall?.call.callRef).map { ByteString($0.description) } ?? .empty
         case .callID:
-            // A part of a Call-ID would match no INVITE, so a Call-ID above the limit is omitted.
+            // A Call-ID above the limit is omitted, because a cut Call-ID would match no INVITE.
             guard let callID = context.wholeCallID, callID.count <= Self.textLimit else { return .empty }
             return callID
         case .caller: return caller.cut(to: Self.textLimit)

@@ -2,8 +2,8 @@
 enum HTTPPushRequest {
     static func make(_ context: PayloadContext, _ settings: HTTPPushAppSettings) -> PushRendering {
         let values = HTTPPushValues(context: context)
-        // If the request does not show that a push is a notification, the server gets no notifications, because the
-        // server could take notifications for calls.
+        // If the template does not show that a push is a notification, the server gets no notifications, because it
+        // could take a notification for a call.
         if case .notification = context.push.message, !settings.tellsNotifications {
             return .impossible(.noSuitableToken)
         }

@@ -10,11 +10,11 @@ package struct HTTPPushSettings: SettingsGroup, Equatable {
     package static let schema: [Setting<HTTPPushSettings>] = [
         .bool(
             "enabled", \.enabled,
-            "Send pushes to devices of the apps in push.http.apps. If false, registrar.unsupported-push decides how the daemon treats contacts with pn-provider=http."
+            "Send pushes to devices of the apps in `push.http.apps`. If `false`, `registrar.unsupported-push` decides how the daemon treats contacts with `pn-provider=http`."
         ),
         .named(
             "apps", \.apps, exampleName: "my-gateway",
-            "The apps to which your own servers send pushes. The name of each group of settings is the pn-param of the app's devices. The daemon treats a REGISTER whose pn-param names no app in the settings like a REGISTER with an unknown provider."
+            "The apps to which your own servers send pushes. The name of each group of settings is the `pn-param` of the app's devices. If `pn-param` of a REGISTER names no app in the settings, the daemon treats the REGISTER like a REGISTER with an unknown provider."
         ),
     ]
 
@@ -58,21 +58,21 @@ package struct HTTPPushAppSettings: SettingsGroup, Equatable {
         .choice("method", \.method, "The HTTP method: POST, PUT, GET or PATCH."),
         .list(
             "headers", of: headerType, \.headers, example: "[\"x-api-key: k123\", \"idempotency-key: {{push-id}}\"]",
-            "Header fields of requests, each \"name: value\". A value may contain the fields that url lists, such as {{token}}. The default content-type of a request with a body is application/json."
+            "Header fields of requests, each \"name: value\". A value may contain the fields that the setting `url` lists, such as `{{token}}`. The default content-type of a request with a body is application/json."
         ),
         .value(
             "body", \.body, bodyType,
             example:
                 "'{\"to\": \"{{token}}\", \"kind\": \"{{type}}\", \"from\": \"{{caller}}\", \"call\": \"{{call-id}}\", \"sent\": \"{{sent}}\", \"ttl\": \"{{ttl}}\"}'",
-            "The JSON body of requests. Strings in the body may contain the fields that url lists. A string that is only {{date}}, {{sent}}, {{badge}} or {{ttl}} becomes a number, {{calls}} an array, {{custom}} an object. If body is not set, requests have no body."
+            "The JSON body of requests. Strings in the body may contain the fields that the setting `url` lists. A string that is only `{{date}}`, `{{sent}}`, `{{badge}}` or `{{ttl}}` becomes a number, `{{calls}}` an array, `{{custom}}` an object. If `body` is not set, requests have no body."
         ),
         .secret(
             "secret", \.secret,
-            "The key that signs requests. The signature is in the header field sippushd-signature: t=SECONDS,v1=HEX, with the Unix time as SECONDS, and the HMAC-SHA256 of SECONDS, a full stop and the body as HEX."
+            "The key that signs requests. The signature is in the header field `sippushd-signature: t=SECONDS,v1=HEX`. SECONDS is the Unix time. HEX is the HMAC-SHA256 of SECONDS, a full stop and the body."
         ).taken(.atOnce),
         .secret(
             "previous-secret", \.previousSecret,
-            "The previous value of secret. With previous-secret the daemon adds a second signature v1 to each request. Remove previous-secret when the server that receives the pushes knows the new secret."
+            "The previous value of `secret`. With `previous-secret` the daemon adds a second signature (`v1`) to each request. Remove `previous-secret` when the server that receives the pushes knows the new secret."
         ).taken(.atOnce),
         .list(
             "accepted-status", of: statusType, \.acceptedStatus, example: "[200, 202]",
@@ -84,7 +84,7 @@ package struct HTTPPushAppSettings: SettingsGroup, Equatable {
         ),
         .choice(
             "after-end", \.afterEnd,
-            "How the daemon tells a phone that a call has ended, if the phone got a push for the call and has not registered since. With invite-cancel, when the phone registers within a minute, the daemon sends the INVITE and its CANCEL, so that the app ends the call on its screen. With push, the daemon sends the phone an end push when the call ends, for apps that support end pushes (docs/Providers.md). With none, the daemon does not tell the phone that the call has ended."
+            "How the daemon tells a phone that a call has ended, if the phone got a push for the call and has not registered since. With `invite-cancel`, when the phone registers within a minute, the daemon sends the INVITE and its CANCEL, so that the app ends the call on its screen. With `push`, the daemon sends the phone a push that reports the end of the call (an end push), for apps that support end pushes (docs/Providers.md). With `none`, the daemon does not tell the phone that the call has ended."
         ),
         .path(
             "ca-file", \.caFile, example: "/etc/sippushd/ca.pem",

@@ -1,5 +1,5 @@
-/// Tests with an OPTIONS request whether the operator's push server answers. Only a real push, whose effect is unknown,
-/// could test the signature and the header fields.
+/// Tests with an OPTIONS request whether the operator's push server answers. The trial does not test the signature and
+/// the header fields, because only a real push could test them.
 extension HTTPPushApp {
     package var trials: [CredentialTrial] {
         guard let baseURL else { return [] }

@@ -5,10 +5,10 @@ package import Timekeeping
 /// Counts the unread pushes of each device, for the badge. The badge in a push is the number of the device's unread
 /// pushes (A18).
 ///
-/// A push counts as unread from its request on, until the app reports the push as read or the push fails. A device
+/// A push is treated as unread from its request on, until the app reports the push as read or the push fails. A device
 /// without unread pushes uses no memory.
 package struct UnreadPushes: Sendable {
-    /// The subject of a push; it decides whether the push can count as read without a report from the app.
+    /// The subject of a push. For some subjects, the push can be treated as read without a report from the app.
     package enum Matter: Hashable, Sendable {
         case call(CallRef)
         /// The push contains a list of missed calls.
@@ -76,8 +76,7 @@ package struct UnreadPushes: Sendable {
         return badge - (devices[device]?.count { $0.isToldAgain(by: code, of: calls) } ?? 0)
     }
 
-    /// Removes a push that was read or that its provider did not accept; returns false if the push did not count as
-    /// unread.
+    /// Removes a push that was read or that its provider did not accept; returns false if the push was not unread.
     @discardableResult
     package mutating func ended(_ code: PushCode, of device: DeviceID) -> Bool {
         removeFirst(of: device) { $0.code == code } != nil
@@ -91,9 +90,9 @@ package struct UnreadPushes: Sendable {
     }
 
     /// Handles a list of missed calls that the provider has accepted. Older lists, and pushes about calls in the new
-    /// list, no longer count as unread.
+    /// list, are no longer unread.
     ///
-    /// - Returns: the codes of the pushes that no longer count as unread.
+    /// - Returns: the codes of the pushes that are no longer unread.
     package mutating func listAccepted(_ code: PushCode, of calls: [CallRef], by device: DeviceID) -> [PushCode] {
         // Entries are in the order of the pushes, so entries after the new list are newer than the list.
         var isOlder = true
@@ -146,7 +145,7 @@ package struct UnreadPushes: Sendable {
 }
 
 extension UnreadPushes.Entry {
-    /// Whether the list of missed calls `list` repeats the call or list of a push.
+    /// Whether the new list of missed calls contains the call, or replaces the list, of an earlier push.
     fileprivate func isToldAgain(by list: PushCode, of calls: [CallRef]) -> Bool {
         switch matter {
         case .call(let call): calls.contains(call)

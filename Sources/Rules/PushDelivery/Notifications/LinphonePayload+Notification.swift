@@ -43,7 +43,7 @@ extension LinphonePayload {
         }
     }
 
-    /// The members, in Flexisip's form, by which the app finds the MESSAGE that waits for the phone.
+    /// The members by which the app finds the MESSAGE that waits for the phone, as Flexisip writes them.
     private static func sender(of notification: PushNotification) -> [PayloadField] {
         guard !notification.callID.isEmpty else { return [] }
         return [

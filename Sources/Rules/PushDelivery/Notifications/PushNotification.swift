@@ -2,8 +2,8 @@ package import Bytes
 package import JSON
 package import Timekeeping
 
-/// A notification to a device: a message to show, or a silent push that only wakes the app. An application server
-/// orders notifications, and the daemon itself sends a notification at the end of a call. A notification never
+/// A notification to a device: a message to show, or a silent push that only wakes the app. Most notifications are
+/// ordered by an application server. The daemon itself sends a notification at the end of a call. A notification never
 /// announces a call.
 ///
 /// In a ``PushNotification``, an empty string stands for a missing value. Only title and text of a notification are cut
@@ -15,7 +15,7 @@ package struct PushNotification: Hashable, Sendable {
     package var isSilent = false
     /// Whether the app must report that the push has arrived.
     package var wantsConfirmation = false
-    /// Whether the notification counts as one of the device's unread pushes.
+    /// Whether the notification is treated as one of the device's unread pushes.
     package var countsInBadge = true
     /// The kind of page in the app that the notification opens; ``destinationContent`` names the page.
     package var destinationType = ByteString.empty
@@ -26,14 +26,14 @@ package struct PushNotification: Hashable, Sendable {
     package var sound = ByteString.empty
     /// The badge from the application server; `nil` for the daemon's own count of unread pushes.
     package var badge: Int?
-    /// The values that only Acrobits' mediator understands, for pushes through the mediator.
+    /// The values that only Acrobits' push server understands, for pushes through Acrobits' push server.
     package var mediated: MediatedMessage?
     /// The Call-ID of the waiting MESSAGE that the push announces. The sender of the waiting MESSAGE is in
     /// ``mediated``.
     package var callID = ByteString.empty
     /// The ended call that the push reports; `nil` for any other push.
     package private(set) var endedCall: EndedCallNotice?
-    /// The time after which nobody needs the notification any more.
+    /// The time after which the notification is useless.
     package let expiresAt: UnixTime
 
     package init(expiresAt: UnixTime) { self.expiresAt = expiresAt }
@@ -45,13 +45,13 @@ package struct PushNotification: Hashable, Sendable {
         endedCall = end
         destinationType = ByteString(end.type)
         destinationContent = ByteString(end.call.callRef.description)
-        // Acrobits' mediator has one verb for calls that another phone answered or declined.
+        // Acrobits' push server has one verb for calls that another phone answered or declined.
         var message = MediatedMessage(end.outcome == .missed ? .callMissed : .callAnsweredElsewhere)
         message.id = end.call.callID
         mediated = message
     }
 
-    /// Whether the push counts in the device's badge; a silent push never counts, because nobody can read it.
+    /// Whether the push counts in the device's badge. A silent push never counts, because it shows nothing to read.
     package var isInBadge: Bool { countsInBadge && !isSilent }
 
     package static let longestLife: Duration = .seconds(28 * 86_400)
@@ -106,7 +106,7 @@ package struct CustomData: Hashable, Sendable {
     }
 }
 
-/// The values of a notification that only Acrobits' mediator understands.
+/// The values of a notification that only Acrobits' push server understands.
 package struct MediatedMessage: Hashable, Sendable {
     package enum Verb: String, Hashable, Sendable, CaseIterable {
         /// The app fetches its text messages and shows the messages. The selector in the push tells the app which
@@ -119,8 +119,8 @@ package struct MediatedMessage: Hashable, Sendable {
         /// The call that a push announced was answered on another device.
         case callAnsweredElsewhere = "NotifyIncomingCallAnsweredElsewhere"
 
-        /// Whether the verb for Acrobits' mediator is about a call. Application servers cannot use verbs about calls,
-        /// because only the daemon knows how a call ended.
+        /// Whether the verb for Acrobits' push server is about a call. Application servers cannot use verbs about
+        /// calls, because only the daemon knows how a call ended.
         package var isOfCall: Bool { self == .callMissed || self == .callAnsweredElsewhere }
     }
 

@@ -13,7 +13,7 @@ extension ECSS10Payload {
             let tie = context.callTie
             let size = tie.size
             let fields = fields(context, room: room - size)
-            // The application server's object can leave no room for the time of sending.
+            // If the application server's object is large, the payload may have no room for the time of sending.
             return context.mustHaveTie || fields.size + size <= room ? fields + tie : fields
         }
         let number = call.isNameless ? ByteString("anonymous") : call.callerURI
@@ -50,7 +50,7 @@ extension ECSS10Payload {
         return body
     }
 
-    /// Inserts members at the end of the object `acme`, which a list of missed calls has before another member.
+    /// Inserts members at the end of the object `acme`. In a list of missed calls, another member follows `acme`.
     private static func insert(_ more: [UInt8], to body: inout [UInt8], _ context: PayloadContext) {
         guard case .missedCalls = context.push.message else {
             return body.insert(contentsOf: more, at: body.count - 2)
@@ -69,9 +69,9 @@ extension PayloadContext {
     /// by a part of a Call-ID.
     private static let callIDLimit = 512
 
-    /// The Call-ID, by which the app finds the INVITE of a push; the time of the push's present try, by which the app
-    /// recognises a late push; and the nonce for the REGISTER. A push that is not about a call has only the time. Only
-    /// payload formats of the daemon itself have members with the Call-ID, the time of sending and the nonce.
+    /// The Call-ID, the time of sending, and the nonce for the REGISTER. By the Call-ID, the app finds the INVITE of
+    /// the push. By the time, the app recognises a late push. A push that is not about a call has only the time. Only
+    /// the daemon's own payload formats have these members.
     var callTie: [PayloadField] {
         var fields: [PayloadField] = []
         appendCallTie(to: &fields)
@@ -100,7 +100,7 @@ extension PayloadContext {
         }
     }
 
-    /// Whether the payload must have the members of ``callTie``, because the push is about a call. Other pushes lose
-    /// the time of sending if the provider would refuse the payload for its length.
+    /// Whether the payload must have the members of ``callTie``, because the push is about a call. In other pushes, the
+    /// time of sending is omitted if the payload would be too long.
     var mustHaveTie: Bool { wholeCallID != nil }
 }

@@ -5,7 +5,7 @@ import JSON
 /// a string.
 struct PayloadField {
     enum Value {
-        /// A text that is cut to at most the given number of bytes, and never in the middle of a character.
+        /// A text that is cut to at most the given number of bytes, without breaking a character.
         case text(ByteString, atMost: Int)
         /// A fixed word of a payload format.
         case word(StaticString)

@@ -37,8 +37,8 @@ package struct PayloadContext {
 
     var code: PushCode { push.code }
 
-    /// How long a push for a call stays valid (A12): the rest of the ring time in whole seconds, minus the margin in
-    /// the settings.
+    /// How long a push for a call stays valid (A12). The value is the rest of the ring time in whole seconds, minus the
+    /// setting `push.invite-ttl-margin`.
     var inviteTTL: Int64 {
         let left = (push.deadline - now).components
         let seconds = left.seconds + (left.attoseconds > 0 ? 1 : 0)

@@ -19,11 +19,11 @@ package struct RuStoreSettings: SettingsGroup, Equatable {
     package static let schema: [Setting<RuStoreSettings>] = [
         .bool(
             "enabled", \.enabled,
-            "Send pushes to RuStore devices. If false, registrar.unsupported-push decides how the daemon treats contacts with pn-provider=rustore."
+            "Send pushes to RuStore devices. If `false`, `registrar.unsupported-push` decides how the daemon treats contacts with `pn-provider=rustore`."
         ),
         .string(
             "project-id", \.projectID, example: "my-project",
-            "The identifier of the project in RuStore's console. The pn-param of the app's devices is this identifier; with a single project, pn-param may be missing."
+            "The identifier of the project in RuStore's console. Devices of the project's app register with this identifier as `pn-param`. If only one project is configured, the devices may omit `pn-param`."
         ),
         .secret(
             "service-token", \.serviceToken,
@@ -31,24 +31,24 @@ package struct RuStoreSettings: SettingsGroup, Equatable {
         ).taken(.atOnce),
         .choice(
             "payload", \.payload,
-            "The payload format of the app: ecss10, ecss10.extended, 10d (10darts), or linphone (as sent by Flexisip); docs/App-developers.md shows each format."
+            "The payload format of the app: `ecss10`, `ecss10.extended`, `10d` (10darts), or `linphone` (as sent by Flexisip); docs/App-developers.md shows each format."
         ),
         .value(
             "after-end", \.afterEnd, .choice, example: "invite-cancel",
-            "How a phone is notified that a call has ended, if the phone got a push for the call and has not registered since. invite-cancel: when the phone registers within a minute, the daemon sends the INVITE and its CANCEL, so that the app ends the call on its screen. push: the phone gets an end push when the call ends, for apps that support end pushes (docs/Providers.md). none: the phone is not notified of the end. Default: invite-cancel for the payload linphone, else none."
+            "How the daemon tells a phone that a call has ended, if the phone got a push for the call and has not registered since. With `invite-cancel`, when the phone registers within a minute, the daemon sends the INVITE and its CANCEL, so that the app ends the call on its screen. With `push`, the daemon sends the phone a push that reports the end of the call (an end push), for apps that support end pushes (docs/Providers.md). With `none`, the daemon does not tell the phone that the call has ended. By default, `after-end` is `invite-cancel` for the payload `linphone`, and `none` for all other apps."
         ),
         .string(
             "endpoint", \.endpoint, "The URL of RuStore's push server: scheme, host and port."),
         .path(
             "ca-file", \.caFile, example: "/etc/sippushd/ca.pem",
-            "The certificate authorities (PEM) that the daemon trusts when it connects to the push server. Default: the system's authorities."
+            "The certificate authorities (PEM) that the daemon trusts when it connects to the push server. By default, the daemon trusts the system's authorities."
         )
         .taken(.atOnce),
         .proxy(\.proxy),
         .group("limits", \.limits, "Limits of parallel requests to RuStore, for each project."),
         .variants(
             "apps", \.apps, exampleName: "second", exampleKeys: ["project-id", "service-token"],
-            "Further projects. The settings of a project apply to devices whose pn-param is its project-id. Each project inherits the settings of push.rustore; set only the settings that differ."
+            "Further projects. The settings of a project apply to devices whose `pn-param` is its `project-id`. Each project inherits the settings of `push.rustore`; set only the settings that differ."
         ),
     ]
 

@@ -54,7 +54,7 @@ package struct PushTimeline: ~Copyable {
         return true
     }
 
-    /// Adds a step of a push to the push's record; returns the record if the step completes it.
+    /// Adds a step of a push to the push's record, and returns the record if it is now complete.
     package mutating func noted(_ id: RecordID, _ step: PushStep, now: Instant) -> TimelineRecord? {
         switch step {
         case .queued(let app):
@@ -84,11 +84,11 @@ package struct PushTimeline: ~Copyable {
     package mutating func lost(_ id: RecordID) { entry(id)?.record.delivery = .unknown }
 
     /// Notes a REGISTER of the phone in the timeline record of its push. A record keeps only the phone's first
-    /// REGISTER, and only if the REGISTER came before the INVITE and any other sign of life. Later REGISTERs do not
-    /// count, because the push has not caused them.
+    /// REGISTER, and only if the REGISTER came before the INVITE and before any other message of the phone. Later
+    /// REGISTERs are ignored, because the push has not caused them.
     package mutating func registered(_ id: RecordID, now: Instant) { entry(id)?.registered(now: now) }
 
-    /// Notes that a sign of life on the phone's registered flow released the call.
+    /// Notes that a message on the phone's registered flow, other than a REGISTER, released the call.
     package mutating func showedLife(_ id: RecordID, by sign: TimelineRecord.SignOfLife) {
         entry(id)?.showedLife(by: sign)
     }
@@ -100,7 +100,7 @@ package struct PushTimeline: ~Copyable {
     /// record's INVITE is ignored.
     package mutating func rang(_ id: RecordID, now: Instant) { entry(id)?.rang(now: now) }
 
-    /// Notes the end of a call in one phone's timeline record; returns the record if the end completes it.
+    /// Notes the end of a call in one phone's timeline record, and returns the record if it is now complete.
     package mutating func ended(
         _ id: RecordID, _ end: TimelineRecord.End, status: UInt16? = nil, now: Instant
     ) -> TimelineRecord? {
@@ -182,7 +182,7 @@ private final class OpenRecord {
     func finished(_ outcome: PushOutcome) {
         record.delivery = .finished
         switch outcome {
-        // The provider's last answer is the result, because no tries or no time are left.
+        // No time or no further try is left, so the provider's last answer is the result.
         case .retry: record.answer = record.answer ?? .failed
         case .accepted, .acceptedWithNewToken, .tokenDead, .renewCredential, .credentialsRefused, .foreignToken,
             .noConnection,
@@ -198,7 +198,7 @@ private final class OpenRecord {
     }
 
     func showedLife(by sign: TimelineRecord.SignOfLife) {
-        // A sign of life after the INVITE did not release the call.
+        // A message of the phone after the INVITE did not release the call.
         if record.sign == nil, record.steps.invitedAt == nil { record.sign = sign }
     }
 

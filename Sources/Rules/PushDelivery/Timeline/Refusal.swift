@@ -1,6 +1,6 @@
 /// Why the daemon refused a request before a phone got the request or a push.
 package enum Refusal: String, Hashable, Sendable, CaseIterable {
-    // Refusals with the status 403.
+    // The following refusals have the status 403.
     /// The domain of the Request-URI is not one of the daemon's domains.
     case foreignDomain = "foreign-domain"
     /// The From field names a different user than the Authorization field with the right password.
@@ -15,25 +15,25 @@ package enum Refusal: String, Hashable, Sendable, CaseIterable {
     case otherName = "other-name"
     /// The called user and the sender belong to different domains, and one of the two domains is a tenant (T41).
     case otherTenant = "other-tenant"
-    // Refusals with the status 404.
+    // The following refusals have the status 404.
     case unknownUser = "unknown-user"
-    // Refusals with the status 407.
+    // The following refusals have the status 407.
     /// The daemon challenged the sender, and got no password. A call from a PBX that is not listed under `trusted` gets
     /// the refusal `not-trusted`.
     case notTrusted = "not-trusted"
-    // Refusals with the status 401 or 407.
+    // The following refusals have the status 401 or 407.
     case wrongPassword = "wrong-password"
-    // Refusals with the status 480.
+    // The following refusals have the status 480.
     case noContact = "no-contact"
     /// The request is for a `sips:` address, but not all hops to the phone would use TLS.
     case notSecure = "not-secure"
-    // Refusals with the status 481.
+    // The following refusals have the status 481.
     /// The request has a method that is allowed only in a dialog, but no To tag.
     case needsDialog = "needs-dialog"
-    // Refusals with the status 486.
+    // The following refusals have the status 486.
     /// The callee already has the maximum number of active calls for one callee.
     case calleeLimit = "callee-limit"
-    // Refusals with the status 503.
+    // The following refusals have the status 503.
     /// The caller already has the maximum number of active requests for one caller.
     case callerLimit = "caller-limit"
     /// The tenant of the call already has its maximum number of calls.
@@ -54,10 +54,10 @@ package enum Refusal: String, Hashable, Sendable, CaseIterable {
     case usersAway = "users-away"
     /// The keys of the bearer token's issuer could not be read yet.
     case keysAway = "keys-away"
-    // Refusals with the status 440, 482 or 483.
+    // The following refusals have the status 440, 482 or 483.
     /// The request came back to the daemon, or passed too many hops.
     case loop
-    // Refusals with the status 400, 416 or 420.
+    // The following refusals have the status 400, 416 or 420.
     /// The daemon does not support the syntax, the URI scheme or a required extension of the request.
     case unfit
     /// A REGISTER was refused for a reason without its own case; ``TimelineRecord/reason`` has the reason.

@@ -130,7 +130,7 @@ package struct TimelineRecord: Hashable, Sendable {
         case pushFailed = "push-failed"
         /// The daemon refused the call immediately, and the caller got ``TimelineRecord/endStatus``.
         case notOffered = "not-offered"
-        /// The turn of the device has come, and a further record says what happened.
+        /// The turn of the device has come. A further record has the steps after that.
         case turnCame = "turn-came"
         /// The next devices began to ring, so the phone stopped ringing.
         case turnOver = "turn-over"
@@ -141,7 +141,7 @@ package struct TimelineRecord: Hashable, Sendable {
         case restarted
     }
 
-    /// The kind of sign of life, other than a REGISTER, that released a held call.
+    /// The kind of the phone's message, other than a REGISTER, that released a held call.
     package enum SignOfLife: String, Hashable, Sendable, CaseIterable {
         case keepAlive = "keep-alive"
         case request
@@ -166,7 +166,7 @@ package struct TimelineRecord: Hashable, Sendable {
     package var app: String
     private var details = BoxedOptional<Details>()
     package var steps = Steps()
-    // Small members are next to each other, so that each record needs less memory.
+    // The small properties are declared together, so that each record needs less memory.
     private let callCount: Int32
     @PackedOptional private var httpStatus: Int32?
     private var tryCount: UInt16 = 0
@@ -175,8 +175,8 @@ package struct TimelineRecord: Hashable, Sendable {
     package let omission: Omission?
     package var delivery: Delivery
     package var answer: Answer?
-    /// The sign of life that released the call; `nil` if a REGISTER released the call, or the call was not held or not
-    /// released.
+    /// The message on the phone's flow that released the call; `nil` if a REGISTER released the call, or the call was
+    /// not held or not released.
     package var sign: SignOfLife?
     package var end: End?
 
@@ -186,8 +186,7 @@ package struct TimelineRecord: Hashable, Sendable {
         var providerID = ByteString.empty
         @PackedOptional var deadSince: UnixTime?
         var marks = PushMarks()
-        // The origin has its own memory box, because each pushed call's record has details, but few records have an
-        // origin.
+        // The origin is stored separately, because few records have an origin.
         var origin = BoxedOptional<Origin>()
     }
 
@@ -237,8 +236,8 @@ package struct TimelineRecord: Hashable, Sendable {
         set { if providerID != newValue { details.change(orNew: Details()) { $0.providerID = newValue } } }
     }
 
-    /// The app's reports about the push. A read push that the daemon itself learns of is recorded like a report of the
-    /// app.
+    /// The app's reports about the push. If the daemon itself notices that a push was read, this is stored like a
+    /// report of the app.
     package var marks: PushMarks {
         get { details.value?.marks ?? PushMarks() }
         set { if marks != newValue { details.change(orNew: Details()) { $0.marks = newValue } } }

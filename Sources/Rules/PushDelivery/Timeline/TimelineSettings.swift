@@ -13,7 +13,7 @@ package struct TimelineSettings: SettingsGroup, Hashable {
             "How long the store keeps the records of the timeline."),
         .integer(
             "max-records", in: 0...100_000_000, \.maximumRecords,
-            "The maximum number of records of the timeline. Each record needs about 350 bytes. The daemon deletes the oldest records first. With 0, the daemon keeps no records of the timeline."
+            "The maximum number of records of the timeline. Each record needs about 350 bytes. The daemon deletes the oldest records first. With `0`, the daemon keeps no records of the timeline."
         ),
     ]
 }

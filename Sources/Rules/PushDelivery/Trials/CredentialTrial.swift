@@ -2,11 +2,11 @@ package import Timekeeping
 
 /// A request that shows whether a provider accepts an app's credentials, and that reaches no phone.
 package struct CredentialTrial: Sendable {
-    /// The part of the app that the trial tests, for example one topic; empty if the app has only one trial.
+    /// The object of the trial, for example one topic of the app; empty if the app has only one trial.
     package let subject: String
     package let request: ProviderRequest
-    /// Whether the request contains the app's credential; without the credential, the trial only shows whether the
-    /// server answers.
+    /// Whether the request contains the app's credential. Without a credential, the trial only shows whether the server
+    /// answers.
     package let showsCredential: Bool
 
     init(_ request: ProviderRequest, of subject: String = "", showsCredential: Bool = true) {

@@ -2,7 +2,7 @@
 /// change, so counts of several days and apps can be added.
 package struct WakeTimes: Hashable, Sendable {
     /// The longest time of each class in milliseconds. From 300 ms on, the end of a class is at most a third above its
-    /// beginning. The limits of the report (5, 10 and 30 s) are ends of classes.
+    /// beginning. The times in the report (5, 10 and 30 s) are ends of classes.
     package static let bounds: [Int64] = [
         100, 200, 300, 400, 500, 630, 800, 1000, 1250, 1600, 2000, 2500, 3000, 4000, 5000, 6300, 8000, 10_000, 12_500,
         16_000, 20_000, 25_000, 30_000, 40_000, 50_000, 60_000,
@@ -36,8 +36,8 @@ package struct WakeTimes: Hashable, Sendable {
 
     /// The time in milliseconds that the given percentage of wakes does not exceed; `nil` without wakes.
     ///
-    /// The quantile is interpolated inside its class of wake times. Wakes in the last class count as the beginning of
-    /// the class.
+    /// The quantile is interpolated inside its class of wake times. Wakes in the last class are treated as the
+    /// beginning of the class.
     package func quantile(percent: Int64) -> Int64? {
         let total = total
         guard total > 0 else { return nil }

@@ -1,16 +1,17 @@
 /// Whether the phone came after an accepted push about a call.
 package enum WakeOutcome: Hashable, Sendable {
-    /// The phone sent a REGISTER or another sign of life, the given time after the push was requested.
+    /// The phone sent a REGISTER or another message, the given time after the push was requested.
     case came(milliseconds: Int64)
     /// The call waited for the phone in vain.
     case never
-    /// The caller gave up within ``patience`` before the phone came, so nobody knows whether the phone would have come.
+    /// The caller gave up within ``patience``, before the phone came. It is unknown whether the phone would have come.
     case callerGaveUp
     /// The wait ended within ``patience`` for another reason before the phone came; for example, another phone answered
     /// the call.
     case endedOtherwise
 
-    /// A phone without a sign of life for this number of milliseconds counts as never come, however the call ended.
+    /// A phone that sends no message for this number of milliseconds is recorded as a phone that never came, however
+    /// the call ended.
     package static let patience: Int64 = 30_000
 
     /// The steps of a timeline record that decide the outcome, in milliseconds after the push was requested.
@@ -27,10 +28,10 @@ package enum WakeOutcome: Hashable, Sendable {
         }
     }
 
-    /// The result is `nil` for a phone that got the INVITE without a sign of life, because the phone seemed awake or
-    /// came before a restart.
+    /// The result is `nil` if the phone got the INVITE without having sent a message. The phone seemed awake, or came
+    /// before a restart.
     package init?(_ steps: Steps, end: () -> TimelineRecord.End?) {
-        // A sign of life releases the call at once, so the INVITE and the sign of life have the same time.
+        // A message of the phone releases the call immediately, so the INVITE and the message have the same time.
         let came = steps.registered ?? (steps.showedLife ? steps.invited ?? steps.ended : nil)
         if let came {
             self = .came(milliseconds: max(0, came))

@@ -30,7 +30,7 @@ enum WebPushRequest {
         case .incomingCall(let call):
             life = context.inviteTTL
             urgency = "high"
-            // Both tries of a push have the call's topic, so that the second try replaces the first try if the service
+            // All tries of a push have the call's topic. Therefore a second try replaces the first one if the service
             // accepted the first and its answer was lost.
             topic = Self.topic(of: call.callRef)
         case .missedCalls:
@@ -40,7 +40,7 @@ enum WebPushRequest {
         case .silent: return .impossible(.noSuitableToken)
         case .notification(let notification):
             // A web push to a device without keys cannot have a payload. A device without keys gets silent
-            // notifications only: its app would take an end push for a new call.
+            // notifications only, because its app would take a push about a call's end for a new call.
             guard token.keys != nil || context.isSilentNotification else { return .impossible(.noSuitableToken) }
             life = context.life(of: notification)
             urgency = notification.endedCall != nil ? "high" : notification.isSilent ? "low" : "normal"

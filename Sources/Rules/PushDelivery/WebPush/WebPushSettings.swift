@@ -23,43 +23,43 @@ package struct WebPushSettings: SettingsGroup, Equatable {
     package static let schema: [Setting<WebPushSettings>] = [
         .bool(
             "enabled", \.enabled,
-            "Send pushes to devices with a web push subscription. If false, registrar.unsupported-push decides how the daemon treats contacts with pn-provider=webpush."
+            "Send pushes to devices with a web push subscription. If `false`, `registrar.unsupported-push` decides how the daemon treats contacts with `pn-provider=webpush`."
         ),
         .list(
             "hosts", of: WebPushHost.settingType, \.hosts,
-            "The allowed push services: host, host:port, or *.suffix for all hosts below a name. The daemon treats a REGISTER whose push URL has a host that is not in the list like a REGISTER with an unknown provider. Without the list of hosts, a phone could make the daemon send requests to any host."
+            "The allowed push services: host, host:port, or *.suffix for all hosts below a name. If the host of a REGISTER's push URL is not in the list, the daemon treats the REGISTER like a REGISTER with an unknown provider. Without the list of hosts, a phone could make the daemon send requests to any host."
         ),
         .bool(
             "any-host", \.anyHost,
-            "Also send pushes to push servers that phones choose (UnifiedPush). The daemon sends such a push only over https, only to port 443 or a port in any-host-ports, and only if all addresses of the host are public addresses of other machines. The device must have keys in pn-param. Default: false, so that only hosts and private-hosts get pushes. docs/Providers.md has all rules."
+            "Also send pushes to push servers that phones choose (UnifiedPush). The daemon sends such a push only over https, only to port 443 or a port in `any-host-ports`, and only if the host has only public addresses of other machines. The device must have keys in `pn-param`. By default, only servers in `hosts` and `private-hosts` get pushes. docs/Providers.md has all rules."
         ),
         .list(
             "any-host-ports", of: .integer(in: 1...65_535), \.anyHostPorts,
-            "Further ports of push servers that phones choose, besides 443. Has no effect without any-host. Add a port if users run push servers at it."
+            "Further ports of push servers that phones choose, besides 443. `any-host-ports` has an effect only if `any-host` is `true`. Add a port if your users run push servers at this port."
         ),
         .list(
             "private-hosts", of: WebPushHost.settingType, \.privateHosts,
-            "Push servers of your own network: host, host:port, or *.suffix. The hosts may have private addresses, and get pushes even without any-host. The limits of user-chosen hosts apply. The daemon never sends pushes to its own listeners."
+            "Push servers of your own network: `host`, `host:port`, or `*.suffix`. The hosts may have private addresses, and get pushes even without `any-host`. The limits `host-rate` and `host-queue` also apply to these hosts. The daemon never sends pushes to its own listeners."
         ),
         .integer(
             "host-rate", in: 1...10_000, \.hostRate,
-            "The maximum number of requests in a second to each host that any-host or private-hosts allows. Further pushes to the host wait. Raise it if many users share one push server of yours."
+            "The maximum number of requests in a second to each host that `any-host` or `private-hosts` allows. Further pushes to the host wait. Raise `host-rate` if many users share one of your own push servers."
         ),
         .integer(
             "host-queue", in: 1...10_000, \.hostQueue,
-            "The maximum number of pushes that wait for one host that any-host or private-hosts allows. When the queue of the host is full, a further push to the host fails; other hosts are not affected."
+            "The maximum number of pushes that wait for one host that `any-host` or `private-hosts` allows. When the queue of the host is full, a further push to the host fails; other hosts are not affected."
         ),
         .choice(
             "payload", \.payload,
-            "The payload format of the app: ecss10, ecss10.extended, 10d (10darts), or linphone (as sent by Flexisip); docs/App-developers.md shows each format. The daemon sends payloads to devices whose pn-param is P256DH.AUTH, the keys of their subscription in base64url. Pushes to devices whose pn-param has a different form have no payload. With ecss10, devices at user-chosen hosts get ecss10.extended."
+            "The payload format of the app: `ecss10`, `ecss10.extended`, `10d` (10darts), or `linphone` (as sent by Flexisip); docs/App-developers.md shows each format. The daemon sends payloads to devices whose `pn-param` is `P256DH.AUTH`, the keys of their subscription in base64url. Pushes to devices whose `pn-param` has a different form have no payload. With `ecss10`, devices at push servers that phones choose get `ecss10.extended`."
         ),
         .choice(
             "after-end", \.afterEnd,
-            "How the daemon tells a phone that a call has ended, if the phone got a push for the call and has not registered since. With invite-cancel, when the phone registers within a minute, the daemon sends the INVITE and its CANCEL, so that the app ends the call on its screen. With push, the daemon sends the phone an end push when the call ends, for apps that support end pushes (docs/Providers.md). With none, the daemon does not tell the phone that the call has ended."
+            "How the daemon tells a phone that a call has ended, if the phone got a push for the call and has not registered since. With `invite-cancel`, when the phone registers within a minute, the daemon sends the INVITE and its CANCEL, so that the app ends the call on its screen. With `push`, the daemon sends the phone a push that reports the end of the call (an end push), for apps that support end pushes (docs/Providers.md). With `none`, the daemon does not tell the phone that the call has ended."
         ),
         .path(
             "vapid-key-file", \.keyFile, example: "/etc/sippushd/vapid.pem",
-            "The VAPID key that signs requests to push services: a PEM file with a key on the curve P-256 (RFC 8292). Apps need the public key to subscribe; the 200 to a REGISTER contains the public key as +sip.vapid."
+            "The VAPID key that signs requests to push services: a PEM file with a key on the curve P-256 (RFC 8292). Apps need the public key to subscribe; the 200 to a REGISTER contains the public key as `+sip.vapid`."
         ).taken(.atOnce),
         .value(
             "vapid-contact", \.contact, contactType, example: "mailto:push@example.net",

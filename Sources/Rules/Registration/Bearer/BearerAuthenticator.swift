@@ -13,8 +13,8 @@ package struct BearerAuthenticator: Sendable {
     package enum Verdict: Hashable, Sendable {
         /// The token proves that its sender is the given user of the domain.
         case proved(ByteString)
-        /// The bearer token proves no user; unless `guessed` is `nil`, the token counts as a wrong password of the user
-        /// `guessed`.
+        /// The bearer token proves no user; if `guessed` is not `nil`, the token is treated as a wrong password of this
+        /// user.
         case bad(BearerFault, guessed: ByteString?)
         /// The signature was not checked, because the source address has sent too many tokens or wrong passwords; the
         /// sender must wait for the given duration.
@@ -24,7 +24,7 @@ package struct BearerAuthenticator: Sendable {
     }
 
     /// A change in the keys of an issuer, for the log.
-    package enum News: Hashable, Sendable {
+    package enum KeyEvent: Hashable, Sendable {
         case away(issuer: Int, UserFault, hasKeys: Bool)
         case back(issuer: Int)
         /// The issuer's keys have changed; `count` is the new number of keys.
@@ -48,7 +48,7 @@ package struct BearerAuthenticator: Sendable {
     private var ages = AgeList<ByteString>()
     /// The rate limit of signature checks for each source address; a remembered token needs no check.
     private var checks = RateLimit<Int>(perMinute: 3000, capacity: 65_536)
-    private var news: [News] = []
+    private var events: [KeyEvent] = []
     /// The number of signatures that were checked since the start.
     package private(set) var checkCount: UInt64 = 0
 
@@ -181,12 +181,12 @@ package struct BearerAuthenticator: Sendable {
 
     package mutating func received(_ keys: [BearerKey], of issuer: Int, now: Instant) {
         guard rings.indices.contains(issuer) else { return }
-        if rings[issuer].isAway { news.append(.back(issuer: issuer)) }
+        if rings[issuer].isAway { events.append(.back(issuer: issuer)) }
         let known = Set(rings[issuer].keys.map { Self.identity($0) })
         let fresh = Set(keys.map { Self.identity($0) })
         rings[issuer].received(keys, now: now)
         guard known != fresh else { return }
-        news.append(.changed(issuer: issuer, count: keys.count))
+        events.append(.changed(issuer: issuer, count: keys.count))
         // Tokens that were signed with a withdrawn key are no longer valid.
         let prints = Set(keys.map(\.print))
         for (hash, proof) in proofs where proof.issuer == issuer && !prints.contains(proof.key) { forget(hash) }
@@ -194,13 +194,13 @@ package struct BearerAuthenticator: Sendable {
 
     package mutating func failed(_ fault: UserFault, of issuer: Int, now: Instant) {
         guard rings.indices.contains(issuer) else { return }
-        if !rings[issuer].isAway { news.append(.away(issuer: issuer, fault, hasKeys: !rings[issuer].keys.isEmpty)) }
+        if !rings[issuer].isAway { events.append(.away(issuer: issuer, fault, hasKeys: !rings[issuer].keys.isEmpty)) }
         rings[issuer].failed(now: now)
     }
 
-    package mutating func takeNews() -> [News] {
-        defer { news = [] }
-        return news
+    package mutating func takeEvents() -> [KeyEvent] {
+        defer { events = [] }
+        return events
     }
 
     private static func identity(_ key: BearerKey) -> [ByteString?] {

@@ -43,7 +43,7 @@ struct BearerKeyring: Sendable {
         return true
     }
 
-    /// Whether the keys must be read now; after true, the result of the reading must be reported to
+    /// Whether the keys must be read now. If the result is true, the caller must report the result of the reading to
     /// ``received(_:now:)`` or ``failed(now:)``.
     mutating func takeQuestion(now: Instant) -> Bool {
         guard !isAsking, let due, due <= now else { return false }

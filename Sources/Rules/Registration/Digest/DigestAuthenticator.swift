@@ -6,7 +6,8 @@ package import Timekeeping
 /// Digest authentication (RFC 7616, RFC 8760; RFC 2617 for clients without qop): creates challenges, and checks the
 /// credentials in requests.
 ///
-/// The computation for unknown users is the same as for known users, so that no response reveals whether a user exists.
+/// For unknown users, the computation is the same as for known users. Therefore no response reveals whether a user
+/// exists.
 package struct DigestAuthenticator: Sendable {
     package enum Verdict: Hashable, Sendable {
         /// The user is authenticated by a password with the given nonce or, if the nonce is `nil`, by a bearer token.
@@ -23,7 +24,7 @@ package struct DigestAuthenticator: Sendable {
         /// ``UserCache``.
         case asking(ByteString)
         /// The sources of users do not answer, so the request must be answered with 503. If the password differs from
-        /// the last known password, `wrong` is the user name, and the attempt counts as a wrong password.
+        /// the last known password, `wrong` is the user name, and the attempt is treated as a wrong password.
         case unavailable(wrong: ByteString?)
         /// The keys for bearer tokens are being read or could never be read, so the request must be answered with 503.
         case awaitingKeys
@@ -35,7 +36,7 @@ package struct DigestAuthenticator: Sendable {
         /// The nonce is unknown, too old, used before, or made for another holder; the phone can answer a new challenge
         /// without asking its user.
         case stale
-        /// The nonce is valid, but the response is wrong for the given user name, whether or not such a user exists.
+        /// The nonce is valid, but the response is wrong for the given user name. The user may or may not exist.
         case wrong(ByteString)
         /// The response to a binding's kept nonce is wrong, perhaps because the password has changed. The binding must
         /// forget the kept nonce; the phone can answer a new challenge without asking its user.
@@ -54,7 +55,8 @@ package struct DigestAuthenticator: Sendable {
         }
     }
 
-    /// The daemon's role toward a request's sender; the role decides the status and the header fields of a challenge.
+    /// The daemon's role for the sender of a request: registrar or proxy. The role decides the status and the header
+    /// fields of a challenge.
     package enum Role: Hashable, Sendable {
         /// The daemon answers as registrar: with 401, WWW-Authenticate and Authorization.
         case registrar
@@ -160,8 +162,8 @@ package struct DigestAuthenticator: Sendable {
     /// Checks the credentials of a request. If a request has several credentials, the first credentials with a nonce of
     /// this daemon are used.
     ///
-    /// A password is checked only if the nonce proves that its holder received the challenge. The nonce keeps senders
-    /// with forged addresses from causing hash computations, and wrong passwords count against their real senders (T8).
+    /// A password is checked only if the nonce proves that its holder received the challenge. Therefore senders with
+    /// forged addresses cannot cause hash computations, and wrong passwords count against their real senders (T8).
     ///
     /// - Parameters:
     ///   - request: the received request with the credentials.
@@ -271,7 +273,8 @@ package struct DigestAuthenticator: Sendable {
         case .known(_, mayRefuse: true): return .wrong
         case .known(_, mayRefuse: false): break
         }
-        // The source of users is asked again before a password counts as wrong, because the password may have changed.
+        // Before a password is treated as wrong, the source of users is asked again, because the password may have
+        // changed.
         switch find(credentials.username, .newer) {
         case .asking: return .asking
         case .known(_, mayRefuse: true), .unknown: return .wrong

@@ -36,7 +36,7 @@ package struct DigestSettings: SettingsGroup, Hashable {
         ),
         .list(
             "old-clients", \.oldClients,
-            "The clients that support only MD5. Each entry is the beginning of a User-Agent; \"-\" stands for clients without User-Agent. If MD5 is in algorithms, the daemon offers the clients in old-clients only MD5."
+            "The clients that support only MD5. Each entry is the beginning of a `User-Agent`; \"-\" stands for clients without `User-Agent`. If MD5 is in `algorithms`, the daemon offers the clients in `old-clients` only MD5."
         ),
         .duration(
             "nonce-lifetime", in: .seconds(5)...(.seconds(3600)), \.nonceLifetime,
@@ -44,7 +44,7 @@ package struct DigestSettings: SettingsGroup, Hashable {
         ),
         .integer(
             "nonce-memory", in: 1024...16_777_216, \.nonceMemory,
-            "How many answered challenges the daemon remembers, so that it accepts no answer twice. If phones answer more challenges than nonce-memory within nonce-lifetime, the oldest challenges become stale early."
+            "How many answered challenges the daemon remembers, so that it accepts no answer twice. If phones answer more challenges than `nonce-memory` within `nonce-lifetime`, the oldest challenges become stale early."
         ),
         .bool(
             "reuse-nonces", \.reusesNonces,
@@ -52,7 +52,7 @@ package struct DigestSettings: SettingsGroup, Hashable {
         ),
         .bool(
             "allow-missing-qop", \.allowsMissingQop,
-            "Accept the digest credentials of old phones, which send no qop and no nonce count. If allow-missing-qop is true, each challenge is valid for one request only."
+            "Accept the digest credentials of old phones, which send no `qop` and no nonce count. If `allow-missing-qop` is `true`, each challenge is valid for one request only."
         ),
     ]
 

@@ -3,10 +3,10 @@ import Bytes
 /// The nonce that a binding keeps while its phone uses the nonce, with the used nonce count (T39).
 ///
 /// A woken phone uses the kept nonce in its first REGISTER, which then needs no challenge. A binding keeps only 64
-/// unpredictable bits of the nonce. A kept nonce is recognised without a secret key, so the nonce is valid after a
-/// restart too.
+/// unpredictable bits of the nonce. The daemon recognises a kept nonce without a secret key, so the nonce is valid even
+/// after a restart.
 package struct KeptNonce: Hashable, Sendable {
-    /// The name of the nonce: 64 bits of its code; 0 if the binding keeps no nonce.
+    /// The number that identifies the nonce: 64 bits of the nonce's code; 0 if the binding keeps no nonce.
     package let name: UInt64
     /// The highest nonce count that a REGISTER has used.
     package let count: UInt32
@@ -83,7 +83,8 @@ package struct NonceUse: Hashable, Sendable {
 
     package let origin: Origin
     package let name: UInt64
-    /// The nonce count; a client without nonce count can use the nonce only once, and gets the highest possible number.
+    /// The nonce count. If a client sends no nonce count, the value is the highest possible number, because the client
+    /// may use the nonce only once.
     let count: UInt32
     /// Whether the client uses its nonces in later requests too.
     let isReused: Bool

@@ -7,7 +7,8 @@ package import Timekeeping
 /// counted together.
 ///
 /// Each table has a maximum size, and its keys are seeded hashes. Wrong passwords for unknown users count too. A right
-/// password does not reset a count, so that a user with a password gets no more guesses for another user.
+/// password does not reset the count. Otherwise a user with a password could get more guesses for another user's
+/// password.
 ///
 /// Strangers cannot lock out a user: where the user has authenticated before, only wrong passwords from the same source
 /// count.

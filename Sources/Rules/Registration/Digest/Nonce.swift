@@ -2,11 +2,10 @@ package import Addressing
 import Bytes
 import Timekeeping
 
-/// The peer for which a nonce is made. A peer that sends its nonce back has received the nonce, so its source address
+/// The peer for which a nonce is made. If a peer sends its nonce back, it has received the nonce, so its source address
 /// is not forged (T8).
 ///
-/// All trusted peers together count as one holder of nonces, because one phone's requests can come through several
-/// trusted peers.
+/// All trusted peers together are one holder, because the requests of one phone can come through several trusted peers.
 package enum NonceHolder: Hashable, Sendable {
     case trusted
     /// The peer has the given IPv4 address, or an address in the given IPv6 /64, with any port.
@@ -129,7 +128,8 @@ struct Nonce {
 /// Remembers the highest nonce count of each used nonce, so that no count is accepted twice.
 ///
 /// The entries are in two generations, so that their memory is limited. The older generation is dropped when the newer
-/// generation is half full or one nonce lifetime old. A nonce whose entry may have been dropped is refused as stale.
+/// generation is half full or one nonce lifetime old. If the entry of a nonce may have been dropped, the nonce is
+/// refused as stale.
 struct NonceLedger {
     private struct Use {
         var count: UInt32
@@ -148,8 +148,8 @@ struct NonceLedger {
     private var previous = Generation()
     /// The time at which the newer generation of entries began.
     private var began: Instant?
-    /// The highest serial number of a nonce whose entry was dropped. A nonce up to the forgotten serial number may have
-    /// been used, even without an entry.
+    /// The highest serial number of a nonce whose entry was dropped. A nonce with this serial number or a lower one may
+    /// have been used, even if it has no entry.
     private var forgotten: UInt64 = 0
 
     init(limit: Int, lifetime: Duration) {
@@ -159,7 +159,7 @@ struct NonceLedger {
 
     var count: Int { current.uses.count + previous.uses.count }
 
-    /// Whether a request with the given nonce count is accepted; an accepted nonce count is used up.
+    /// Whether a request with the given nonce count is accepted. An accepted nonce count cannot be used again.
     ///
     /// A request with the last nonce count and an unchanged `fingerprint` is accepted again, because it is a
     /// retransmission.

@@ -5,13 +5,13 @@ package import Timekeeping
 
 /// Remembers the answers of user sources outside the store, and decides when to ask the sources again.
 ///
-/// An answer accepts a right password for ``UserRules/knownFor``, but refuses a user only for ``UserRules/refusedFor``,
-/// so that changes soon count. A wrong password and an unknown user get the same delay, so that strangers cannot learn
-/// which users exist.
+/// By a cached answer, the daemon accepts a right password for ``UserRules/knownFor``, but refuses a user only for
+/// ``UserRules/refusedFor``. Therefore changes soon take effect. A wrong password and an unknown user get the same
+/// delay, so that strangers cannot learn which users exist.
 ///
-/// While a source does not answer, the last good answer about a user counts, and the source gets one query at a time.
-/// All tables of the ``UserCache`` have a maximum size. Unknown users are in a separate table, so that a flood of
-/// invented names displaces no known user.
+/// While a source does not answer, the daemon uses the last good answer about a user, and sends the source one query at
+/// a time. All tables of the ``UserCache`` have a maximum size. Unknown users are in a separate table, so that a flood
+/// of invented names displaces no known user.
 package struct UserCache: Sendable {
     /// The result of a search for a user in the remembered answers.
     package enum Finding: Hashable, Sendable {
@@ -26,7 +26,7 @@ package struct UserCache: Sendable {
 
     /// How new an answer must be for a decision about a user.
     package enum Wish: Hashable, Sendable {
-        /// Any remembered answer is good enough, unless it is older than the limits in ``UserRules``.
+        /// A cached answer is enough, unless it is older than the limits in ``UserRules``.
         case any
         /// The source must be asked again, because the password does not match the remembered answer.
         case newer
@@ -43,7 +43,7 @@ package struct UserCache: Sendable {
     }
 
     /// An event at a source of users, for the log.
-    package enum News: Hashable, Sendable {
+    package enum SourceEvent: Hashable, Sendable {
         case away(source: Int, UserFault)
         case back(source: Int)
         case unusable(source: Int, AddressOfRecord, UserFault)
@@ -142,7 +142,7 @@ package struct UserCache: Sendable {
 
     private var orders: [UserQuestion] = []
     private var settled: [AddressOfRecord] = []
-    private var news: [News] = []
+    private var events: [SourceEvent] = []
     package private(set) var figures = Figures()
 
     /// The maximum numbers of open queries: in all, from one address, and from all phones together.
@@ -213,7 +213,7 @@ package struct UserCache: Sendable {
             }
             begin(user.compacted(), realm: realm.compacted(), chain, for: asker, now: now)
         }
-        // While the source is away, an older answer counts immediately, and the request does not wait for the new
+        // While the source is away, an older answer is used immediately, and the request does not wait for the new
         // query.
         if sources[first].rest != nil, wish == .any, let known = kept(user, realm, now: now) {
             figures.kept += 1
@@ -250,8 +250,8 @@ package struct UserCache: Sendable {
 
     // MARK: Questions
 
-    /// Whether the agent that registers users at PBXs may send a further query now. The agent leaves half of a source's
-    /// parallel queries to phones, because phones' requests fail without a timely answer.
+    /// Whether the registration client that registers users at PBXs may send a further query now. Half of a source's
+    /// parallel queries are reserved for phones, because a phone's request fails without a timely answer.
     package var hasRoomForAgent: Bool {
         shares[.agent, default: 0] < max(1, (sources.map(\.rules.parallel).min() ?? 1) / 2)
     }
@@ -324,7 +324,7 @@ package struct UserCache: Sendable {
             isAway(source, fault, now: now)
         } else {
             sources[source].lastAnswer = now
-            if sources[source].rest != nil { news.append(.back(source: source)) }
+            if sources[source].rest != nil { events.append(.back(source: source)) }
             sources[source].rest = nil
         }
         if let question = questions[user], question.ticket == ticket {
@@ -348,8 +348,7 @@ package struct UserCache: Sendable {
             }
         case .unknown: next(after: question, user, now: now)
         case .unusable(let fault): unusable(fault, user, question, now: now)
-        // After a source's failure the next source is not asked, because the next source may have another user with the
-        // same name.
+        // If a source fails, the next source is not asked, because it may have another user with the same name.
         case .away: end(user)
         }
     }
@@ -374,7 +373,7 @@ package struct UserCache: Sendable {
 
     private mutating func unusable(_ fault: UserFault, _ user: AddressOfRecord, _ question: Question, now: Instant) {
         figures.unusable += 1
-        news.append(.unusable(source: question.source, user, fault))
+        events.append(.unusable(source: question.source, user, fault))
         // The last good answer about the user stays valid after an unusable answer.
         forget(user, isKnown: false)
         remember(user, isCertain: false, now: now)
@@ -384,13 +383,13 @@ package struct UserCache: Sendable {
     /// Marks a source as away, ends the queries in its queue, and sets the time of the next try.
     private mutating func isAway(_ index: Int, _ fault: UserFault, now: Instant) {
         if let rest = sources[index].rest {
-            // Only a failure after the pause doubles the pause, because parallel queries often fail together.
+            // The pause is doubled only by a failure after the pause, because parallel queries often fail together.
             if now >= rest.until {
                 let pause = min(rest.pause * 2, Self.longestPause)
                 sources[index].rest = (now + pause, pause)
             }
         } else {
-            news.append(.away(source: index, fault))
+            events.append(.away(source: index, fault))
             sources[index].rest = (now + Self.firstPause, Self.firstPause)
         }
         while let (user, number) = sources[index].queue.popFirst() {
@@ -443,9 +442,9 @@ package struct UserCache: Sendable {
         return settled
     }
 
-    package mutating func takeNews() -> [News] {
-        defer { news = [] }
-        return news
+    package mutating func takeEvents() -> [SourceEvent] {
+        defer { events = [] }
+        return events
     }
 
     // MARK: Memory

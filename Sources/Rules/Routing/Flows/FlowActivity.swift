@@ -1,9 +1,9 @@
 package import Addressing
 package import Timekeeping
 
-/// The time at which each flow last showed life.
+/// The time of the last message on each flow.
 ///
-/// The times of signs of life are in two tables; the older table is dropped as a whole, without a search for old
+/// The times of the last messages are in two tables; the older table is dropped as a whole, without a search for old
 /// entries.
 package struct FlowActivity: Sendable {
     let span: Duration
@@ -11,11 +11,11 @@ package struct FlowActivity: Sendable {
     private var older: [Flow: Instant] = [:]
     private var turnsAt = Instant.distantPast
 
-    /// The maximum number of flows in one table; a full table accepts no further flows, because anybody can send a sign
-    /// of life.
+    /// The maximum number of flows in one table; a full table accepts no further flows, because anybody can send
+    /// messages.
     private static let limit = 500_000
 
-    /// Creates empty tables; `span` is how long a sign of life counts.
+    /// Creates empty tables; `span` is how long a message is treated as activity.
     package init(span: Duration) { self.span = span }
 
     package mutating func noted(on flow: Flow, now: Instant) {

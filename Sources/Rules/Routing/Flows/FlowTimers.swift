@@ -1,8 +1,8 @@
 package import Addressing
 package import Timekeeping
 
-/// The UDP flows whose phones must send keep-alives (Flow-Timer, RFC 5626 section 4.4), with the time of each flow's
-/// last message.
+/// The UDP flows on which phones must send keep-alives (Flow-Timer, RFC 5626 section 4.4), and the time of the last
+/// message on each flow.
 ///
 /// Only missing keep-alives show that a phone on UDP is gone; the system reports closed TCP connections.
 package struct FlowTimers: Sendable {
@@ -34,7 +34,7 @@ package struct FlowTimers: Sendable {
         entries[flow] = entry
     }
 
-    /// Notes a message on a flow, and returns the flow's bindings if the flow counted as silent before.
+    /// Notes a message on a flow, and returns the flow's bindings if the flow was treated as silent before.
     package mutating func heard(_ flow: Flow, span: Duration, now: Instant) -> [DeviceID] {
         guard let index = entries.index(forKey: flow) else { return [] }
         entries.values[index].heard = now

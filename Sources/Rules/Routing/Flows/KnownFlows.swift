@@ -3,9 +3,10 @@ package import ProxyPolicy
 package import Registration
 package import Timekeeping
 
-/// The engine's knowledge about flows: each flow's last sign of life, and the host names in its peer's certificate.
+/// The engine's knowledge about flows: the time of each flow's last message, and the host names in its peer's
+/// certificate.
 package struct KnownFlows: ~Copyable {
-    /// The time at which each flow last showed life; `nil` if `call.ring-live-flow-within` is zero.
+    /// The time of the last message on each flow; `nil` if `call.ring-live-flow-within` is zero.
     private var activity: FlowActivity?
     /// The UDP flows on which phones must send keep-alives, with their deadlines.
     private var timers = FlowTimers()
@@ -21,16 +22,16 @@ package struct KnownFlows: ~Copyable {
         activity = span > .zero ? FlowActivity(span: span) : nil
     }
 
-    /// Notes a message or keep-alive on the flow as a sign of life.
+    /// Notes the time of a message or keep-alive on the flow.
     package mutating func showedLife(_ flow: Flow, now: Instant) { activity?.noted(on: flow, now: now) }
 
-    /// Whether signs of life are recorded, because `call.ring-live-flow-within` is not zero.
+    /// Whether the times of messages are recorded, because `call.ring-live-flow-within` is not zero.
     package var watchesActivity: Bool { activity != nil }
 
     /// Whether a message came on the flow within `call.ring-live-flow-within`.
     package func wasAlive(_ flow: Flow, now: Instant) -> Bool { activity?.wasAlive(flow, now: now) == true }
 
-    /// Whether the device has registered, or shown life on its flow, within `call.ring-live-flow-within`.
+    /// Whether the device has registered, or sent something on its flow, within `call.ring-live-flow-within`.
     package func isLive(_ target: ForkTarget, now: Moment) -> Bool {
         guard let activity else { return false }
         return now.date - target.registeredAt < activity.span || activity.wasAlive(target.flow, now: now.instant)
@@ -61,7 +62,7 @@ package struct KnownFlows: ~Copyable {
         timers.registered(device, on: flow, span: span, now: now)
     }
 
-    /// Notes a sign of life on a flow with expected keep-alives, and returns the flow's bindings if the flow counted as
+    /// Notes a message on a flow with expected keep-alives, and returns the flow's bindings if the flow was treated as
     /// silent before.
     package mutating func heard(_ flow: Flow, span: Duration, now: Instant) -> [DeviceID] {
         timers.isEmpty ? [] : timers.heard(flow, span: span, now: now)

@@ -30,7 +30,7 @@ package struct AdvertisedName: Sendable {
 
     package var nextDeadline: Instant? { nextLook }
 
-    /// Whether the advertised name must be looked up now; after true, the next look-up is due in an hour.
+    /// Whether the advertised name must be looked up now. If the result is true, the next look-up is due an hour later.
     package mutating func isDue(now: Instant) -> Bool {
         guard let look = nextLook, look <= now else { return false }
         nextLook = now + Self.interval

@@ -7,11 +7,12 @@ package import Timekeeping
 /// Watches whether the upstream's servers answer the requests of phones (T33.4).
 ///
 /// Each upstream server gets an OPTIONS at an interval, and also after a call that has got no response for two seconds.
-/// Any response shows that the upstream server is up. A server that sends no response for the time `patience` counts as
-/// down. While an upstream server is down, its calls without a response are ended, and OPTIONS are still sent.
+/// Any response shows that the upstream server is up. A server that sends no response for the time `patience` is
+/// treated as down. While an upstream server is down, its calls without a response are ended, and OPTIONS are still
+/// sent.
 ///
-/// A server that answers INVITEs but never OPTIONS can count as down, but still gets calls. If a call to a server that
-/// is down has no response after four seconds, the call ends.
+/// A server that answers INVITEs but never OPTIONS can be treated as down, but still gets calls. If a call to a server
+/// that is down has no response after four seconds, the call ends.
 package struct UpstreamHealth: Sendable {
     package enum State: String, Hashable, Sendable {
         /// The server has got no OPTIONS yet, or has not answered its first OPTIONS yet.
@@ -28,8 +29,8 @@ package struct UpstreamHealth: Sendable {
         package fileprivate(set) var since: Instant
         /// The time of the server's last response.
         fileprivate var lastHeard: Instant?
-        /// Whether the server has answered any OPTIONS since the start; a server that has answered none still gets
-        /// calls while it counts as down.
+        /// Whether the server has answered any OPTIONS since the start. A server that has never answered OPTIONS still
+        /// gets calls while it is treated as down.
         package fileprivate(set) var answersProbes = false
         /// Whether an OPTIONS to the server has no response yet.
         fileprivate var isAsked = false
@@ -179,8 +180,8 @@ package struct UpstreamHealth: Sendable {
 
     // MARK: Time
 
-    /// Returns the orders to the engine that are due; the closure `isSilent` says whether a call is pending without any
-    /// response.
+    /// Returns the orders for the engine that are due. The closure `isSilent` says whether a call has had no response
+    /// yet.
     package mutating func due(now: Instant, isSilent: (ClientTransactionID) -> Bool) -> [Order] {
         guard isOn else { return [] }
         var orders: [Order] = []
@@ -213,9 +214,9 @@ package struct UpstreamHealth: Sendable {
         return orders
     }
 
-    /// If an upstream server is down, ends its calls that have no response.
+    /// Ends the calls that wait for the first response of an upstream server that is down.
     ///
-    /// A call without a response does not end if its server answers other requests.
+    /// If the server answers other requests, its calls continue.
     private mutating func endSilentCalls(
         into orders: inout [Order], now: Instant, isSilent: (ClientTransactionID) -> Bool
     ) {

@@ -10,7 +10,8 @@ package struct UpstreamState: ~Copyable {
     package var ownName = AdvertisedName(isUsed: false, now: .distantPast)
     /// The addresses of the upstream's host name from DNS look-ups.
     package private(set) var places: [Endpoint] = []
-    /// The number of the upstream's host name; on flows with this number, a certificate must prove the host name.
+    /// The number of the upstream's host name. On a flow with this number, the peer's certificate must prove the host
+    /// name.
     package private(set) var server = ServerNumber.none
     /// Whether the log has reported that a next hop is the daemon itself.
     private var hasToldOfOwnHop = false
@@ -24,7 +25,7 @@ package struct UpstreamState: ~Copyable {
 
     package init() {}
 
-    /// Notes the upstream's addresses; a request from one of the addresses counts as a request from the upstream.
+    /// Notes the upstream's addresses; a request from one of the addresses is treated as a request from the upstream.
     package mutating func resolved(to hops: [ResolvedHop]) {
         if let server = hops.first(where: { $0.server != .none })?.server { self.server = server }
         for hop in hops where !places.contains(hop.endpoint) { places.append(hop.endpoint) }
@@ -32,7 +33,7 @@ package struct UpstreamState: ~Copyable {
         if excess > 0 { places.removeFirst(excess) }
     }
 
-    /// Whether a source address belongs to the upstream: to its numeric address in the settings, or to its host name.
+    /// Whether a source address belongs to the upstream, which the settings name by an address or a host name.
     ///
     /// - Parameters:
     ///   - source: the address from which a message came.
@@ -53,7 +54,7 @@ package struct UpstreamState: ~Copyable {
         if !hasToldOfOwnHop {
             hasToldOfOwnHop = true
             log.error(
-                "the next hop of a request is this daemon itself, so the daemon does not use this hop: correct the setting upstream, or the Path and Route of the edge proxies",
+                "the next hop of a request is this daemon itself, so the daemon does not use this hop: correct the setting 'upstream', or the header fields Path and Route of the edge proxies",
                 [.target: .text(hops.map { "\($0.transport.parameterName):\($0.endpoint)" }.joined(separator: " "))])
         }
         return hops.filter { !identity.isOurs($0.transport, $0.endpoint) }
@@ -61,8 +62,8 @@ package struct UpstreamState: ~Copyable {
 }
 
 extension Endpoint {
-    /// Whether a message from `source` can come from the server at the endpoint; the ports must be equal only if a
-    /// single port is trusted.
+    /// Whether a message from `source` can come from the server at the endpoint. The ports must be equal only if the
+    /// setting `trusted` names the port.
     package func speaks(as source: Endpoint, _ trusted: [TrustedPeer]) -> Bool {
         speaks(as: source, hasOnePort: trusted.haveOnePort(of: source.address))
     }

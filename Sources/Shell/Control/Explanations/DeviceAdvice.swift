@@ -64,7 +64,7 @@ extension DeviceExplanation {
         }
     }
 
-    /// Whether the phone registered or gave a sign of life while the call waited.
+    /// Whether the phone registered or sent another message while the call waited.
     private var cameBack: Bool { record.registeredAfter != nil || sign != nil }
 
     private var isAccepted: Bool { answer == .accepted || answer == .acceptedWithNewToken }

@@ -3,7 +3,7 @@ import Bytes
 import ProxyPolicy
 import Registration
 
-/// The account that a phone takes from a link.
+/// The account that a phone gets from a link.
 struct PhoneAccount {
     let user: ByteString
     let domain: ByteString
@@ -77,7 +77,8 @@ struct PhoneAccount {
 
     // MARK: Acrobits
 
-    /// The account in the form of Acrobits' account XML; `nil` without a password, because these apps take no hashes.
+    /// The account in the form of Acrobits' account XML; `nil` without a password, because these apps need a password
+    /// instead of hashes.
     var cloudSoftphone: String? {
         guard let password else { return nil }
         let credentials = "username=%account[username]%&password=%account[password]%&selector=%selector%"

@@ -2,11 +2,11 @@ import Bytes
 import Persistence
 import Timekeeping
 
-/// All links with which phones take accounts, in memory: one unused link for each user, and the links that were used in
+/// All links with which phones get accounts, in memory: one unused link for each user, and the links that were used in
 /// the last 30 days.
 ///
-/// Pure: reads no clock and does no I/O. The store decides which of two phones uses a link, because it writes the uses
-/// one after the other.
+/// ``ProvisionLinks`` reads no clock and does no I/O. If two phones use a link at the same time, the store decides
+/// which phone gets the account, because it writes the uses one after the other.
 struct ProvisionLinks {
     /// The result of a look-up.
     enum Finding: Hashable {
@@ -37,7 +37,7 @@ struct ProvisionLinks {
 
     private func user(of link: StoredProvisionLink) -> User { User(name: link.name, realm: link.realm) }
 
-    /// Adds a link that the store has. The user's earlier link, if it is unused, ends.
+    /// Adds a link that the store has. The user's earlier link becomes invalid if it is unused.
     mutating func add(_ link: StoredProvisionLink) {
         if link.usedAt == nil {
             removeUnused(of: link.name, realm: link.realm)
@@ -82,7 +82,8 @@ struct ProvisionLinks {
         return link.expiresAt > now ? .unused(link) : .unknown
     }
 
-    /// Whether one more link of a user in the domain exceeds a limit. A link that replaces another one does not.
+    /// Whether one more link of a user in the domain exceeds a limit. A link that replaces an earlier link of the user
+    /// exceeds no limit.
     func isFull(for name: ByteString, realm: ByteString, domain: ByteString, now: UnixTime) -> Bool {
         guard unused[User(name: name, realm: realm)] == nil else { return false }
         let open = unused.values.compactMap { links[$0] }.filter { $0.expiresAt > now }

@@ -11,7 +11,8 @@ import Registration
 import Telemetry
 import Timekeeping
 
-/// The HTTP route from which phones take accounts. It needs no key: the token at the end of the path is the permission.
+/// The HTTP route from which phones get accounts. The route needs no key, because only the owner of a link knows the
+/// token at the end of the path.
 ///
 /// - The class is `@unchecked Sendable`, because only the shard's loop uses it.
 final class ProvisionRoute: @unchecked Sendable {
@@ -26,7 +27,8 @@ final class ProvisionRoute: @unchecked Sendable {
         self.wrongLogins = wrongLogins
     }
 
-    /// The fields of all answers: no program may store an answer, and no page may learn the URL of the link.
+    /// The header fields of all answers. They forbid programs to store an answer, and browsers to tell other web sites
+    /// the URL of the link.
     static let fields = [
         HTTPField("Cache-Control", "no-store"), HTTPField("Referrer-Policy", "no-referrer"),
         HTTPField("X-Content-Type-Options", "nosniff"), HTTPField("X-Robots-Tag", "noindex"),
@@ -70,7 +72,7 @@ final class ProvisionRoute: @unchecked Sendable {
         let wait = await wrongLogins.judge([false], from: source.address).wait
         if let suppressed = unknownLines.admit(now: service.loop.now) {
             service.log.notice(
-                "a phone asked for an account with an unknown or expired link: make a new link, sippushd user qr",
+                "a phone opened an unknown or expired provisioning link: make a new link with the command 'sippushd user qr'",
                 [.source: .described(source), .suppressed: .number(suppressed)])
         }
         if let wait { return refuse(call, .tooManyLogins(wait)) }
@@ -80,7 +82,7 @@ final class ProvisionRoute: @unchecked Sendable {
     private func refuseUsed(_ call: ServiceCall, _ link: StoredProvisionLink) {
         if let suppressed = usedLines.admit(now: service.loop.now) {
             service.log.warning(
-                "a used provisioning link was asked for again, perhaps by a thief: change the user's password unless one phone asked twice",
+                "somebody opened a provisioning link that was already used, perhaps a thief: change the user's password unless the same phone opened the link twice",
                 [
                     .aor: .text("\(link.name)@\(link.domain)"), .source: .described(call.request.remote),
                     .object: .text("first used from \(link.usedFrom)"), .suppressed: .number(suppressed),
@@ -92,7 +94,7 @@ final class ProvisionRoute: @unchecked Sendable {
     private func refuseUnfit(_ call: ServiceCall, _ link: StoredProvisionLink) {
         if let suppressed = unfitLines.admit(now: service.loop.now) {
             service.log.warning(
-                "an app that needs a password asked for an account without one: make the link with --new-password",
+                "an app that needs a password opened a provisioning link without a new password: make the link with the option '--new-password'",
                 [
                     .aor: .text("\(link.name)@\(link.domain)"), .source: .described(call.request.remote),
                     .suppressed: .number(suppressed),
@@ -138,7 +140,7 @@ final class ProvisionRoute: @unchecked Sendable {
         }
         if let user { await service.door.ask(.everything) { engine, now in engine.userAdded(user, now: now) } }
         service.log.notice(
-            "a phone took its account from a provisioning link",
+            "a phone got its account through a provisioning link",
             [
                 .aor: .text("\(link.name)@\(link.domain)"), .source: .described(source),
                 .object: .text(client.rawValue + (link.setsPassword ? ", new password" : "")),
@@ -174,7 +176,8 @@ final class ProvisionRoute: @unchecked Sendable {
         return (account, user)
     }
 
-    /// The page for people and previews. It does not depend on the token, so nobody learns from it which links exist.
+    /// The web page for browsers and previews of links. The page does not depend on the token, so nobody learns from
+    /// the page which links exist.
     private static let page = """
         <!DOCTYPE html>
         <html lang="en"><head><meta charset="utf-8"><meta name="robots" content="noindex"><title>Set up a phone</title></head>

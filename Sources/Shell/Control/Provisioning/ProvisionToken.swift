@@ -2,8 +2,8 @@ import Bytes
 import Crypto
 import ProxyRuntime
 
-/// The secret at the end of a link: 32 random bytes as URL-safe base64. Anybody who has the
-/// token can take the account once.
+/// The secret at the end of a link: 32 random bytes as URL-safe base64. Anybody who has the token can get the account
+/// once.
 struct ProvisionToken {
     let text: String
 
@@ -29,7 +29,7 @@ struct ProvisionToken {
         self.text = text
     }
 
-    /// The daemon compares hashes only, so the time of a look-up tells nothing about the tokens of links.
+    /// The daemon compares hashes only, so the duration of a look-up does not reveal tokens of links.
     var hash: [UInt8] { HashAlgorithm.sha256.digest(of: Array(text.utf8)) }
 
     /// Makes a password of 24 letters and digits, which needs no escape in any form of an account.

@@ -1,9 +1,9 @@
 import HTTPServices
 
-/// The HTTP routes for links with which phones take accounts, described for authors of clients.
+/// The HTTP routes for links with which phones get accounts, described for authors of clients.
 extension RouteDescription {
     static let makeProvisionLink = RouteDescription(
-        "makeProvisioningLink", "Make a link with which a phone takes the user's account once",
+        "makeProvisioningLink", "Make a link with which a phone can set up the user's account once",
         detail: "The user's earlier link ends, if it is unused. Only this answer contains the URL."
     ).path("user", "`user@domain`").body(ProvisionLinkRequest.self, isRequired: false)
         .answer(200, "The link", ProvisionLinkAnswer.self).problem(404, "There is no such user.")
@@ -27,13 +27,13 @@ extension RouteDescription {
         .problem(404, "The user has no unused link.").notStored()
 
     static let takeAccount = RouteDescription(
-        "takeAccount", "A phone takes an account",
+        "takeAccount", "A phone gets its account by a link",
         detail:
             "Only a GET of an app uses the link. All other programs get a page that does not depend on the token."
     ).path("token", "The end of the link's URL.")
         .query("client", "The form of the account. The default depends on the app.", .choice(["acrobits", "linphone"]))
-        .answer(200, "The account for the app, or a page for people", .text, type: "application/xml")
-        .answer(200, "The account for the app, or a page for people", .text, type: "text/html")
+        .answer(200, "The account for the app, or a web page for a browser", .text, type: "application/xml")
+        .answer(200, "The account for the app, or a web page for a browser", .text, type: "text/html")
         .problem(404, "The link is unknown or has expired.")
         .problem(409, "The app needs a password, and the link has none.")
         .problem(410, "The link was used already.").problem(429, "The address has sent too many unknown links.")

@@ -27,7 +27,8 @@ package struct ProvisioningPlan: Sendable {
     /// The URL with which links begin.
     func url() throws(ServiceProblem) -> ProvisioningURL {
         guard let endpoint = endpoints().first else {
-            throw Self.problem("the HTTP API is off: set api.listen, from which phones take their accounts")
+            throw Self.problem(
+                "the HTTP API is off: set api.listen, because phones get their accounts from the HTTP API")
         }
         if let text = settings.url {
             guard let url = ProvisioningURL(text) else { throw Self.problem("api.provisioning.url is malformed") }

@@ -2,7 +2,7 @@ package import HTTPServices
 import Persistence
 import Timekeeping
 
-/// The request for a link with which a phone takes an account.
+/// The request for a link with which a phone sets up an account.
 package struct ProvisionLinkRequest: Codable, Sendable, DescribedBody {
     package static let notes: [String: JSONSchema] = [
         "expiresAfter": .number(60...604_800)
@@ -25,7 +25,7 @@ package struct ProvisionLinkAnswer: Codable, Sendable, DescribedBody {
     package static let schemaName: String? = "ProvisioningLink"
     package static let notes: [String: JSONSchema] = [
         "user": .words("`user@domain`"),
-        "url": .words("The URL for the phone. Anybody who has the URL can take the account once."),
+        "url": .words("The URL for the phone. Anybody who has the URL can set up the account once."),
         "expiresAt": .words("The time until which the link is valid, in Unix seconds."),
         "newPassword": .words("Whether the user gets a new password when a phone uses the link."),
     ]

@@ -12,7 +12,7 @@ import Registration
 package import Telemetry
 import Timekeeping
 
-/// Makes, lists and revokes links with which phones take accounts. ``ProvisionRoute`` gives the accounts to phones.
+/// Makes, lists and revokes links with which phones get accounts. ``ProvisionRoute`` gives the accounts to phones.
 ///
 /// - The class is `@unchecked Sendable`, because only the shard's loop uses it.
 package final class ProvisioningService: @unchecked Sendable {
@@ -37,7 +37,7 @@ package final class ProvisioningService: @unchecked Sendable {
         }
     }
 
-    /// Adds the HTTP routes for application servers, and the HTTP route from which phones take accounts.
+    /// Adds the HTTP routes for application servers, and the HTTP route from which phones get accounts.
     package func register(in api: APIService) {
         register(in: &api.router, reading: .provisioning, changing: .provisioning)
         ProvisionRoute(service: self, wrongLogins: api.wrongLogins).register(in: &api.router)
@@ -175,7 +175,7 @@ package final class ProvisioningService: @unchecked Sendable {
 
     // MARK: Users
 
-    /// Reads the user whom the path names. A user of another domain than the caller's counts as unknown.
+    /// Reads the user in the path. If the caller may not reach the user's domain, the user is treated as unknown.
     private func account(_ call: ServiceCall) throws(ServiceProblem) -> AddressOfRecord {
         let domains = call.domains
         let text = call.parameter()

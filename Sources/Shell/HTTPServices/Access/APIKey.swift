@@ -70,8 +70,8 @@ package struct APIKeySecret {
 
     private init(text: String) { self.text = text }
 
-    /// - Returns: the key's text; `nil` if the text does not have the form of a key. A text whose length differs from a
-    ///   key's length is refused without hashing.
+    /// - Returns: the key's text; `nil` if the text does not have the form of a key. A text with another length than a
+    ///   key is refused without hashing.
     init?(_ text: some StringProtocol) {
         guard text.utf8.count == Self.length, text.hasPrefix(Self.prefix) else { return nil }
         self.text = String(text)

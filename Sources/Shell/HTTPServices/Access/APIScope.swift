@@ -14,7 +14,7 @@ package enum APIScope: String, Hashable, Sendable, CaseIterable {
     /// The scope allows a key to report events of pushes on the device, but not to read anything. The scope is for keys
     /// inside apps, which anybody can find.
     case lifecycleReport = "lifecycle.report"
-    /// The scope allows a key to make, list and revoke links with which phones take the accounts of users.
+    /// The scope allows a key to make, list and revoke links with which phones get the accounts of users.
     case provisioning
     /// The scope allows a key to read the daemon's metrics.
     case metrics

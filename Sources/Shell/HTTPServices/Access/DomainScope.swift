@@ -2,8 +2,8 @@ package import Bytes
 
 /// The domains that a caller may reach: all domains, or the domains in the caller's key.
 ///
-/// For a key with domains, the HTTP API answers as if the objects of other domains did not exist. Answers to a key with
-/// domains do not show which users other domains have.
+/// For a key with domains, the HTTP API answers as if the objects of other domains did not exist. Therefore such a key
+/// does not show which users other domains have.
 package enum DomainScope: Hashable, Sendable {
     /// The caller may reach everything, including objects without a domain.
     case wholeDaemon
@@ -19,7 +19,7 @@ package enum DomainScope: Hashable, Sendable {
         self = .only(Set(domains.map { ByteString($0).lowercased() }))
     }
 
-    /// Reads the text form of the domains; `nil` for malformed text, so that a damaged list never means the whole
+    /// Reads the text form of the domains; `nil` for malformed text. Therefore a damaged list never means the whole
     /// daemon.
     init?(_ text: String) {
         guard !text.isEmpty else {

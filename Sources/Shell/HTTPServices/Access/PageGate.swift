@@ -153,8 +153,8 @@ package final class PageGate: @unchecked Sendable {
 
     // MARK: Answers
 
-    /// The header fields of answers to a browser, except files of the page. Because of the fields, no other web site
-    /// can read or frame the answer.
+    /// The header fields of answers to a browser, except files of the page. With these fields, no other web site can
+    /// read the answer or show it in a frame.
     package static let fields = [
         HTTPField("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'"),
         HTTPField("X-Content-Type-Options", "nosniff"), HTTPField("X-Frame-Options", "DENY"),

@@ -50,7 +50,7 @@ package struct AdminSettings: SettingsGroup, Equatable {
     package static let schema: [Setting<AdminSettings>] = [
         .list(
             "listen", of: .httpEndpoint, \.listen, example: "[127.0.0.1:8089]",
-            "The addresses of the admin API: a list of address:port, different from api.listen. With an empty list, the admin API is off. Requests to the admin API need a key with the scope admin, or admin.read for routes that only read. The limits in the group api also apply to the admin API. Browsers find the operators' web page under the same addresses; docs/Web-page.md."
+            "The addresses of the admin API: a list of address:port, different from `api.listen`. With an empty list, the admin API is off. Requests to the admin API need a key with the scope `admin`, or `admin.read` for routes that only read. The limits in the group `api` also apply to the admin API. Browsers find the operators' web page under the same addresses; docs/Web-page.md."
         ),
         .list(
             "names", \.names, example: "[push.example.net]",
@@ -58,7 +58,7 @@ package struct AdminSettings: SettingsGroup, Equatable {
         ).taken(.atOnce),
         .path(
             "cert-file", \.certFile, example: "/etc/sippushd/admin-cert.pem",
-            "The certificate with its chain, PEM. If cert-file is set, the admin API uses TLS. After SIGHUP, the daemon reads the certificate again."
+            "The certificate with its chain, PEM. If `cert-file` is set, the admin API uses TLS. After SIGHUP, the daemon reads the certificate again."
         ),
         .path("key-file", \.keyFile, example: "/etc/sippushd/admin-key.pem", "The certificate's private key, PEM."),
     ]

@@ -11,7 +11,7 @@ import Registration
 /// - The class is `@unchecked Sendable`, because only the shard's loop uses it.
 package final class WrongLogins: @unchecked Sendable {
     private let loop: EventLoop
-    /// Counts wrong logins until ``count(with:)`` is called, after which the engine counts them.
+    /// Counts wrong logins until ``count(with:)`` is called. After that, the engine counts them.
     private var limit: LoginLimit
     private var door: ShardDoor?
 

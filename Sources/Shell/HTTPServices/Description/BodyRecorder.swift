@@ -72,7 +72,7 @@ private struct Members<Key: CodingKey>: KeyedDecodingContainerProtocol {
     let codingPath: [any CodingKey] = []
     let allKeys: [Key] = []
 
-    /// Records that a member is optional, because a type calls `contains` only before it decodes an optional member.
+    /// Records that a member is optional: a type calls `contains` only before it decodes an optional member.
     func contains(_ key: Key) -> Bool { recorder.optional.insert(key.stringValue).inserted }
     func decodeNil(forKey _: Key) -> Bool { false }
     func decode<Value: Decodable>(_ type: Value.Type, forKey key: Key) throws -> Value {

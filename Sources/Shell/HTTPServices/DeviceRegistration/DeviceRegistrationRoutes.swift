@@ -11,9 +11,9 @@ import Telemetry
 
 /// The device registration API of Dynamics 365 Customer Insights: accepts requests, and reports their outcomes.
 ///
-/// A request with a wrong API token gets the usual answer, but the daemon stores and sends nothing for it. A client
-/// without a token cannot find out which apps and tokens exist, fill the disk, or make the daemon send a request to a
-/// URL.
+/// A request with a wrong API token gets the usual answer, but the daemon does not store it, and sends no webhook.
+/// Therefore a client without a token cannot find out which apps exist, fill the disk, or make the daemon send
+/// requests.
 final class DeviceRegistrationRoutes: Sendable {
     private let queue: DeviceRequestQueue
     private let store: any ProxyStore
@@ -74,8 +74,8 @@ final class DeviceRegistrationRoutes: Sendable {
 
     // MARK: API tokens
 
-    /// Checks each pair of app and API token once, so that a batch of a hundred equal entries counts as one guess. If
-    /// the source has sent too many wrong tokens, the function throws, and nothing in the request is carried out.
+    /// Checks each pair of app and API token once, so that a batch of a hundred equal entries is treated as one guess.
+    /// If the source has sent too many wrong tokens, the function throws, and nothing in the request is carried out.
     ///
     /// The audit line names the users, and the apps whose token was right.
     private func judge(

@@ -28,7 +28,7 @@ package struct DeviceRegistrationSettings: SettingsGroup, Equatable {
         .choice("webhook-signature", \.signature, "The encoding of the signature in webhooks: base64 or hex."),
         .list(
             "webhook-receivers", of: .addressBlock, \.privateReceivers, example: "[10.1.2.0/24]",
-            "Private addresses to which the daemon may send webhooks, besides all public addresses. Webhooks to the daemon's own listeners are never allowed. Webhooks use no proxy, even if push.proxy is set."
+            "Private addresses to which the daemon may send webhooks, besides all public addresses. Webhooks to the daemon's own listeners are never allowed. Webhooks use no proxy, even if `push.proxy` is set."
         ),
         .bool("webhook-plain-http", \.allowsPlainWebhooks, "Allow callback URLs with http instead of https."),
         .path(

@@ -24,8 +24,8 @@ struct DeviceDirectory {
 /// Carries out registrations and clean-ups of devices.
 ///
 /// Requests for one user are carried out one after the other in the order of their arrival, even from different apps.
-/// If two apps removed the same device at the same time, each removal would see that the other app still uses the
-/// device, and would keep the device.
+/// Otherwise, if two apps removed the same device at the same time, each removal could find that the other app still
+/// uses the device, and keep it.
 ///
 /// A device request is accepted when the store has it, and finished when the store has its outcome. After a restart,
 /// the queue repeats requests that were accepted but not finished.
@@ -176,8 +176,7 @@ final class DeviceRequestQueue: @unchecked Sendable {
     }
 
     /// Postpones a queue whose first request the store or the engine cannot serve now. After too many attempts, the
-    /// postponed request ends with the given failure. If `failure` is `nil`, the postponed request stays unfinished
-    /// until the next start.
+    /// request ends with the given failure. If `failure` is `nil`, the request stays unfinished until the next start.
     private func postpone(_ request: DeviceRequest, _ line: Line, orEndWith failure: DeviceFailure?) {
         lines[line]?[0].tries += 1
         guard lines[line]?.first?.tries ?? 0 < Self.tryLimit else {
@@ -239,8 +238,8 @@ final class DeviceRequestQueue: @unchecked Sendable {
     ) async {
         switch result {
         case .done:
-            // The app's rows for tokens that the engine no longer has are removed now, because no other code removes
-            // them. Usually, the engine has lost a token because the app was removed from the phone.
+            // Removes the app's rows for tokens that the engine no longer has, because no other code removes them.
+            // Usually, the reason is that the app was removed from the phone.
             let known = await directory.tokens(aor)
             let lost = registered.filter { token in
                 token != request.token && !known.contains { $0.isNamed(ByteString(token)) }

@@ -51,7 +51,7 @@ struct MobileApp: Sendable {
     }
 }
 
-/// All mobile apps, from the settings and from the store. The mobile apps whose servers may register devices over HTTP.
+/// All mobile apps whose servers may register devices over HTTP, from the settings and from the store.
 ///
 /// - The class is `@unchecked Sendable`, because only the shard's loop uses it.
 package final class MobileApps: @unchecked Sendable {
@@ -59,7 +59,7 @@ package final class MobileApps: @unchecked Sendable {
     /// The apps in the settings, by their names; these apps have priority over apps in the store.
     private let fixed: [String: MobileAppSettings]
     private var stored: [String: StoredMobileApp] = [:]
-    /// The mobile apps that are being stored. The names and ids of apps that are being stored are taken.
+    /// The mobile apps that are being stored. Their names and ids are already in use.
     private var coming: [String: StoredMobileApp] = [:]
     /// All apps by their ids, from the settings and the store.
     private var apps: [String: MobileApp] = [:]
@@ -68,7 +68,8 @@ package final class MobileApps: @unchecked Sendable {
     /// The maximum number of apps of one domain that an administrator of domains may add, so that one domain cannot use
     /// up the places of all domains.
     static let limitOfDomain = 100
-    /// The number of places for apps that administrators of domains leave to the administrators of the whole daemon.
+    /// The number of apps that only administrators of the whole daemon can add, when administrators of domains have
+    /// used up the other places.
     static let reserve = 100
 
     package init(_ settings: [String: MobileAppSettings], domains: [String]) {
@@ -85,8 +86,8 @@ package final class MobileApps: @unchecked Sendable {
 
     subscript(id: String) -> MobileApp? { apps[id] }
 
-    /// Returns the app with the given id and organisation, if the API token is right. A wrong id and a wrong token have
-    /// the same result, so that a client cannot find out which apps exist.
+    /// Returns the app with the given id and organisation, if the API token is right. For a wrong id and a wrong token,
+    /// the result is the same. Therefore a client cannot find out which apps exist.
     func app(_ id: RequestID, of organisation: String, showing apiToken: String) -> MobileApp? {
         let hash = HashAlgorithm.sha256.digest(of: Array(apiToken.utf8))
         guard let app = apps[id.text], app.isOf(organisation), app.knows(hash) else { return nil }

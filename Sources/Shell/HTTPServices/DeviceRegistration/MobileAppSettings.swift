@@ -35,22 +35,23 @@ package struct MobileAppSettings: SettingsGroup, Hashable {
         .list(
             "api-token-sha256", of: hashType, \.tokenHashes,
             example: "[0000000000000000000000000000000000000000000000000000000000000000]",
-            "SHA-256 of the ApiToken in requests, hexadecimal: printf %s TOKEN | sha256sum. While you replace the ApiToken, list the old and the new hash."
+            "The SHA-256 hash of the ApiToken in requests, as hexadecimal digits: `printf %s TOKEN | sha256sum`. While you replace the ApiToken, list the old and the new hash."
         ).required(),
         .value(
             "user", \.user, UserTemplate.settingType,
-            "The address-of-record of a user. The daemon replaces {{user}} by the UserId in a request. If the address has no domain, the daemon adds the first entry of the setting domains."
+            "The address-of-record of a user. The daemon replaces `{{user}}` by the UserId in a request. If the address has no domain, the daemon adds the first entry of the setting `domains`."
         ),
         .choice(
             "apns-provider", \.appleEnvironment,
-            "The pn-provider of devices that register an ApnsDeviceToken: apns, or apns.dev for builds from Xcode."),
+            "The `pn-provider` of devices that register an ApnsDeviceToken: `apns`, or `apns.dev` for builds from Xcode."
+        ),
         .string(
             "apns-param", \.appleParam, example: "TEAM123456.com.example.phone.voip",
-            "The pn-param of devices that register an ApnsDeviceToken: team, bundle and, after the last dot, voip or remote."
+            "The `pn-param` of devices that register an ApnsDeviceToken: team, bundle and, after the last dot, `voip` or `remote`."
         ),
         .string(
             "fcm-param", \.googleParam, example: "my-project",
-            "The pn-param of devices that register an FcmDeviceToken: the project's id or number."
+            "The `pn-param` of devices that register an FcmDeviceToken: the project's id or number."
         ),
     ]
 

@@ -101,8 +101,8 @@ final class WebhookSender: @unchecked Sendable {
     private func ended(_ problem: String?) {
         inFlight -= 1
         if let problem { note(problem) }
-        // The next webhook starts in a later turn of the loop, because direct calls would recurse once for each refused
-        // URL in a long queue.
+        // The next webhook starts in a later turn of the loop. Direct calls would recurse deeply if a long queue had
+        // many refused URLs.
         if !waiting.isEmpty { loop.post { self.sendWaiting() } }
     }
 

@@ -1,6 +1,6 @@
 import Timekeeping
 
-/// Decides when events are sent again that the receiver did not take.
+/// Decides when events that the receiver did not accept are sent again.
 struct EventPacing: Hashable, Sendable {
     /// The pause before the second try. The pause doubles with each try, up to ``longest``.
     static let shortest: Duration = .seconds(1)
@@ -8,7 +8,7 @@ struct EventPacing: Hashable, Sendable {
 
     private var pause = EventPacing.shortest
 
-    /// Notes that the receiver took events.
+    /// Notes that the receiver has accepted events.
     mutating func succeeded() { pause = Self.shortest }
 
     /// Notes a failed try.

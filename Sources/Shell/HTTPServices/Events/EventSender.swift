@@ -7,8 +7,8 @@ import Reactor
 import Telemetry
 import Timekeeping
 
-/// Sends the events of the log to the receiver: one request at a time, oldest events first. A request that the receiver
-/// does not take is sent again, with the same events, until the receiver takes it.
+/// Sends the events of the log to the receiver: one request at a time, oldest events first. If the receiver does not
+/// accept a request, the same events are sent again until the receiver accepts them.
 ///
 /// - The class is `@unchecked Sendable`, because only the shard's loop uses it.
 final class EventSender: @unchecked Sendable {
@@ -38,7 +38,7 @@ final class EventSender: @unchecked Sendable {
     private var timer: LoopTimer?
     private var batch: EventLog.Batch?
     private var awayLog = LogRateLimit(burst: 1, per: .seconds(300))
-    /// The time since which the receiver takes no events, and the reason.
+    /// The time since which the receiver has accepted no events, and the reason.
     private(set) var trouble: (since: Instant, reason: String)?
     private(set) var figures = CounterSet()
     private let random: () -> Double
@@ -152,7 +152,7 @@ final class EventSender: @unchecked Sendable {
         if let (since, _) = trouble {
             trouble = nil
             log.notice(
-                "the receiver takes events again",
+                "the receiver of events accepts them again",
                 [
                     .target: .text(target.place), .duration: .duration(loop.now - since),
                     .count: .number(events.waiting),
@@ -161,7 +161,7 @@ final class EventSender: @unchecked Sendable {
         state = .idle
         events.tellLosses(now: loop.moment)
         events.flush(now: loop.now)
-        // The next request starts in a later turn of the loop, so that calls are served in between.
+        // The next request starts in a later iteration of the loop, so that the loop can serve calls first.
         if events.waiting > 0 { timer?.arm(at: loop.now) }
     }
 
@@ -170,7 +170,7 @@ final class EventSender: @unchecked Sendable {
         trouble = (trouble?.since ?? loop.now, reason)
         if let suppressed = awayLog.admit(now: loop.now) {
             log.warning(
-                "the receiver does not take events, so events wait on the disk: repair the receiver, or correct events.url",
+                "the receiver of events does not accept them, so events wait on the disk: repair the receiver, or correct the setting 'events.url'",
                 [
                     .target: .text(target.place), .reason: .text(reason), .count: .number(events.waiting),
                     .suppressed: .number(suppressed),

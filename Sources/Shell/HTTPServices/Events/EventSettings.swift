@@ -23,38 +23,40 @@ package struct EventSettings: SettingsGroup, Hashable {
     package static let schema: [Setting<EventSettings>] = [
         .value(
             "url", \.url, urlType, example: "\"https://app.example.net/sippushd-events\"",
-            "The URL of the receiver to which the daemon posts events. Not set: the daemon writes and sends no events."),
+            "The URL of the receiver to which the daemon posts events. If `url` is not set, the daemon writes and sends no events."
+        ),
         .list(
             "secret-files", of: .path, \.secretFiles, example: "[/etc/sippushd/events-secret]",
             "One or two files, each with one secret: whsec_ and the base64 text of 24 to 64 random bytes. Each request has a signature for each secret. To change the secret, add the new file, change the receiver, and then remove the old file."
         ),
         .list(
             "types", of: typeType, \.types, example: "[call.missed, \"device.*\"]",
-            "The types of events that the receiver gets, such as call.missed, or call.* for all types of calls. Default: all types. The receiver always gets events.dropped."
+            "The types of events that the receiver gets, such as `call.missed`, or `call.*` for all types of calls. By default, the receiver gets events of all types. The receiver always gets `events.dropped`."
         ),
         .string(
             "node", \.node, example: "sip1",
-            "The name of this daemon in the member source of each event: /sippushd/NODE. Default: the host name of the machine."
+            "The name of this daemon in the member source of each event: /sippushd/NODE. By default, `node` is the host name of the machine."
         ),
         .path(
             "folder", \.folder, example: "/var/lib/sippushd/events",
-            "The folder in which events wait for the receiver. Default: a folder beside the store."
+            "The folder in which events wait for the receiver. By default, the folder is beside the store."
         ).taken(.atRestart),
         .integer(
             "max-size", in: 1...1024, \.maximumSize,
-            "The maximum size of the waiting events in MiB. One MiB has about 2000 events. If the log is full, the daemon drops the oldest events. Raise max-size if the receiver can be away for a long time."
+            "The maximum size of the waiting events in MiB. One MiB has about 2000 events. If the log is full, the daemon drops the oldest events. Raise `max-size` if the receiver can be away for a long time."
         ),
         .bool("plain-http", \.allowsPlain, "Allow a URL with http instead of https."),
         .list(
             "receivers", of: .addressBlock, \.privateReceivers, example: "[10.1.2.0/24]",
-            "Private addresses at which the receiver may be, besides all public addresses. Events are never sent to the daemon's own listeners. Events use no proxy, even if push.proxy is set."
+            "Private addresses that the receiver may have. Public addresses are always allowed. Events are never sent to the daemon's own listeners. Events use no proxy, even if `push.proxy` is set."
         ),
         .path(
             "ca-file", \.authorityFile, example: "/etc/sippushd/events-ca.pem",
-            "The certificate authorities (PEM) of the receiver. Default: the system's authorities."),
+            "The certificate authorities (PEM) of the receiver. By default, the daemon trusts the system's authorities."
+        ),
         .value(
             "source-address", \.source, .address, example: "192.0.2.20",
-            "The source address of connections to the receiver. With an IPv4 address here, the daemon reaches the receiver only over IPv4, and with an IPv6 address only over IPv6. Default: the system chooses the source address."
+            "The source address of connections to the receiver. With an IPv4 address here, the daemon reaches the receiver only over IPv4, and with an IPv6 address only over IPv6. By default, the system chooses the source address."
         ),
     ]
 

@@ -32,7 +32,7 @@ struct EventText {
             return json(type, id, date, aor, [("device", Self.device(device)), ("push", .bool(isPush))])
         case .deviceRemoved(let device, let aor, let removal, let date):
             return json(type, id, date, aor, [("device", Self.device(device))] + Self.members(of: removal))
-        case .push(let news, let date): return json(type, id, date, nil, Self.members(of: news))
+        case .push(let change, let date): return json(type, id, date, nil, Self.members(of: change))
         }
     }
 
@@ -125,8 +125,8 @@ struct EventText {
         }
     }
 
-    private static func members(of news: PushNews) -> [(String, JSONValue)] {
-        switch news {
+    private static func members(of change: PushAppChange) -> [(String, JSONValue)] {
+        switch change {
         case .credentialsRefused(let app, let reason), .breakerOpened(let app, let reason):
             [("app", .string(app)), ("reason", .string(cut(reason)))]
         case .credentialsAccepted(let app), .breakerClosed(let app): [("app", .string(app))]
@@ -166,7 +166,7 @@ extension EventOwner {
         case .callHeld(let call, _), .callWoken(let call, _, _): self.init(call.aor)
         case .callEnded(let report, _): self.init(report.aor)
         case .deviceRegistered(_, let aor, _, _), .deviceRemoved(_, let aor, _, _): self.init(aor)
-        case .push(let news, _): self.init(user: Self.hash(ByteString(news.app)), domain: 0)
+        case .push(let change, _): self.init(user: Self.hash(ByteString(change.app)), domain: 0)
         }
     }
 

@@ -5,8 +5,8 @@ import JSON
 import PushDelivery
 import Timekeeping
 
-/// The answer to the sender of a push, in the format of Acrobits' mediator. The answer to an accepted push has the code
-/// 200; an answer with another code is thrown as an error.
+/// The answer to the sender of a push, in the format of Acrobits' push server. The answer to an accepted push has the
+/// code 200; an answer with another code is thrown as an error.
 struct MediatorAnswer: Error {
     /// Whether the HTTP status is the answer's code; if false, the HTTP status is always 200.
     var isHTTP = false
@@ -20,7 +20,7 @@ struct MediatorAnswer: Error {
     static func refused(_ response: String) -> MediatorAnswer { MediatorAnswer(code: 400, response: response) }
 }
 
-/// A request for one push, as Acrobits' mediator defines it.
+/// A request for one push, as Acrobits' push server defines it.
 struct MediatorBody {
     let verb: MediatedMessage.Verb
     let appID, deviceToken: ByteString
@@ -55,8 +55,8 @@ struct MediatorBody {
         "NotifyIncomingCall", "NotifyIncomingCallMissed", "NotifyIncomingCallAnsweredElsewhere",
     ]
 
-    /// Reads a request for one push in the form of Acrobits' mediator. If `isForm` is true, the body is a form as in
-    /// the mediator's older interface; if false, JSON.
+    /// Reads a request for one push in the form of Acrobits' push server. If `isForm` is true, the body is a form as in
+    /// Acrobits' older interface; if false, JSON.
     init(_ request: HTTPRequest, isForm: Bool) throws(MediatorAnswer) {
         guard request.body.count <= Self.bodyLimit else { throw .http("the body is too long") }
         let wanted = isForm ? "application/x-www-form-urlencoded" : "application/json"

@@ -6,7 +6,7 @@ import PushDelivery
 import Reactor
 import Timekeeping
 
-/// The HTTP routes of Acrobits' mediator, for servers that name a device by the token that the device reported.
+/// The HTTP routes of Acrobits' push server, for servers that name a device by the token that the device reported.
 ///
 /// Only known devices get pushes, so that nobody can push to other devices with the daemon's credentials.
 struct MediatorRoutes {

@@ -34,7 +34,7 @@ extension RouteDescription {
     static func mediator(isForm: Bool) -> RouteDescription {
         let answer = JSONSchema(of: MediatorRoutes.Text.self)
         return RouteDescription(
-            "mediate", "Send a message in the form of Acrobits' mediator",
+            "mediate", "Send a message in the form of Acrobits' push server",
             detail: "The answer's `code` is the result: 200, 400, 404 or 500. \(schemes)"
         )
         .body(MediatorBody.schema, type: isForm ? "application/x-www-form-urlencoded" : "application/json")

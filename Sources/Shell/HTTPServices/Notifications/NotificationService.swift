@@ -111,7 +111,7 @@ struct NotificationService {
         var unknown: [String] = []
     }
 
-    /// Removes devices of users outside the given domains, so that these devices count as unknown.
+    /// Removes devices of users outside the given domains, so that these devices are treated as unknown.
     private func permitted(
         _ devices: [(name: Substring, device: DeviceID?)], in domains: DomainScope
     ) async -> [(name: Substring, device: DeviceID?)] {
@@ -185,7 +185,7 @@ struct NotificationService {
                 try await store.timeline(of: [.push(code)], limit: Self.deviceLimit, in: domains.hosts) + live
             // The loop computes the device codes, because only the loop may use ``DeviceCodes``.
             loop.post {
-                // A record from between the two queries is in both results, and must count once.
+                // A record that was written between the two queries is in both results, but must be counted only once.
                 var seen = Set<DeviceID>()
                 let found = records.filter { $0.kind == .notification && seen.insert($0.device).inserted }
                 let order = recent[code].flatMap { domains.includes($0.domains) ? $0 : nil }

@@ -8,7 +8,7 @@ import Timekeeping
 final class RecentOrders: @unchecked Sendable {
     struct Order {
         let sent, skipped: Int
-        /// The domains of the sender of the push order; this sender may see the numbers of the whole order.
+        /// The domains of the sender of the push order. Only this sender may see the numbers of the whole order.
         let domains: DomainScope
         fileprivate let date: UnixTime
     }

@@ -99,7 +99,7 @@ final class StatisticsRoutes: Sendable {
                 try await store.timeline(of: [.push(code)], limit: Self.deviceLimit, in: domains.hosts) + live
             // The loop computes the device codes, because only the loop's thread may use ``DeviceCodes``.
             loop.post { [self] in
-                // A record from between the two queries is in both results, and must count once.
+                // A record that was written between the two queries is in both results, but must be counted only once.
                 var seen = Set<DeviceID>()
                 let report = PushReport(records.filter { seen.insert($0.device).inserted }) { codes.code(of: $0) }
                 if let report { call.answer(report) } else { call.answer(.noSuchPush) }

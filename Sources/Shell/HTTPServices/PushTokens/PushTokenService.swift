@@ -64,8 +64,8 @@ struct PushTokenService {
     private func reported(_ report: TokenReport, _ call: ServiceCall) async throws(ServiceProblem) {
         let aor = try await aor(of: report, call)
         let tokens = report.tokens(form)
-        // A report without a token must get a successful answer, because only then the app reports again when it has a
-        // token.
+        // A report without a token gets a successful answer. With an error, the app would not send its report again
+        // when it has a token.
         guard !tokens.isEmpty else { return call.answer(HTTPResponse(status: 200)) }
         let device = ReportedDevice(tokens)
         let result = await door.report(of: aor) { engine, ticket, now in

@@ -6,8 +6,8 @@ import PushDelivery
 
 /// The report of an app's Push Token Reporter or Account Removal Reporter, read from path, query and body together.
 ///
-/// In the app's settings, operators choose the names and the media type of the values, and where each value is. The
-/// reader of reports accepts every choice of the operator. If a report has a value twice, both values must be equal.
+/// In the app's settings, operators choose the names and the media type of the values, and where each value is. All
+/// these choices are accepted. If a report has a value twice, both values must be equal.
 struct TokenReport {
     fileprivate enum Field: String, CaseIterable {
         case username, password, selector

@@ -12,8 +12,8 @@ struct EndedCalls {
 
     static let limit = 100
 
-    /// Notes the end of a call. If one phone answered the call, the answer counts, and the ends at the other phones do
-    /// not.
+    /// Notes the end of a call. If one phone answered the call, the call is treated as answered, whatever the result at
+    /// the other phones is.
     mutating func note(_ record: TimelineRecord) {
         guard record.kind == .call || record.kind == .outgoing, let end = record.end else { return }
         if let ref = record.callRef, let place = places[ref] {

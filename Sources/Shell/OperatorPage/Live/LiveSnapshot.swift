@@ -104,8 +104,8 @@ extension LiveSnapshot.ProviderState {
         }
     }
 
-    /// A sentence about push servers that phones chose and that fail; empty if there are none. Such a server is no fault
-    /// of the provider, because only the users of the server need it.
+    /// A sentence about push servers that phones chose and that fail; empty if there are none. A failure of such a
+    /// server is no failure of the provider.
     private static func troubledHosts(of apps: [PushAppFigures]) -> String {
         let hosts = apps.flatMap { $0.hosts ?? [] }
         let troubled = hosts.filter { !$0.isReachable || $0.refusal != nil }

@@ -16,10 +16,9 @@ import Registration
 package import Telemetry
 import Timekeeping
 
-/// Shows operators each second the state of the daemon. All viewers get the same snapshot, which is made and written
-/// once.
+/// Shows the state of the daemon to operators each second. All viewers get the same snapshot, which is made only once.
 ///
-/// Nothing is observed while no operator watches.
+/// While no operator watches, the daemon makes no snapshots.
 ///
 /// - The class is `@unchecked Sendable`, because only the event loop of the shard uses it.
 package final class LiveView: @unchecked Sendable {
@@ -82,7 +81,7 @@ package final class LiveView: @unchecked Sendable {
         guard viewers.count < Self.limit else {
             if let suppressed = refusals.admit(now: loop.now) {
                 log.warning(
-                    "the live view refused a viewer, because too many look",
+                    "the live view of the web page refused a viewer, because it has its maximum number of viewers",
                     [.count: .number(Self.limit), .suppressed: .number(suppressed)])
             }
             throw ServiceProblem(503, "too many viewers", retryAfter: 10)

@@ -11,8 +11,8 @@ import Timekeeping
 
 /// Keeps the times of calls in memory: each second of the last hour, and each minute of the last day.
 ///
-/// The times of calls come from complete timeline records and from the histogram of commits. Recording a complete
-/// timeline record costs a few additions.
+/// The times of calls come from complete timeline records and from the histogram of commits. To note a timeline record,
+/// the recorder needs only a few additions.
 ///
 /// - The class is `@unchecked Sendable`, because only the event loop of the shard uses it.
 package final class PlotRecorder: @unchecked Sendable {

@@ -6,12 +6,12 @@ package import Timekeeping
 /// The events that wait for the operator's receiver, in files of a folder.
 ///
 /// The loop's thread appends each event to the last file before the daemon sends anything that follows from the event.
-/// The kernel has the event then, so the end of the process loses no event. Once a second at most, another thread
-/// writes the file to the disk; a power failure can lose the events of the last seconds.
+/// The kernel then has the event, so no event is lost if the process ends. Once a second at most, another thread writes
+/// the file to the disk; a power failure can lose the events of the last seconds.
 ///
-/// When the receiver has taken all events of a file, the log removes the file. If the log is full, it drops the oldest
-/// file. The file `delivered` has the number of the last event that the receiver took. If the process ends before this
-/// number is written, the receiver gets the same events again.
+/// When the receiver has accepted all events of a file, the log removes the file. If the log is full, it drops the
+/// oldest file. The file `delivered` contains the number of the last event that the receiver accepted. If the process
+/// ends before this number is written, the receiver gets the same events again.
 package final class EventLog {
     /// Events that are sent together, oldest first.
     package struct Batch {
@@ -27,12 +27,12 @@ package final class EventLog {
         /// The number of bytes of each owner's events in the file.
         var sizes: [EventOwner: Int] = [:]
         var last: UInt64 = 0
-        /// The events that the receiver has not taken.
+        /// The events that the receiver has not accepted.
         var waiting = 0
         var first: UInt64?
-        /// The losses of which events in the file tell the receiver.
+        /// The losses that the file's events report to the receiver.
         var told: [(id: UInt64, loss: EventLoss)] = []
-        /// The place up to which the receiver has taken the events.
+        /// The position in the file up to which the receiver has accepted the events.
         var readTo = 0
     }
 
@@ -48,7 +48,7 @@ package final class EventLog {
     private var pending: [UInt8] = []
     private var pendingLines: [(id: UInt64, owner: EventOwner, size: Int, loss: EventLoss?)] = []
     private var lastID: UInt64
-    /// The number of the last event that the receiver took.
+    /// The number of the last event that the receiver accepted.
     private var deliveredID: UInt64
     /// The batch that the receiver is getting now.
     private var inFlight: Batch?
@@ -93,7 +93,7 @@ package final class EventLog {
 
     // MARK: State
 
-    /// The number of events that the receiver has not taken.
+    /// The number of events that the receiver has not accepted.
     package var waiting: Int { files.reduce(0) { $0 + $1.waiting } + pendingLines.count }
 
     /// The age of the oldest event that waits. The number of an event is its time in microseconds.
@@ -381,7 +381,7 @@ package final class EventLog {
         while files.count > 1, let first = files.first, first.waiting == 0 { removeFirst() }
     }
 
-    /// Notes that the receiver has taken a batch.
+    /// Notes that the receiver has accepted a batch.
     package func delivered(_ batch: Batch) {
         inFlight = nil
         deliveredID = max(deliveredID, batch.ids.upperBound)
@@ -403,7 +403,7 @@ package final class EventLog {
             guard !isPositionFailing else { return }
             isPositionFailing = true
             log.warning(
-                "the position in the event log cannot be written, so a restart sends delivered events again: free space on the disk",
+                "the daemon cannot store which events it has delivered, so it sends some events again after a restart: free space on the disk",
                 [.path: .text(folder), .error: .described(error)])
         }
     }

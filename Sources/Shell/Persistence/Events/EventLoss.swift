@@ -8,7 +8,7 @@ package struct EventLoss: Hashable, Sendable {
         case full
         /// One user or one domain had used up its share of the log.
         case share
-        /// The disk took no events, and the buffer in memory was full.
+        /// The events could not be written to the disk, and the buffer in memory was full.
         case disk
         /// A file of the log was damaged.
         case damage
@@ -32,7 +32,7 @@ package struct EventLoss: Hashable, Sendable {
     }
 }
 
-/// The losses about which the receiver was not told yet.
+/// The losses that no event has reported to the receiver yet.
 struct EventLosses {
     private var untold: [EventLoss.Reason: EventLoss] = [:]
     private var toldAt = Instant.distantPast
@@ -40,7 +40,7 @@ struct EventLosses {
 
     private static let pause: Duration = .seconds(10)
 
-    /// Notes lost events, and logs the loss with the cure; without a time, the caller logs the loss.
+    /// Counts lost events, and logs the loss with its cure. Without the parameter `now`, the caller must log the loss.
     mutating func note(_ loss: EventLoss, in folder: String, _ log: Log, now: Instant?) {
         untold[loss.reason, default: EventLoss(loss.reason, count: 0)].add(loss)
         guard let now, let suppressed = lossLog.admit(now: now) else { return }
@@ -50,23 +50,24 @@ struct EventLosses {
         switch loss.reason {
         case .full:
             log.error(
-                "the event log is full, so the oldest events are dropped: repair the receiver, or raise events.max-size",
+                "the event log is full, so the oldest events are dropped: repair the receiver, or raise the setting 'events.max-size'",
                 fields)
         case .share:
             log.error(
-                "the events of one user or domain fill their share of the event log, so new ones are dropped: repair the receiver, or raise events.max-size",
+                "the events of one user or domain fill their share of the event log, so further events of this user or domain are dropped: repair the receiver, or raise the setting 'events.max-size'",
                 fields)
         case .disk, .damage:
-            log.error("events are dropped, because the disk takes no events: free space on the disk", fields)
+            log.error("events are dropped, because they cannot be written to the disk: free space on the disk", fields)
         }
     }
 
-    /// Takes back a loss, because the event that tells the receiver of the loss was itself dropped.
+    /// Counts a loss again, because the event that should have told the receiver of the loss was itself dropped.
     mutating func takeBack(_ loss: EventLoss) {
         untold[loss.reason, default: EventLoss(loss.reason, count: 0)].add(loss)
     }
 
-    /// The losses to tell the receiver now, at most once in ten seconds.
+    /// The losses to report to the receiver now; the result is empty if ten seconds have not passed since the last
+    /// report.
     mutating func takeUntold(now: Instant) -> [EventLoss] {
         guard !untold.isEmpty, now >= toldAt + Self.pause else { return [] }
         toldAt = now

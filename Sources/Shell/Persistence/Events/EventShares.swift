@@ -1,8 +1,7 @@
 /// Limits how much of the event log the events of one user and of one domain may fill, so that a storm of one user's
 /// calls or registrations does not displace the events of others.
 ///
-/// While less than half of the log is full, nobody is limited: the receiver takes the events in time, or was away for a
-/// short time only.
+/// While less than half of the log is full, there is no limit, because the receiver can still catch up.
 struct EventShares {
     /// The maximum number of bytes in the log.
     var capacity: Int
@@ -14,7 +13,7 @@ struct EventShares {
 
     init(capacity: Int, hasDomains: Bool) { (self.capacity, self.hasDomains) = (capacity, hasDomains) }
 
-    /// Whether a further event of this owner finds no place.
+    /// Whether the log has no room for a further event of this owner.
     func refuses(_ size: Int, of owner: EventOwner) -> Bool {
         // An event of the daemon itself says that other events were lost, so it is never refused.
         guard owner != .daemon, total + size > capacity / 2 else { return false }

@@ -65,8 +65,8 @@ final class CallJournal {
     ///   - folder: the folder of the journal files, which is created if necessary.
     ///   - key: the key that authenticates the journal's entries; entries of another key are ignored.
     ///   - isFirstSealed: whether this run is the first with a key; if true, files without authentication codes are
-    ///     read, and get the codes. If an earlier run had a key, files without codes are ignored, because anybody can
-    ///     have written them.
+    ///     read, and get the codes. Files without codes are ignored if an earlier run had a key, because such files can
+    ///     be forged.
     ///   - settings: the sizes at which the journal begins and removes files.
     ///   - log: receives messages about failures of the journal.
     init(
@@ -248,10 +248,11 @@ final class CallJournal {
             if entry.kind == .over { pending += all[entry.range] }
             place = entry.range.upperBound
         }
-        // Ends of calls above half of the limit are dropped too, because the buffer would soon be full again.
+        // If the ends of calls alone fill more than half of the limit, they are dropped too. Otherwise, the buffer
+        // would soon be full again.
         if pending.count > settings.pendingLimit / 2 { pending = [] }
-        // The missed calls among the dropped entries are not lost, because the store gets them too. The store also gets
-        // the last entry's serial number, so that a restart does not overwrite newer rows with older entries.
+        // The store also gets the missed calls, so the dropped entries lose no missed call. The store also gets the
+        // last entry's serial number. After a restart, older journal entries then do not overwrite newer rows.
         askStore(toldSerial)
         log.error(
             "entries of the call journal are dropped, because the journal's buffer in memory is full",

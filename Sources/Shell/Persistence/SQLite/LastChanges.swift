@@ -2,8 +2,8 @@ import ProxyCore
 import PushDelivery
 import Registration
 
-/// Finds changes of a transaction that a later change of the same row makes needless. For example, only the last change
-/// of a short call's missed-call row is written.
+/// Finds changes of a transaction that need not be written, because a later change overwrites the same row. For
+/// example, a short call changes its missed-call row several times, and only the last change is written.
 struct LastChanges {
     /// The indices of the changes that need not be written, in descending order.
     private var needless: [Int] = []

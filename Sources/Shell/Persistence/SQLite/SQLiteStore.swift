@@ -33,8 +33,8 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
     private let journal: CallJournal
     /// Retries failed writes of the journal.
     private var journalTimer: LoopTimer?
-    /// The lock of a calls folder outside the store's folder, because two stores' settings could name the same calls
-    /// folder.
+    /// The lock of a calls folder outside the store's folder. Without this lock, two daemons with different stores
+    /// could use the same calls folder.
     private let callsLock: FileLock?
     private var lastServiceTicket: UInt64 = 0
 
@@ -59,7 +59,7 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
                         WriteResult(isStored: result.isStored, isFound: result.isFound))
                 case nil where !result.isStored:
                     log.error(
-                        "the store refused changes, so records for sippushd explain or records of missed calls are lost"
+                        "the store refused changes, so missed calls or records for the command 'sippushd explain' are lost"
                     )
                 case nil: break
                 }
@@ -190,7 +190,8 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
     package func flushJournal() {
         journal.flush(now: loop.now)
         guard let retry = journal.retryAt else { return }
-        // A timer retries failed writes of the journal, because no other event may come while a call waits.
+        // A timer retries failed writes of the journal. Without a timer, a waiting call might wait forever, because
+        // perhaps no other event occurs.
         if journalTimer == nil { journalTimer = try? LoopTimer(on: loop) { [weak self] in self?.flushJournal() } }
         if journalTimer?.deadline == nil { journalTimer?.arm(at: retry) }
     }

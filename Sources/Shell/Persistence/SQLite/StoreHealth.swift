@@ -7,7 +7,7 @@ struct StoreHealth: Sendable {
     var failure: String?
 }
 
-/// Changes that could not be written and whose result nobody awaits, kept in order until the disk has room.
+/// Changes that failed, and for whose results no requester waits. They are kept in order until the disk has room.
 struct DeferredChanges {
     private(set) var entries = Queue<StoreIntake.Entry>()
     private(set) var count = 0

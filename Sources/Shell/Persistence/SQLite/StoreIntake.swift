@@ -26,10 +26,12 @@ struct StoreIntake {
     }
 
     private var entries = Queue<Entry>()
-    /// The number of queued entries with an awaited result, and the estimate of this number from the last commits.
+    /// The number of queued entries for whose results a requester waits, and the estimate of this number from the last
+    /// commits.
     private var awaited = 0
     private var groupSize = 0
-    /// The minimum number of awaited entries that counts as a group (``StoreWriterSettings/groupSizeLimit``).
+    /// The minimum number of entries with waiting requesters that the store treats as a group
+    /// (``StoreWriterSettings/groupSizeLimit``).
     private let groupSizeLimit: Int
     /// The number of changes in the queue, without lazy rows.
     private(set) var count = 0
@@ -46,11 +48,11 @@ struct StoreIntake {
         case none
         /// Entries without awaited results wait, so the writer can wait for more entries.
         case soon
-        /// The result of an entry is awaited, so the writer must commit now. Under load, the commit begins at the time
-        /// that ``CommitTurns`` sets.
+        /// A requester waits for the result of an entry, so the writer must commit now. Under load, the commit begins
+        /// at the time that ``CommitTurns`` sets.
         case now
-        /// The writer must commit immediately, because as many results are awaited as in the last commits. A later
-        /// commit would probably have no more entries, because all active phones wait already.
+        /// The writer must commit immediately, because as many requesters wait for results as in the last commits. A
+        /// later commit would probably have no more entries, because all active phones wait already.
         case atOnce
     }
 
@@ -112,8 +114,8 @@ struct StoreIntake {
         for row in rows where lazyRows[row.id] == nil && !newer.contains(row.id) { lazyRows[row.id] = row }
     }
 
-    /// Takes the changes of the next transaction. Lazy rows are taken only when the queue is empty, because they must
-    /// not overtake other changes.
+    /// Removes the changes of the next transaction from the queue. Lazy rows are removed only when the queue is empty,
+    /// because they must not overtake other changes.
     mutating func take(limit: Int, withLazyRows: Bool) -> Batch {
         var batch = Batch()
         var taken = 0

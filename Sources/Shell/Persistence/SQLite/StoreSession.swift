@@ -12,9 +12,9 @@ import Timekeeping
 /// the starts of two commits, so that more changes share each sync.
 ///
 /// After a failed commit, the database is opened again, because the state of the disk is unknown. The requester of a
-/// failed change learns that the change is not stored. Failed changes whose result nobody awaits are kept in order. The
-/// store reports its failure until a test finds room on the disk. The log has one line at the start and one line at the
-/// end of a failure.
+/// failed change learns that the change is not stored. A failed change without a waiting requester is kept, in order.
+/// The store reports its failure until a test finds room on the disk. The log has one line at the start and one line at
+/// the end of a failure.
 actor StoreSession {
     private let loop: EventLoop  // The loop is stored, because the executor reference does not keep it alive
     nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }
@@ -76,8 +76,8 @@ actor StoreSession {
         }
     }
 
-    /// Starts the gathering time for changes whose result nobody awaits. After the gathering time, the gathered changes
-    /// are written; if a result is awaited earlier, they are written with the awaited change.
+    /// Starts the gathering time for changes without a waiting requester. The gathered changes are written after the
+    /// gathering time, or earlier together with a change for which a requester waits.
     func changesGather() {
         if gatherTimer == nil {
             gatherTimer = try? LoopTimer(on: loop) { [weak self] in self?.assumeIsolated { $0.gatheringEnded() } }
@@ -91,7 +91,7 @@ actor StoreSession {
     }
 
     /// Writes the waiting changes at the next time that ``CommitTurns`` allows. The writer calls ``changesArrived()``
-    /// when a result is awaited, or after the gathering time.
+    /// when a requester waits for a result, or after the gathering time.
     func changesArrived() {
         guard loop.now < turns.next else { return writeNext() }
         if turnTimer == nil {
@@ -152,8 +152,8 @@ actor StoreSession {
         while true {
             let batch = intake.withLock { $0.take(limit: settings.batchLimit, withLazyRows: true) }
             guard !batch.isEmpty else { break }
-            // At the end of the session, a failed batch of lazy rows is not retried, because the retries might never
-            // end.
+            // When the session ends, a failed batch of lazy rows is not retried, because the retries might never
+            // succeed.
             if !write(batch), batch.entries.isEmpty { break }
         }
         if deferred.count > 0 { write(StoreIntake.Batch()) }
@@ -387,8 +387,9 @@ actor StoreSession {
         checkpointer.start { [loop] in loop.post { self.assumeIsolated { $0.checkpointFinished() } } }
     }
 
-    /// Copies the few pages that were added during the checkpoint, between two transactions. SQLite reuses the log only
-    /// after all pages are copied; while changes arrive, the checkpointer's thread never gets that far.
+    /// Between two transactions, copies the few pages that were added to the log during the checkpoint. SQLite reuses
+    /// the log only after all pages are copied. The checkpointer's thread cannot copy the last pages while changes
+    /// arrive.
     private func checkpointFinished() {
         isCheckpointing = false
         _ = try? connection?.checkpoint(.passive)

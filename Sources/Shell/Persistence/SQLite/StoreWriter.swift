@@ -51,7 +51,7 @@ package final class StoreWriter: Sendable {
         }
     }
 
-    /// Queues changes whose result a requester awaits. The writer writes changes in the order in which they were
+    /// Queues changes for whose result a requester waits. The writer writes changes in the order in which they were
     /// submitted.
     ///
     /// - Parameters:
@@ -63,9 +63,9 @@ package final class StoreWriter: Sendable {
         add(StoreIntake.Entry(ticket: ticket, changes: changes))
     }
 
-    /// Queues changes whose result nobody awaits, in order with all other changes. Recorded changes wait briefly for
-    /// other changes, so that they need no sync of their own. If the disk fails, recorded changes wait until the disk
-    /// works again.
+    /// Queues changes for whose result no requester waits, in order with all other changes. Recorded changes wait
+    /// briefly for other changes, so that they need no sync of their own. If the disk fails, recorded changes wait
+    /// until the disk works again.
     ///
     /// - Returns: `false` if too many changes wait or the writer has stopped.
     package func record(_ changes: [RowChange]) -> Bool { add(StoreIntake.Entry(ticket: nil, changes: changes)) }

@@ -6,12 +6,12 @@ package struct StoreWriterSettings: Hashable, Sendable {
     package var batchLimit = 2000
     /// The maximum number of waiting changes, above which ``StoreWriter/commit(_:for:)`` refuses changes.
     package var queueLimit = 50_000
-    /// How long changes without awaited result wait for other changes, and the number of waiting changes that ends the
-    /// wait early.
+    /// How long changes without a waiting requester wait for other changes, and the number of waiting changes that ends
+    /// the wait early.
     package var gatherInterval: Duration = .milliseconds(200)
     package var gatherLimit = 250
-    /// The minimum time between the starts of two commits, if at least ``groupSizeLimit`` results of the previous
-    /// commit were awaited. The precision of the loop's clock can extend the interval between commits to four
+    /// The minimum time between the starts of two commits, if requesters waited for at least ``groupSizeLimit`` results
+    /// of the previous commit. The precision of the loop's clock can extend the interval between commits to four
     /// milliseconds. If as many entries wait as the last commits had, a commit begins immediately.
     package var commitInterval: Duration = .microseconds(1500)
     package var groupSizeLimit = 4
@@ -23,13 +23,13 @@ package struct StoreWriterSettings: Hashable, Sendable {
     /// accepts writes during a checkpoint.
     package var checkpointPages = 8192
 
-    /// The time between a failure of the disk and the first test of the disk, and between two tests.
+    /// The interval between tests of the disk after a failure of the disk; the first test also begins after this time.
     package var probeInterval: Duration = .seconds(1)
     /// The number of bytes that a test must write after a full disk before the store writes changes again.
     package var probeSize = 65_536
     /// The interval at which the daemon checks whether somebody removed or replaced the store's files.
     package var fileCheckInterval: Duration = .seconds(2)
-    /// The maximum number of kept failed changes whose result nobody awaits; above the maximum, the oldest changes are
+    /// The maximum number of failed changes that are kept for a retry; above the maximum, the oldest changes are
     /// dropped.
     package var deferralLimit = 25_000
 

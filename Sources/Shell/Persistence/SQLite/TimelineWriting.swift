@@ -18,12 +18,12 @@ final class TimelineWriting {
     private(set) var dropped: UInt64 = 0
 
     /// The number of waiting changes at which new timeline records begin to be dropped. The rest of the writer's queue
-    /// is reserved for awaited changes.
+    /// is reserved for changes with a waiting requester.
     private let queueLimit: Int
     /// The number of new records after which old records are deleted. Each deletion examines twice as many old records,
     /// so that a surplus of records shrinks.
     private static let batch = 64
-    /// The interval at which old records are deleted while few new records are written.
+    /// The interval at which old records are deleted, even if few new records are written.
     private static let interval: Duration = .seconds(10)
     private static let intervalBatch = 250
 
@@ -36,7 +36,7 @@ final class TimelineWriting {
     /// The number of intervals between two counts of wakes (ten minutes), so that the counts of many calls are written
     /// together.
     private static let intervalsOfCount = 60
-    /// The maximum number of records that are counted in one interval, so that no commit is slow.
+    /// The maximum number of records that are counted in one interval. The maximum keeps each commit short.
     private static let wakesInTurn = 4096
     /// The number of days for which the report of wakes keeps its counts.
     private static let daysOfWakes: Int64 = 400

@@ -55,8 +55,8 @@ package enum PeerFindings {
         }
     }
 
-    /// Returns a finding for each upstream server that is not trusted. Without trust, the PBX's calls get 407, because
-    /// they usually come from the upstream's address.
+    /// Returns a finding for each upstream server that is not trusted. Calls of the PBX usually come from the
+    /// upstream's address. If this address is not trusted, the calls get 407.
     private static func trust(
         _ facts: [PeerFact], _ trusted: [TrustedPeer], _ hasUpstream: Bool, _ authenticates: Bool
     ) -> [Finding] {

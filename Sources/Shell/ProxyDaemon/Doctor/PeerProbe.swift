@@ -147,7 +147,7 @@ final class PeerProbe: @unchecked Sendable {
         String(decoding: bytes.indices.map { bytes[$0] }, as: UTF8.self)
     }
 
-    /// Whether the bytes contain the whole head of a response, or are so many that the probe waits for no more.
+    /// Whether the bytes contain the whole head of a response, or the probe has received enough bytes.
     private static func hasHead(_ bytes: Span<UInt8>) -> Bool {
         bytes.count > 8192 || text(bytes).contains("\r\n\r\n")
     }

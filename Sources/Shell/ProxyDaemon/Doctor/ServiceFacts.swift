@@ -127,7 +127,7 @@ package struct ServiceFacts: Sendable {
         return FileAccess.answer(to: .enter, of: .own, at: last.path) != .allowed
     }
 
-    /// The facts about a credential's file; systemd reads the file as root and copies it for the service.
+    /// The facts about the file of a credential, which systemd reads as root and copies for the service.
     private func credential(_ file: NamedFile, _ name: String, _ unit: ServiceUnit) -> FileFact {
         let source = unit.credentials[name]
         let isThere = source.map { FileManager.default.fileExists(atPath: $0) } ?? false

@@ -39,7 +39,7 @@ final class HEPSender {
 
     private static let shortestPause: Duration = .seconds(1)
     private static let longestPause: Duration = .seconds(60)
-    /// The time after which a new link to the collector counts as good.
+    /// The time after which a new link to the collector is treated as good.
     private static let goodAfter: Duration = .seconds(10)
     /// The maximum number of bytes that wait for a collector over TCP or TLS.
     static let outputLimit = 1 << 20
@@ -90,8 +90,8 @@ final class HEPSender {
         figures.count(.hepDropped, by: failures + dropped)
         noted = counters
         if dropped > 0 { tellSlow() }
-        // The failures include datagrams without a route, forbidden datagrams, and datagrams to a host without
-        // listener.
+        // The kernel reports such a failure for a datagram without a route, for a forbidden datagram, and for a closed
+        // port at the receiver.
         if failures > 0 { failed("the network or the host refuses the packets") }
     }
 
@@ -110,7 +110,7 @@ final class HEPSender {
     private func cameBack() {
         isAway = false
         pause = Self.shortestPause
-        log.notice("the HEP collector takes packets again", [.target: .described(collector)])
+        log.notice("the HEP collector accepts packets again", [.target: .described(collector)])
     }
 
     // MARK: The link
@@ -212,14 +212,14 @@ final class HEPSender {
             ])
     }
 
-    /// Counts the packet whose rest was never sent. Only one packet is counted, because the number of packets in the
-    /// lost output is unknown.
+    /// Counts one lost packet when a connection ends with unsent output. The number of packets in the lost output is
+    /// unknown.
     private func countLost(_ stream: StreamConnection) {
         if stream.outputCount > 0 { figures.count(.hepDropped) }
     }
 
     private func release() {
-        // The link is released in a later turn of the loop, because one of its functions may be running.
+        // The loop releases the link later, because one of the link's functions may be running now.
         let (old, opening) = (link, connecting)
         link = .closed
         connecting = nil

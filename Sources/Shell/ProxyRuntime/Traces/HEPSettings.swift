@@ -51,15 +51,15 @@ package struct HEPSettings: SettingsGroup, Hashable {
     package static let schema: [Setting<HEPSettings>] = [
         .value(
             "collector", \.collector, HEPCollector.settingType, example: "udp:192.0.2.30:9060",
-            "The collector: udp, tcp or tls, then :HOST:PORT. Without hep.collector, the daemon sends no copies."
+            "The collector: udp, tcp or tls, then :HOST:PORT. Without `hep.collector`, the daemon sends no copies."
         ),
         .integer(
             "id", in: 0...UInt32.max, \.id,
-            "The number by which the HEP collector identifies the daemon (capture id). With 0, the daemon computes a number from the setting hep.node."
+            "The number by which the HEP collector identifies the daemon (capture id). With `0`, the daemon computes a number from the setting `hep.node`."
         ),
         .string(
             "node", \.node, example: "sip1",
-            "The name by which the HEP collector identifies the daemon. By default, hep.node is the host name of the machine."
+            "The name by which the HEP collector identifies the daemon. By default, `hep.node` is the host name of the machine."
         ),
         .path(
             "password-file", \.passwordFile, example: "credential:hep-password",
@@ -85,7 +85,7 @@ package struct HEPSettings: SettingsGroup, Hashable {
             "Whether the daemon sends the steps of pushes for calls to the collector, as HEP log lines."),
         .bool(
             "message-bodies", \.messageBodies,
-            "Whether the texts of messages and other bodies stay readable in copies. With false, only session descriptions (SDP) without their keys are readable, and the daemon replaces other bodies by x."
+            "Whether the texts of messages and other bodies stay readable in copies. With `false`, only session descriptions (SDP) without their keys are readable, and the daemon replaces other bodies by the letter x."
         ),
     ]
 

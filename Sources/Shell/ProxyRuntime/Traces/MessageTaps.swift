@@ -13,12 +13,12 @@ package import Telemetry
 package import Timekeeping
 
 /// Passes copies of SIP messages and steps of pushes to the HEP collector, and to operators who trace a user by
-/// `sippushd trace`. The ends of calls go to the OTLP collector. While nobody wants copies of messages, the shard has
-/// no ``MessageTaps``.
+/// `sippushd trace`. The ends of calls go to the OTLP collector. While neither a collector nor an operator needs copies
+/// of messages, the shard has no ``MessageTaps``.
 ///
 /// - The class is `@unchecked Sendable`, because only the event loop of the shard uses it.
 package final class MessageTaps: @unchecked Sendable {
-    /// The address of each listener as others see it, by the number of the listener.
+    /// The address at which other hosts reach each listener, by the number of the listener.
     private let addresses: [Endpoint]
     package var mirror: HEPMirror?
     /// The spans of calls; `nil` while the settings name no OTLP collector.
@@ -49,7 +49,7 @@ package final class MessageTaps: @unchecked Sendable {
     /// The maximum number of operators who trace users at the same time.
     private static let watchLimit = 8
 
-    /// Whether nobody wants copies of messages, so that the shard needs no ``MessageTaps``.
+    /// Whether no collector and no trace needs copies of messages, so that the shard needs no ``MessageTaps``.
     package var isEmpty: Bool {
         mirror == nil && watches.isEmpty && spans == nil && !slow.isWanted(now: SystemClock.now)
     }
@@ -109,7 +109,7 @@ package final class MessageTaps: @unchecked Sendable {
         for watch in watches.values { watch.note(bytes, outline, message, now: SystemClock.now) }
     }
 
-    /// Whether somebody reads messages and steps of pushes.
+    /// Whether a collector or a trace needs the messages and the steps of pushes.
     private var hasReader: Bool { mirror != nil || !watches.isEmpty }
 
     private func address(of listener: UInt16) -> Endpoint {

@@ -17,18 +17,20 @@ package struct OTLPSettings: SettingsGroup, Hashable {
     package static let schema: [Setting<OTLPSettings>] = [
         .value(
             "url", \.url, urlType, example: "\"http://127.0.0.1:4318\"",
-            "The collector's URL for OTLP over HTTP with JSON. The daemon adds /v1/traces to a URL without a path. Not set: no spans are sent."
+            "The collector's URL for OTLP over HTTP with JSON. The daemon adds /v1/traces to a URL without a path. If `url` is not set, the daemon sends no spans."
         ),
         .path(
             "headers-file", \.headersFile, example: "credential:otlp-headers",
             "The file with header fields for each request, one per line, such as Authorization: Bearer KEY."),
         .path(
             "ca-file", \.caFile, example: "/etc/sippushd/collector-ca.pem",
-            "The certificate authorities (PEM) of the collector, for https. Default: the system's authorities."),
-        .string("service-name", \.serviceName, "The name of this service in the collector (service.name)."),
+            "The certificate authorities (PEM) of the collector, for https. By default, the daemon trusts the system's authorities."
+        ),
+        .string("service-name", \.serviceName, "The name of this service in the collector (`service.name`)."),
         .string(
             "node", \.node, example: "sip1",
-            "The name of this daemon in the collector (service.instance.id). Default: the host name of the machine."),
+            "The name of this daemon in the collector (`service.instance.id`). By default, `node` is the host name of the machine."
+        ),
         .integer(
             "one-in", in: 1...1_000_000, \.oneIn,
             "The share of calls that have spans: 1 is each call, 10 is one call in ten. Calls that failed always have spans."

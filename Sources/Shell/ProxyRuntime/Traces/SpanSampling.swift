@@ -1,6 +1,6 @@
 import OTLP
 
-/// Decides which calls have spans: one of every so many calls, and each failed call.
+/// Decides which calls get spans: a share of all calls, and each failed call.
 ///
 /// The spans of a call outside the sample wait until the end of the call shows whether it failed.
 struct SpanSampling {
@@ -10,8 +10,8 @@ struct SpanSampling {
     private var newer: [SpanID: [TraceSpan]] = [:]
     private var older: [SpanID: [TraceSpan]] = [:]
     private var newerCount = 0
-    /// The root spans of failed calls; later spans of these calls are kept too. A new root overwrites an earlier root,
-    /// so the table needs no more memory.
+    /// The root spans of failed calls; later spans of these calls are kept too. A new root span overwrites an earlier
+    /// one in the table, so the table never grows.
     private var failed: [UInt64] = []
 
     /// The maximum number of spans in a table.

@@ -39,7 +39,7 @@ final class SpanSender {
     private var timer: LoopTimer?
     private let times: Times
     private var pause: Duration
-    /// Whether the log says that the collector does not take spans.
+    /// Whether the log has the line that the collector does not accept spans.
     private var isAway = false
     private var lossLog = LogRateLimit(burst: 1, per: .seconds(60))
     private var refusalLog = LogRateLimit(burst: 1, per: .seconds(60))
@@ -135,7 +135,7 @@ final class SpanSender {
                 ExportAnswer(
                     status: response.status, body: response.body, retryAfter: response.header("retry-after")))
         case .failure(let error) where error.code == .bodyTooLarge:
-            // The collector has perhaps taken the spans, so the request is not repeated.
+            // The collector has perhaps accepted the spans, so the request is not repeated.
             refused(error.sentence)
         case .failure(let error): failed(error.sentence, wish: nil)
         }
@@ -167,7 +167,7 @@ final class SpanSender {
         pause = times.shortestPause
         if isAway {
             isAway = false
-            log.notice("the OTLP collector takes spans again", [.target: .text(target.place)])
+            log.notice("the OTLP collector accepts spans again", [.target: .text(target.place)])
         }
         state = .collecting
         if whenEmpty != nil { return queue.count == 0 ? close() : post() }
@@ -199,11 +199,11 @@ final class SpanSender {
         if lost > 0 {
             figures.count(.spanDropped, by: UInt64(lost))
             log.warning(
-                "spans were lost, because the OTLP collector did not take them in time",
+                "spans were lost, because the OTLP collector did not accept them in time",
                 [.target: .text(target.place), .count: .number(lost)])
         }
         whenEmpty = nil
-        // The session is closed in a later turn of the loop, because one of its functions may be running.
+        // The loop closes the session later, because one of the session's functions may be running now.
         loop.post { [http] in http.close() }
         done()
     }

@@ -32,7 +32,7 @@ package struct TraceReport: Codable, Sendable {
     package var events: [TraceEvent]
     /// The number of events that the trace has dropped because too many events waited.
     package var dropped: Int
-    /// Whether the time of the trace is over, so that no more events follow.
+    /// Whether the trace has ended, so that no more events follow.
     package var isOver: Bool
 }
 
@@ -50,7 +50,7 @@ final class UserWatch {
     /// The maximum number of bytes of trace events that wait for the operator's command. The command accepts an answer
     /// of one mebibyte, and JSON can make the events six times as long.
     static let limit = 128 << 10
-    /// How long a trace lives without a fetch; the operator's command has probably ended.
+    /// How long a trace continues without a fetch. After this time, the operator's command has probably ended.
     static let patience: Duration = .seconds(10)
 
     init(user: String, keepsText: Bool, until end: Instant, now: Instant) {
@@ -60,7 +60,7 @@ final class UserWatch {
         lastLook = now
     }
 
-    /// Whether nobody fetches the events of the trace any more.
+    /// Whether the command that fetches the trace's events has probably ended.
     func isForgotten(now: Instant) -> Bool { now - lastLook > Self.patience }
 
     func note(_ message: Span<UInt8>, _ outline: SIPOutline, _ traced: TracedMessage, now: Instant) {

@@ -61,9 +61,10 @@ package struct FlowAdmission {
     /// function.
     package struct Standing {
         fileprivate let source: IPAddress
-        /// The connection's place in the list of connections without a whole request; `nil` after the first request.
+        /// The position of the connection in the list of connections that have sent no whole request; `nil` after the
+        /// first request.
         fileprivate var silent: AgeList<Entry>.Place?
-        /// The connection's place in the list of unauthenticated connections; `nil` after authentication.
+        /// The position of the connection in the list of unauthenticated connections; `nil` after authentication.
         fileprivate var unproved: AgeList<Entry>.Place?
         /// The account whose password authenticated the connection.
         fileprivate var account: Int?
@@ -127,7 +128,7 @@ package struct FlowAdmission {
     /// Notes that a user has authenticated on the connection; if no password is required, that a phone has registered a
     /// contact. ``proved(_:by:)`` must be called only once for each connection.
     ///
-    /// - Returns: false if the account has reached its limit; the connection is still served, but counts as
+    /// - Returns: false if the account has reached its limit; the connection is still served, but is treated as
     ///   unauthenticated.
     package mutating func proved(_ standing: inout Standing, by account: Int?) -> Bool {
         if let account, standing.isUnproved {

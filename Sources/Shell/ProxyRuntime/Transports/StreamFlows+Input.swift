@@ -17,7 +17,8 @@ extension StreamFlows {
         var used = 0
         var left = Self.messagesInTurn
         while used < bytes.count {
-            // Further input waits until the peer has read earlier answers, or other connections have had their turn.
+            // The rest of the input waits until the peer has read earlier answers, or until the loop has served other
+            // connections.
             if stream.isHeldUp { return used }
             guard left > 0 else {
                 stream.endTurn()

@@ -51,7 +51,7 @@ package final class StreamFlows: @unchecked Sendable {
         static let provedMark = 1 << 20
         static let provedLimit = 8 << 20
     }
-    /// The number of expired connections that are closed before other connections have their turn.
+    /// The number of expired connections that are closed before the loop serves other connections.
     private static let timesInARow = 8
 
     package init(
@@ -190,8 +190,8 @@ package final class StreamFlows: @unchecked Sendable {
             stream.id, from: stream.remote.address.source, isTrusted: isTrusted, now: loop.now)
         if isTrusted {
             trust(stream)
-            // A connection of a trusted peer has its own turns, because the calls of the PBX must not wait together
-            // with phones.
+            // The loop serves connections of trusted peers separately from connections of phones, so that calls of the
+            // PBX do not wait for phones.
             stream.turn = .usual
         }
         stream.setIdleTimeout(Self.quiet)
@@ -222,7 +222,7 @@ package final class StreamFlows: @unchecked Sendable {
         if flow.transport.isSecure {
             guard let made = tls.session(for: flow) else {
                 log.error(
-                    "the daemon cannot send a request over TLS, because the settings do not configure TLS",
+                    "the daemon cannot send a request over TLS, because TLS is not configured in the settings",
                     [.target: .described(flow.remote)])
                 return false
             }
@@ -261,8 +261,8 @@ package final class StreamFlows: @unchecked Sendable {
         trust(connected.stream)
     }
 
-    /// Sends later messages to the address `place` over the peer's connection (RFC 5923), unless the address already
-    /// has a connection.
+    /// Uses the peer's connection for later messages to the address `place` (RFC 5923), unless the address already has
+    /// a connection.
     func reuse(_ flow: Flow, as place: Endpoint, _ server: ServerNumber) {
         guard let connected = connections[flow.connection] else { return }
         let asked = Flow(
@@ -330,7 +330,7 @@ package final class StreamFlows: @unchecked Sendable {
         stream.close()
         guard let suppressed = logLimit.admit(now: loop.now) else { return }
         log.error(
-            "a WebSocket was closed, because the daemon got no memory for it",
+            "a WebSocket connection was closed, because the daemon could not allocate memory for it",
             [.source: .described(stream.remote), .suppressed: .number(suppressed)])
     }
 

@@ -25,7 +25,7 @@ package struct WebSocketSettings: SettingsGroup, Hashable {
         ),
         .string(
             "api-path", \.apiPath, example: "/sip",
-            "A path of the HTTP API (api.listen) at which browsers can also open SIP over WebSocket, so that a web page, its API and its calls share one address."
+            "A path of the HTTP API (`api.listen`) at which browsers can also open SIP over WebSocket, so that a web page, its API and its calls share one address."
         ),
     ]
 
@@ -114,7 +114,7 @@ package final class WebSocketListener: @unchecked Sendable {
         return http
     }
 
-    /// Uses a renewed certificate for new connections.
+    /// Sets the renewed certificate that new connections use.
     package func replaceTLS(_ tls: TLSContext) { if isSecure { listener.replaceTLS(tls) } }
 }
 

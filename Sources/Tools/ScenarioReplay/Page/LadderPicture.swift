@@ -63,7 +63,7 @@ struct LadderPicture {
 
     private func x(_ column: Int) -> String { percent(2 * column + 1) }
 
-    /// A horizontal position in halves of a column, as a percentage.
+    /// Converts a horizontal position, counted in halves of a column, to a percentage of the picture's width.
     private func percent(_ halves: Int) -> String { "\(Double(halves * 100) / Double(2 * max(columns.count, 1)))%" }
 
     /// The largest number of columns for which the style sheet has a width.

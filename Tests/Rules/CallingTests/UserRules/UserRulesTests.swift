@@ -48,7 +48,7 @@ struct UserRulesTests {
         #expect(StoredUserRules(aor: Self.bob, text: #"{"delays":[{"devices":{"kind":"new"}}]}"#) == nil)
     }
 
-    @Test func `an heir of a device inherits its rule`() {
+    @Test func `an successor of a device inherits its rule`() {
         var table = UserRulesTable()
         var rules = CallRules()
         rules.delays = [.init(.one(DeviceID(rawValue: 7), label: ""), milliseconds: 1000)]

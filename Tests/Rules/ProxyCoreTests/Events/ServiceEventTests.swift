@@ -27,7 +27,7 @@ extension ServiceEvent {
         case .callEnded(let report, let caller): "ended \(report.callID) \(report.code.end) \(caller?.string ?? "-")"
         case .deviceRegistered(_, let aor, let isPush, _): "registered \(aor) \(isPush)"
         case .deviceRemoved(_, _, let removal, _): "removed \(removal)"
-        case .push(let news, _): "\(news)"
+        case .push(let change, _): "\(change)"
         }
     }
 }

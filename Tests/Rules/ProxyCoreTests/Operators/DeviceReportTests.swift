@@ -24,7 +24,7 @@ extension EngineBench {
         return first + commitAll(in: first)
     }
 
-    /// Reports a device in the format of Acrobits' mediator.
+    /// Reports a device in the format of Acrobits' push server.
     @discardableResult
     fileprivate func reportMediated(
         calls: String?, other: String? = nil, selector: String = "S:1", number: UInt64 = 1
@@ -60,7 +60,7 @@ extension PhoneStory.Step {
     /// A report of a device that is written to the disk.
     fileprivate static var reported: Self { .report("commit", "report 1 done(1)") }
 
-    /// A report of a device in the format of Acrobits' mediator, and a call. If `isPushed` is true, the push for the
+    /// A report of a device in the format of Acrobits' push server, and a call. If `isPushed` is true, the push for the
     /// call is accepted.
     fileprivate static func mediated(isPushed: Bool = true) -> Self {
         Self("call to a device of the mediator", []) { phone in

@@ -405,7 +405,7 @@ import Timekeeping
         #expect(register(bench, token).status == 200)
         #expect(bench.engine.figures[.tokenIssuersAway] == 1)
         #expect(
-            sink.lines.count { $0.contains("so the daemon keeps the keys") && $0.contains("the server answers 500") }
+            sink.lines.count { $0.contains("so it keeps the keys") && $0.contains("the server answers 500") }
                 == 1)
         // The engine tries to read the keys again, first after two seconds.
         bench.take()

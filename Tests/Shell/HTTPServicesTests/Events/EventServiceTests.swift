@@ -131,9 +131,9 @@ struct EventServiceTests {
             #expect(await bench.figure(.eventRequestFailed) == 1)
             #expect(
                 bench.sink.lines.contains {
-                    $0.contains("the receiver does not take events") && $0.contains("status \(status)")
+                    $0.contains("the receiver of events does not accept them") && $0.contains("status \(status)")
                 })
-            #expect(bench.sink.lines.contains { $0.contains("the receiver takes events again") })
+            #expect(bench.sink.lines.contains { $0.contains("the receiver of events accepts them again") })
         }
     }
 

@@ -133,7 +133,7 @@ struct SpanSenderTests {
             try await bench.expect(sent: 2, dropped: 0)
             #expect(bench.log.lines.count == 2)
             #expect(bench.log.lines.first?.contains("spans do not reach the OTLP collector") == true)
-            #expect(bench.log.lines.last?.contains("takes spans again") == true)
+            #expect(bench.log.lines.last?.contains("accepts spans again") == true)
         }
     }
 

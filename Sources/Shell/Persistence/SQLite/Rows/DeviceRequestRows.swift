@@ -57,7 +57,7 @@ extension Connection {
         return try values(of: rows) { MobileOwner(app: $0.text(0), user: $0.text(1)) }
     }
 
-    /// Returns the outcome of a device request. A device request that is unknown or unfinished counts as pending.
+    /// Returns the outcome of a device request. A device request that is unknown or unfinished is treated as pending.
     func deviceOutcome(of id: RequestID, app: String) throws(SQLError) -> DeviceOutcome {
         let rows = try statement(
             """

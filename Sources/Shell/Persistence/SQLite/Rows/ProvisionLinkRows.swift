@@ -3,9 +3,9 @@ import Registration
 import Storage
 import Timekeeping
 
-/// The SQL statements for links with which phones take accounts.
+/// The SQL statements for links with which phones set up accounts.
 extension Connection {
-    /// Writes a new link. The user's earlier link, if it is unused, ends.
+    /// Writes a new link. The user's earlier link becomes invalid if it is unused.
     func write(_ link: StoredProvisionLink) throws(SQLError) {
         try removeProvisionLinks(of: link.name, realm: link.realm)
         try run(

@@ -109,8 +109,8 @@ extension DeviceID: SQLParameter {
     func bind(to statement: Statement, at index: Int) { rawValue.bind(to: statement, at: index) }
 }
 
-// The values of a ``CallRef`` and of the types below are written for each call and each contact. Frequently written
-// values become texts from bytes, because a `String` would take several times as long.
+// The values of a ``CallRef`` and of the types below are written for each call and each contact. Their text is made
+// from bytes, because making a `String` would take several times as long.
 
 extension CallRef: SQLParameter {
     func bind(to statement: Statement, at index: Int) { statement.bind(index, text: rawValue.hexDigits.span) }

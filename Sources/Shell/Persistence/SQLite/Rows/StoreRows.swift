@@ -64,7 +64,7 @@ extension Connection {
     private func write(_ change: ServiceChange) throws(SQLError) {
         switch change {
         case .addUser(let user):
-            // A link that was made for the old password ends with the old password.
+            // A link that was made for the old password becomes invalid together with the old password.
             try removeProvisionLinks(of: user.name, realm: user.realm)
             try write(user)
         case .removeUser(let name, let realm):

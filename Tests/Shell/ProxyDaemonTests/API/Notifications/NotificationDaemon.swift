@@ -100,7 +100,7 @@ struct NotificationDaemon {
         return (Int(answer.dropFirst(9).prefix(3)) ?? 0, try? JSONValue(Array(answer[start...].utf8)))
     }
 
-    /// Sends a request in the format of Acrobits' mediator.
+    /// Sends a request in the format of Acrobits' push server.
     ///
     /// - Returns: the code in the answer.
     func mediate(_ body: String, isForm: Bool = false) async throws -> Int64? {

@@ -1,7 +1,7 @@
 import Timekeeping
 
-/// A change of a push app that the operator's receiver of events gets.
-package enum PushNews: Hashable, Sendable {
+/// A change in the state of a push app, such as refused credentials. The operator's receiver of events gets the change.
+package enum PushAppChange: Hashable, Sendable {
     /// The provider refused the credentials of the app, for the given reason.
     case credentialsRefused(app: String, reason: String)
     /// The provider accepted a push of the app again.
@@ -19,18 +19,18 @@ package enum PushNews: Hashable, Sendable {
     }
 }
 
-/// Collects the news of all push apps.
+/// Collects the changes of all push apps for the receiver of events.
 ///
-/// A provider can refuse each push of an app, so the desk reports only changes. Phones choose the servers of some
-/// tokens, and such a server can accept and refuse in turn. The desk therefore reports at most ``burst`` changes of an
-/// app in ``span``. The standing of the credentials stays as last
-/// reported, so that a later push reports the change.
-struct PushNewsDesk {
+/// A provider can refuse each push of an app, so the monitor reports only changes. Phones choose the servers of some
+/// push tokens, and such a server can alternate between accepting and refusing pushes. Therefore the monitor reports at
+/// most ``burst`` changes of an app in ``span``. If the monitor skips a change, it keeps the reported state, so that a
+/// later push reports the change.
+struct PushAppMonitor {
     var isOn = false
-    private var news: [PushNews] = []
-    private var standings: [String: Standing] = [:]
+    private var changes: [PushAppChange] = []
+    private var states: [String: State] = [:]
 
-    private struct Standing {
+    private struct State {
         var isRefused = false
         var told: [Instant] = []
     }
@@ -39,22 +39,22 @@ struct PushNewsDesk {
     static let burst = 10
     static let span: Duration = .seconds(60)
 
-    mutating func take() -> [PushNews] {
-        defer { news = [] }
-        return news
+    mutating func take() -> [PushAppChange] {
+        defer { changes = [] }
+        return changes
     }
 
     mutating func finished(_ outcome: PushOutcome, app: String, now: Instant) {
         guard isOn else { return }
         switch outcome {
         case .credentialsRefused(let reason):
-            guard standings[app]?.isRefused != true, admits(app, now: now) else { return }
-            standings[app, default: Standing()].isRefused = true
-            news.append(.credentialsRefused(app: app, reason: reason))
+            guard states[app]?.isRefused != true, admits(app, now: now) else { return }
+            states[app, default: State()].isRefused = true
+            changes.append(.credentialsRefused(app: app, reason: reason))
         case .accepted, .acceptedWithNewToken:
-            guard standings[app]?.isRefused == true, admits(app, now: now) else { return }
-            standings[app]?.isRefused = false
-            news.append(.credentialsAccepted(app: app))
+            guard states[app]?.isRefused == true, admits(app, now: now) else { return }
+            states[app]?.isRefused = false
+            changes.append(.credentialsAccepted(app: app))
         case .tokenDead, .retry, .renewCredential, .foreignToken, .noConnection, .payloadRefused, .noSuitableToken:
             break
         }
@@ -62,15 +62,15 @@ struct PushNewsDesk {
 
     mutating func breaker(isOpen: Bool, app: String, problem: String?, now: Instant) {
         guard isOn, admits(app, now: now) else { return }
-        news.append(
+        changes.append(
             isOpen
                 ? .breakerOpened(app: app, reason: problem ?? "the provider answers with errors of its own")
                 : .breakerClosed(app: app))
     }
 
     private mutating func admits(_ app: String, now: Instant) -> Bool {
-        var told = (standings[app]?.told ?? []).filter { now - $0 < Self.span }
-        defer { standings[app, default: Standing()].told = told }
+        var told = (states[app]?.told ?? []).filter { now - $0 < Self.span }
+        defer { states[app, default: State()].told = told }
         guard told.count < Self.burst else { return false }
         told.append(now)
         return true
