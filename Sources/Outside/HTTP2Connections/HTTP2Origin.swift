@@ -56,7 +56,7 @@ final class HTTP2Origin: @unchecked Sendable {
     var nextSpare = Instant.distantPast
     var isKeptWarm = false
     var warmTimer: LoopTimer?
-    /// The time until which a connection is opened only for a waiting request.
+    /// The earliest time at which a connection may be opened before a request needs the connection.
     var nextWarm = Instant.distantPast
     /// The pause after the next failed attempt to open a connection that no request needs yet.
     var warmPause: Duration

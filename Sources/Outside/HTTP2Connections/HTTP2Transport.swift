@@ -1,7 +1,7 @@
 package import HTTPClient
 package import Reactor
 
-/// Sends the requests of one group over HTTP/2, with an ``HTTP2Origin`` for each server.
+/// Sends requests over HTTP/2, with an ``HTTP2Origin`` for each server.
 package final class HTTP2Transport: HTTPTransport {
     private let loop: EventLoop
     private let limits: HTTPSession.Limits

@@ -28,7 +28,7 @@ package struct AnsweredCalls: ~Copyable {
     private var unacknowledged = Queue<Answer>()
     /// The time of the 2xx for each dialog without an ACK, by the dialog's ``dialogKey(_:_:_:)``.
     private var dialogs: [Int: Instant] = [:]
-    /// When the engine's earliest timer for the journal fires. The engine ignores later timers for the journal.
+    /// When the earliest timer for the journal fires. If another timer for the journal fires, the engine ignores it.
     private var due: Instant?
 
     package init(limit: Int = 16_384) { self.limit = limit }

@@ -195,8 +195,8 @@ package struct PushLedger: ~Copyable {
 
     /// Drops a branch's push that is no longer needed, and withdraws the push if it was not sent yet.
     ///
-    /// The provider's answer to a dropped push still changes the badge, the timeline record and the token, but not the
-    /// branch. The parameter `end` is a push about the end of the call. It is sent if the provider accepts the dropped
+    /// If the push was already sent, the provider's answer still changes the badge, the timeline record and the token,
+    /// but not the branch. The parameter `end` is a push about the end of the call. It is sent if the provider accepts the dropped
     /// push after all.
     package mutating func drop(
         _ branch: Int, of call: ProxiedRequest, owing end: EndedCallNotice? = nil, now: Moment,

@@ -111,9 +111,10 @@ package struct RefreshPushes: Sendable {
     /// - Parameters:
     ///   - contact: the contact.
     ///   - app: the app of the push.
-    ///   - allowed: the maximum number of pushes before the contact's expiry, by the app's provider.
+    ///   - allowed: the maximum number of pushes that the app's provider tolerates before the contact expires.
     ///   - now: the present time.
-    /// - Returns: the time until which the push is useful: the next push, or the contact's expiry.
+    /// - Returns: the time from which the push is useless: the time of the next push or, after the last push, the expiry
+    ///   of the contact.
     package mutating func sent(_ contact: Contact, of app: PushApp.ID, allowed: Int, now: Instant) -> Instant {
         var contact = contact
         contact.app = app

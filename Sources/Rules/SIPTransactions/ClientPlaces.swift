@@ -31,7 +31,7 @@ package struct ClientPlaces: Sendable {
     }
 
     private struct Others: Sendable {
-        /// The request's flow, if the peer has moved to another flow.
+        /// The flow on which the request was first sent; `nil` unless the peer has moved to another flow.
         var first: Flow?
         /// The flow on which the same phone got a later request.
         var later: Flow?

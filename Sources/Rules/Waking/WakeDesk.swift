@@ -80,8 +80,8 @@ package struct WakeDesk: ~Copyable {
         devices[place].calls.append(call)
     }
 
-    /// Removes a call from a device, because the call has no active branch for the device any more. If the device has
-    /// no other call, its flow is watched only for waiting messages.
+    /// Removes a call from a device, because the call has no active branch for the device any more. If no other call
+    /// waits for the device, the flow of the device is watched only if messages wait for the device.
     package mutating func noLongerWaits(_ call: ProxiedRequest, for device: DeviceID) {
         guard let place = devices.place(of: device), let index = devices[place].calls.firstIndex(where: { $0 === call })
         else { return }

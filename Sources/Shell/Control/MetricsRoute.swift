@@ -125,7 +125,7 @@ extension MetricFamily {
 }
 
 extension PushAppReport {
-    /// The ends of pushes to hosts that phones chose. If such a host refuses a push or fails, the metric has a separate
+    /// For each outcome, the number of pushes to hosts that phones chose. If such a host refuses a push or fails, the metric has a separate
     /// outcome. Therefore no alarm about a provider or an app's credentials is raised (T46.8).
     fileprivate var endsAtChosenHosts: KeyValuePairs<String, Int> {
         [

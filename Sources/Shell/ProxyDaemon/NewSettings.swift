@@ -70,7 +70,8 @@ package struct NewSettings: Sendable {
 
     /// Returns the text of the configuration file.
     ///
-    /// - Throws: an error if the PBX is not an address; other wrong answers are found when the configuration is read.
+    /// - Throws: an error if the text for the PBX is not an address. Other wrong answers to the questions are found when
+    ///   the configuration is read.
     package func yaml() throws(SettingComplaint) -> String {
         var text = """
             # Settings of sippushd, made by "sippushd init". Keys that are not here have their defaults:

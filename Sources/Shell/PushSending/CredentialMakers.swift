@@ -98,7 +98,8 @@ struct CredentialMakers {
         return source
     }
 
-    /// The credential source that all apps with the given key share; a missing maker is created.
+    /// Returns the source of credentials that all apps with the given key share. For a new key, the function `make`
+    /// creates the maker of the credentials.
     mutating func made(
         for key: AnyHashable, _ make: () throws(PushSetupError) -> CredentialMaker
     ) throws(PushSetupError) -> PushCredentials.Source {

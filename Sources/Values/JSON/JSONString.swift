@@ -6,7 +6,7 @@ extension Array<UInt8> {
     ///
     /// - Parameters:
     ///   - bytes: the content of the string.
-    ///   - limit: the maximum number of bytes between the quotes; a longer string is cut behind a whole character.
+    ///   - limit: the maximum number of bytes between the quotes; a longer string is cut after a whole character.
     package mutating func append(jsonString bytes: Span<UInt8>, atMost limit: Int = .max) {
         append(UInt8(ascii: "\""))
         let (end, overflow) = count.addingReportingOverflow(limit)

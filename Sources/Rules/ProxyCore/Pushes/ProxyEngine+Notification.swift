@@ -15,7 +15,7 @@ package enum NotificationRecipient: Hashable, Sendable {
 
 /// The result of a notification that an application server has ordered.
 package struct NotificationReceipt: Hashable, Sendable {
-    /// The code that all pushes of one notification share, because each device gets the same text.
+    /// The code of the notification's pushes. All devices get the same text, so all pushes have the same code.
     package let code: PushCode
     /// The number of pushes that the daemon sends for the notification.
     package var sent = 0

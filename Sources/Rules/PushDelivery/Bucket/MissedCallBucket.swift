@@ -220,9 +220,10 @@ package struct MissedCallBucket: Sendable {
 
     /// Removes missed calls that an operator has deleted.
     ///
-    /// - Parameter forgotten: the calls at the time of the operator's command; the store has already deleted their
-    ///   rows.
-    /// - Returns: the rows to delete again, because the calls have changed and were written again after the command.
+    /// - Parameter forgotten: the calls in the bucket when the operator gave the command. The store has already deleted
+    ///   their rows.
+    /// - Returns: the rows that were written again after the command, because their calls changed. The store must delete
+    ///   these rows too.
     package mutating func callsForgotten(_ forgotten: [BucketEntry]) -> [BucketChange] {
         var changes: [BucketChange] = []
         for entry in forgotten {

@@ -8,11 +8,10 @@ final class PushServer {
     /// The limit on the notifications in the queue. Only notifications pass the gate; calls and lists of missed calls
     /// enter the queue directly.
     var gate: NotificationGate
-    /// Whether a loop of the dispatcher is starting the waiting pushes. An event inside the loop that starts pushes
-    /// does not start a second loop.
+    /// Whether a loop of the dispatcher is starting the waiting pushes. An event inside this loop starts no second loop.
     var isDraining = false
-    /// Whether a loop of the dispatcher is moving notifications into the queue. An event inside the loop that moves
-    /// notifications does not start a second loop.
+    /// Whether a loop of the dispatcher is moving notifications into the queue. An event inside this loop starts no
+    /// second loop.
     var isOpening = false
     /// The number of active pushes to the server, including pushes that pause between tries.
     var pushes = 0
