@@ -1,5 +1,6 @@
 import Crypto
 import Foundation
+import Glibc
 import Testing
 import TestSupport
 
@@ -34,14 +35,32 @@ final class DatabaseServer: @unchecked Sendable {
         process.currentDirectoryURL = URL(filePath: folder.path)
         process.terminationHandler = { [hasEnded] _ in hasEnded.signal() }
         try process.run()
-        var text = ""
-        while !text.contains(ready) {
-            let bytes = output.fileHandleForReading.availableData
-            guard !bytes.isEmpty else { throw Failed(text: text) }
-            text += String(decoding: bytes, as: UTF8.self)
+        // FileHandle is not used for reading, because it traps when a signal interrupts it.
+        let descriptor = dup(output.fileHandleForReading.fileDescriptor)
+        var text: [UInt8] = []
+        while !String(decoding: text, as: UTF8.self).contains(ready) {
+            let bytes = Self.read(descriptor)
+            guard !bytes.isEmpty else {
+                close(descriptor)
+                throw Failed(text: String(decoding: text, as: UTF8.self))
+            }
+            text += bytes
         }
         // Later output is read and dropped, so that the server never blocks on a full pipe.
-        output.fileHandleForReading.readabilityHandler = { _ = $0.availableData }
+        Thread.detachNewThread {
+            while !Self.read(descriptor).isEmpty {}
+            close(descriptor)
+        }
+    }
+
+    /// The next bytes of a pipe; empty at the end.
+    private static func read(_ descriptor: Int32) -> [UInt8] {
+        var buffer = [UInt8](repeating: 0, count: 4096)
+        while true {
+            let count = unsafe Glibc.read(descriptor, &buffer, buffer.count)
+            if count < 0, errno == EINTR { continue }
+            return Array(buffer.prefix(max(0, count)))
+        }
     }
 
     deinit {
@@ -73,7 +92,9 @@ final class DatabaseServer: @unchecked Sendable {
         try process.run()
         if let input { source.fileHandleForWriting.write(Data(input.utf8)) }
         try source.fileHandleForWriting.close()
-        let text = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
+        var said: [UInt8] = []
+        while case let bytes = Self.read(output.fileHandleForReading.fileDescriptor), !bytes.isEmpty { said += bytes }
+        let text = String(decoding: said, as: UTF8.self)
         hasEnded.wait()
         guard process.terminationStatus == 0 else { throw Failed(text: text) }
     }
