@@ -164,7 +164,7 @@ package final class Daemon: @unchecked Sendable {
         let listening = listeners.map { "\($0.transport.parameterName):\($0.bound)" }.joined(separator: " ")
         loop.post {
             log.notice(
-                "the daemon has started and accepts requests",
+                "started and accepts requests",
                 [.version: .text(Version.current), .listener: .text(listening)])
             do throws(SystemError) {
                 try notices?.started(listening: listening)
