@@ -127,7 +127,7 @@ package final class ProxiedRequest {
     /// A change of a call that must also change the devices' lists of missed calls.
     package enum BucketNews {
         case answered
-        /// More devices know the call, or the call has ended (`isOver`).
+        /// More devices know the call (``ForkBranch/deviceKnows``), or the call has ended (`isOver`).
         case knowing(isOver: Bool)
     }
 

@@ -79,7 +79,7 @@ struct HMSServiceTests {
         #expect(!sink.lines.contains { $0.contains("very-secret-text") })
     }
 
-    /// A provider that repeats the access token in its words must not bring it into outcomes and log lines.
+    /// If the provider repeats the access token in an answer, outcomes and log lines must not contain the token.
     @Test func `an access token in the provider's words is struck`() async throws {
         try await withService(reply: { request, _ in
             isToken(request)
