@@ -226,7 +226,8 @@ let package = Package(
             "Persistence", on: .shell,
             [
                 "ProxyCore", "PushPlanning", "Messaging", "Calling", "PushDelivery", "Registration", "Storage",
-                "Reactor", "Crypto", "Bytes", "Addressing", "Collections", "Timekeeping", "Telemetry",
+                "PostgreSQLClient", "Reactor", "Crypto", "Bytes", "Addressing", "Collections", "Timekeeping",
+                "Telemetry",
             ]),
         module(
             "UserSources", on: .shell,
@@ -398,20 +399,21 @@ let package = Package(
         support(
             "StoreTesting",
             [
-                "Persistence", "TestSupport", "PushDelivery", "Storage", "Bytes", "Addressing", "Telemetry",
-                "Timekeeping",
+                "Persistence", "TestSupport", "PushDelivery", "Storage", "PostgreSQLClient", "Reactor", "Crypto",
+                "Bytes", "Addressing", "Telemetry", "Timekeeping",
             ]),
         tests(
             "PersistenceTests", on: .shell,
             [
                 "Persistence", "StoreTesting", "LoopTesting", "TestSupport", "ProxyCore", "PushPlanning", "Messaging",
-                "Calling", "PushDelivery", "Registration", "Storage", "Reactor", "Crypto", "Bytes", "Addressing",
-                "Collections", "Telemetry", "Timekeeping",
+                "Calling", "PushDelivery", "Registration", "Storage", "PostgreSQLClient", "Reactor", "Crypto", "Bytes",
+                "Addressing", "Collections", "Telemetry", "Timekeeping",
             ]),
         tests(
             "UserSourcesTests", on: .shell,
             [
-                "UserSources", "Registration", "Storage", "Addressing", "LoopTesting", "ProviderTesting", "TestSupport",
+                "UserSources", "StoreTesting", "Registration", "Storage", "Addressing", "LoopTesting",
+                "ProviderTesting", "TestSupport",
                 "Reactor",
                 "Crypto", "Settings", "Bytes", "Timekeeping",
             ]),

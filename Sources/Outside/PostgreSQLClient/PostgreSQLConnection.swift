@@ -6,7 +6,7 @@ import Glibc
 ///
 /// The connection is not `Sendable`, because only one thread at a time can use it.
 @safe package final class PostgreSQLConnection {
-    private let raw: OpaquePointer
+    let raw: OpaquePointer
 
     /// The result of a query: column names, and rows with the text of each value (`nil` for NULL).
     package struct Rows: Hashable, Sendable {
@@ -41,6 +41,8 @@ import Glibc
             wanted = unsafe PQconnectPoll(raw)
         }
         unsafe PQsetnonblocking(raw, 1)
+        // Without a receiver, libpq would write the server's notices to standard error.
+        unsafe PQsetNoticeReceiver(raw, { _, _ in }, nil)
     }
 
     deinit { unsafe PQfinish(raw) }
@@ -150,7 +152,7 @@ import Glibc
     }
 
     /// Waits until the socket is ready for the poll events.
-    private func wait(for events: Int16, until end: ContinuousClock.Instant) throws(PostgreSQLError) {
+    func wait(for events: Int16, until end: ContinuousClock.Instant) throws(PostgreSQLError) {
         while true {
             let left = (end - ContinuousClock.now) / .milliseconds(1)
             guard left > 0 else { throw PostgreSQLError(kind: .timeout, message: "no answer in time") }
@@ -165,14 +167,14 @@ import Glibc
     }
 
     /// The connection's last error as one line, which may name the server, but never a password.
-    private func error(_ kind: PostgreSQLError.Kind) -> PostgreSQLError {
+    func error(_ kind: PostgreSQLError.Kind) -> PostgreSQLError {
         let text = unsafe PQerrorMessage(raw).map { unsafe String(cString: $0) } ?? ""
         let line = text.split(separator: "\n").joined(separator: " ")
         return PostgreSQLError(kind: kind, message: line.isEmpty ? "the connection broke" : line)
     }
 
     /// Calls `body` with a C array of strings, ended by a null pointer.
-    private static func withPointers<Result>(
+    static func withPointers<Result>(
         to texts: [String], _ body: (UnsafePointer<UnsafePointer<CChar>?>) -> Result
     ) -> Result {
         var pointers: [UnsafePointer<CChar>?] = unsafe []

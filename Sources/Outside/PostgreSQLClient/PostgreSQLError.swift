@@ -15,6 +15,8 @@ package struct PostgreSQLError: Error, Hashable, Sendable {
     package let kind: Kind
     package let message: String
 
+    package init(kind: Kind, message: String) { (self.kind, self.message) = (kind, message) }
+
     /// Whether the connection can still be used after the error.
     package var isConnectionUsable: Bool { if case .query = kind { true } else { false } }
 }

@@ -3,7 +3,7 @@ import Bytes
 import Calling
 import Crypto
 package import HTTPServices
-import Persistence
+package import Persistence
 import ProxyCore
 package import ProxyRuntime
 import Reactor
@@ -13,7 +13,7 @@ import Timekeeping
 
 /// Reads and changes users, keys and apps in the store while no daemon runs.
 package struct OfflineStore {
-    private let path: String
+    private let place: StorePlace
     /// The mobile apps that the settings define.
     private let apps: [String: MobileAppSettings]
     /// The domains in the settings.
@@ -22,18 +22,20 @@ package struct OfflineStore {
     private let realms: UserRealms?
 
     package init(
-        path: String, domains: [String] = [], apps: [String: MobileAppSettings] = [:], realms: UserRealms? = nil
+        _ place: StorePlace, domains: [String] = [], apps: [String: MobileAppSettings] = [:], realms: UserRealms? = nil
     ) {
-        self.path = path
+        self.place = place
         self.domains = domains
         self.apps = apps
         self.realms = realms
     }
 
     /// Whether the store does not exist yet; a command that only reads does not create the store.
-    package var isMissing: Bool { SQLiteFile.isMissing(at: path) }
+    package var isMissing: Bool { place.isMissing }
     /// The message of a command that needs the store before the daemon has created it.
-    package var missingSentence: String { "the store \(path) does not exist yet; the daemon creates it when it starts" }
+    package var missingSentence: String {
+        "the store \(place.name) does not exist yet; the daemon creates it when it starts"
+    }
 
     // MARK: Backup
 
@@ -41,7 +43,7 @@ package struct OfflineStore {
     package func backUp(to file: String) throws(StartError) -> BackupReport {
         guard !isMissing else { throw StartError(missingSentence) }
         do throws(StoreError) {
-            return BackupReport(file: file, bytes: try SQLiteFile.backUp(path, to: file))
+            return BackupReport(file: file, bytes: try place.backUp(to: file))
         } catch {
             throw StartError(error)
         }
@@ -65,7 +67,7 @@ package struct OfflineStore {
     /// Adds all users of the batch in one transaction.
     package func add(_ batch: UserBatch) throws(StartError) {
         do throws(StoreError) {
-            try SQLiteFile(path: path).keep(try batch.changes())
+            try place.opened().keep(try batch.changes())
         } catch {
             throw StartError(error)
         }
@@ -168,11 +170,11 @@ package struct OfflineStore {
     // MARK: The store
 
     private func read<Value>(
-        _ body: (SQLiteFile) throws(StoreError) -> [Value]
+        _ body: (CommandStore) throws(StoreError) -> [Value]
     ) throws(StartError) -> [Value] {
         guard !isMissing else { return [] }
         do throws(StoreError) {
-            return try body(try SQLiteFile(path: path))
+            return try body(try place.opened())
         } catch {
             throw StartError(error)
         }
@@ -182,7 +184,7 @@ package struct OfflineStore {
 
     private func write(_ changes: [ServiceChange]) throws(StartError) {
         do throws(StoreError) {
-            try SQLiteFile(path: path).keep(changes)
+            try place.opened().keep(changes)
         } catch {
             throw StartError(error)
         }

@@ -48,7 +48,9 @@ extension SystemRoutes {
     ) {
         obstacle = { loop.isRunning && !door.isDraining ? store.obstacle : "the daemon is stopping" }
         shortcoming = {
-            let troubles = [await door.ask(.everything) { engine, _ in engine.trouble }, events()].compactMap(\.self)
+            let troubles = [
+                await door.ask(.everything) { engine, _ in engine.trouble }, events(), store.shortcoming,
+            ].compactMap(\.self)
             return troubles.isEmpty ? nil : troubles.joined(separator: "; ")
         }
     }
@@ -60,7 +62,7 @@ extension RouteDescription {
     fileprivate static let readiness = RouteDescription("getReadiness", "Whether the daemon serves")
         .answer(
             200,
-            "The daemon serves. `degraded` means that some calls fail, phones are not woken, or events do not reach the receiver, for the reason in `detail`",
+            "The daemon serves. `degraded` means that some calls fail, phones are not woken, events do not reach the receiver, or the store's database can lose acknowledged changes, for the reason in `detail`",
             .object(
                 ["status": .choice(["ready", "degraded"])],
                 optional: ["detail": .words("The reason why the status is degraded.")])

@@ -119,4 +119,6 @@ package protocol ProxyStore: AnyObject, Sendable {
     var figures: CounterSet { get }
     /// Why the store refuses changes or is too slow; `nil` if the store works.
     var obstacle: String? { get }
+    /// Why the store works, but can lose acknowledged changes; `nil` if it cannot.
+    var shortcoming: String? { get }
 }

@@ -10,6 +10,12 @@ package struct StoreError: Error, Hashable, Sendable, CustomStringConvertible {
     }
 }
 
+extension StoreError {
+    init(_ place: String, _ failure: any Error, isInUse: Bool = false) {
+        self.init("store \(place): \(failure)", isInUse: isInUse)
+    }
+}
+
 /// Why a backup of the store failed. A failed backup leaves an existing backup file unchanged.
 package enum BackupFailure: Error, Hashable, Sendable {
     /// The backup was refused, because an earlier backup is in progress.

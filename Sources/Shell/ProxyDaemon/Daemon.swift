@@ -90,10 +90,10 @@ package final class Daemon: @unchecked Sendable {
             throw StartError("cannot create an event loop: \(error)")
         }
         loop.handover = SocketHandover(environment: environment, process: process)
+        let place = try settings.storePlace()
         do throws(StoreError) {
-            store = try SQLiteStore(
-                path: settings.store, callsFolder: settings.calls, timeline: settings.push.timeline, loop: loop,
-                log: log)
+            store = try place.open(
+                callsFolder: settings.calls, timeline: settings.push.timeline, loop: loop, log: log)
             keys = APIKeyRing(try await store.keys().compactMap { APIKey($0) })
         } catch {
             throw StartError(error)

@@ -53,6 +53,7 @@ package struct DaemonSettings: SettingsGroup {
     package var loadBalancers: [AddressBlock] = []
     package var advertise: String?
     package var store = "/var/lib/sippushd/sippushd.db"
+    package var postgreSQL = PostgreSQLSettings()
     package var calls: String?
     package var control = "/run/sippushd/control.sock"
     package var auth = AuthenticationMode.digest
@@ -100,7 +101,13 @@ package struct DaemonSettings: SettingsGroup {
             "advertise", \.advertise, example: "sip.example.net",
             "The host name or address under which phones and PBXs reach the daemon. The daemon writes this name or address into `Via` and `Record-Route`. By default, the daemon writes the listener's address, or this machine's first address if the listener has 0.0.0.0 or [::]. Set `advertise` if the daemon is behind a NAT, or if the address of its machine can change."
         ),
-        .path("store", \.store, "The SQLite file with contacts, users, missed calls, messages and keys."),
+        .path(
+            "store", \.store,
+            "The SQLite file with contacts, users, missed calls, messages and keys. With postgresql, the file does not exist, but the call journal and the log of events are beside its path."
+        ),
+        .group(
+            "postgresql", \.postgreSQL,
+            "PostgreSQL as the store, in place of the SQLite file; docs/PostgreSQL.md."),
         .path(
             "calls", \.calls, example: "/run/sippushd/calls",
             "The folder of the call journal. After a restart, the daemon reads the active calls from the journal and continues them. By default, the journal is in a folder beside the store. The daemon writes the journal during calls, so put the folder in memory (tmpfs) if the disk is slow. The folder must survive a restart of the daemon: for /run/sippushd, set RuntimeDirectoryPreserve=yes in the systemd unit."

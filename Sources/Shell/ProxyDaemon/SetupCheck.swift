@@ -50,6 +50,7 @@ package enum SetupCheck {
         for (_, issuer) in settings.bearer.inOrder { check.authority(issuer.caFile) }
         check.authority(settings.hep.caFile)
         check.secret(settings.hep.passwordFile, "password-file")
+        check.secret(settings.postgreSQL.passwordFile, "password-file")
         check.authority(settings.otlp.caFile)
         check.headers(settings.otlp.headersFile)
         check.authority(settings.events.authorityFile)

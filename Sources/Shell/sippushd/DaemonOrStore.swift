@@ -14,8 +14,9 @@ extension Command.Invocation {
     ) async throws(Command.Failure) -> Value {
         let settings = try settings()
         let control = ControlConnection(path: settings.control)
+        let place = try offline { () throws(StartError) in try settings.storePlace() }
         let store = OfflineStore(
-            path: settings.store, domains: settings.domains, apps: settings.api.mobileApps,
+            place, domains: settings.domains, apps: settings.api.mobileApps,
             realms: settings.userRealms)
         let isMissing = store.isMissing
         // The command waits for a starting daemon, which opens the store before it listens on the control socket.

@@ -78,7 +78,8 @@ extension Command.Invocation {
 
     /// Returns the first users of the daemon or, if no daemon runs, of the store; `nil` if the users cannot be read.
     private func users(_ settings: DaemonSettings) async -> (names: [String], isWhole: Bool)? {
-        let store = OfflineStore(path: settings.store, apps: settings.api.mobileApps)
+        guard let place = try? settings.storePlace() else { return nil }
+        let store = OfflineStore(place, apps: settings.api.mobileApps)
         do throws(Command.Failure) {
             let control = ControlConnection(path: settings.control)
             if try control.isAlive {

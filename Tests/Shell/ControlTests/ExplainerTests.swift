@@ -37,7 +37,7 @@ private struct Station {
     /// loop's thread uses it.
     struct Kept: @unchecked Sendable {
         let door: ShardDoor
-        let store: SQLiteStore
+        let store: DatabaseStore
         let push: PushService
         let control: ControlService
         let taps: MessageTaps
@@ -104,7 +104,7 @@ private func makeStation(
     settings.fcm.enabled = true
     settings.fcm.bodyFormat = .legacy
     settings.fcm.endpoint = provider
-    let store = try SQLiteStore(path: path, loop: loop, log: .silent)
+    let store = try DatabaseStore(path: path, loop: loop, log: .silent)
     let push = try PushService(loop: loop, settings: settings, log: .silent)
     var engineSettings = ProxySettings()
     engineSettings.domains = [ByteString("example.net")]

@@ -24,7 +24,7 @@ struct KeyRoutesTests {
     private struct Kept: @unchecked Sendable {
         let control: ControlService
         let keys: APIKeyRing
-        let store: SQLiteStore
+        let store: DatabaseStore
         let loop: EventLoop
         let log: MemoryLogSink
     }
@@ -33,7 +33,7 @@ struct KeyRoutesTests {
         let folder = try StoreFolder()
         let socket = folder.folder + "/control.sock"
         try await withLoop { loop in
-            let store = try SQLiteStore(path: folder.path, loop: loop, log: .silent)
+            let store = try folder.open(loop: loop, log: .silent)
             let stored = try await store.keys().compactMap { APIKey($0) }
             let kept = try await Bench(loop).run { bench in
                 let keys = APIKeyRing(stored)
@@ -110,7 +110,7 @@ struct KeyRoutesTests {
 
     @Test func `a store that accepts no change is also reported without a daemon`() throws {
         let folder = try StoreFolder()
-        let offline = OfflineStore(path: folder.path)
+        let offline = OfflineStore(folder.place)
         let secret = try APIKeySecret.make()
         try offline.add(APIKeyRequest(name: "one", secret: secret, scopes: [.pushes]))
         let other = try Connection(path: folder.path, options: ConnectionOptions())
@@ -123,7 +123,7 @@ struct KeyRoutesTests {
 
     @Test func `without a daemon the store is changed, and a name means one key only`() throws {
         let folder = try StoreFolder()
-        let offline = OfflineStore(path: folder.path)
+        let offline = OfflineStore(folder.place)
         let request = APIKeyRequest(name: "app", secret: try APIKeySecret.make(), scopes: [.pushes])
         try offline.add(request)
         #expect(throws: StartError.self) { try offline.add(request) }
@@ -149,7 +149,7 @@ struct KeyRoutesTests {
             #expect(try await kept.store.keys().map(\.domains) == ["a.example,b.example"])
         }
         let folder = try StoreFolder()
-        let offline = OfflineStore(path: folder.path, domains: ["A.example", "b.example"])
+        let offline = OfflineStore(folder.place, domains: ["A.example", "b.example"])
         try offline.add(try request("one", ["a.EXAMPLE"]))
         try offline.add(try request("all", nil))
         let error = #expect(throws: StartError.self) {

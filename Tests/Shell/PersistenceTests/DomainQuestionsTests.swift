@@ -40,7 +40,7 @@ struct DomainQuestionsTests {
     }
 
     private func write(_ changes: [RowChange]) async throws {
-        let writer = try ObservedWriter(folder.path)
+        let writer = try ObservedWriter(folder)
         #expect(await writer.write(changes) == true)
         writer.writer.stop()
     }
@@ -162,7 +162,7 @@ struct DomainQuestionsTests {
         }
     }
 
-    @Test func `keys and dead tokens of an older store belong to the whole daemon`() throws {
+    @Test(.onlySQLite) func `keys and dead tokens of an older store belong to the whole daemon`() throws {
         do {
             let old = try Connection(path: folder.path, options: ConnectionOptions())
             try old.migrate(Array(StoreSchema.scripts.prefix(16)), applicationID: StoreSchema.applicationID)
@@ -173,7 +173,7 @@ struct DomainQuestionsTests {
                 VALUES (1, 1, 'fcm', 'p', 'old', 'provider');
                 """)
         }
-        let keys = try SQLiteFile(path: folder.path).keys()
+        let keys = try folder.opened().keys()
         #expect(keys.map(\.name) == ["old"] && keys.map(\.domains) == [""])
         let start = UnixTime(seconds: 0)
         let whole = try folder.read { try $0.deadTokens(since: start, after: .beginning, limit: 9, in: nil) }

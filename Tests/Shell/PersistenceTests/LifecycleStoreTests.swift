@@ -58,7 +58,7 @@ struct LifecycleStoreTests {
 
     @Test(arguments: PushMark.allCases)
     func `a mark is set once, in its row, and sets no other`(mark: PushMark) async throws {
-        let store = try ObservedWriter(folder.path)
+        let store = try ObservedWriter(folder)
         // The first two records belong to one push to two devices, and the third record belongs to another push.
         let records = [record(1), record(1, device: 72), record(2)]
         #expect(await store.write(records.map { .timeline(.record($0)) }) == true)
@@ -77,7 +77,7 @@ struct LifecycleStoreTests {
     }
 
     @Test func `an unknown push is not found, without effect on others in the same commit`() async throws {
-        let store = try ObservedWriter(folder.path)
+        let store = try ObservedWriter(folder)
         #expect(await store.write([.timeline(.record(record(1)))]) == true)
         for change in [
             .service(.pushMark(.sample(2), device: 71, .read, at: day)),
@@ -92,7 +92,7 @@ struct LifecycleStoreTests {
     }
 
     @Test func `marks of the open record are restored`() async throws {
-        let store = try ObservedWriter(folder.path)
+        let store = try ObservedWriter(folder)
         let full = record(1) {
             $0.marks.received = day
             $0.marks.followed = day + .seconds(1)
@@ -104,7 +104,7 @@ struct LifecycleStoreTests {
     }
 
     @Test func `accepted pushes that were not read are unread, by device and time`() async throws {
-        let store = try ObservedWriter(folder.path)
+        let store = try ObservedWriter(folder)
         let records = [
             record(1, device: 72), record(2, at: day + .seconds(20)), record(3, at: day + .seconds(10)),
             record(4, kind: .missedCalls, at: day + .seconds(30)),
@@ -133,7 +133,7 @@ struct LifecycleStoreTests {
     }
 
     @Test func `a push outside the badge stays so after a restart, and can be marked as read`() async throws {
-        let store = try ObservedWriter(folder.path)
+        let store = try ObservedWriter(folder)
         let counted = record(1, kind: .notification) { $0.end = nil }
         let uncounted = record(2, kind: .notification) {
             $0.end = nil
@@ -148,7 +148,7 @@ struct LifecycleStoreTests {
         store.writer.stop()
     }
 
-    @Test func `pushes from before there were marks are not unread, and not marked`() throws {
+    @Test(.onlySQLite) func `pushes from before there were marks are not unread, and not marked`() throws {
         let connection = try Connection(path: folder.path, options: ConnectionOptions())
         try connection.migrate(Array(StoreSchema.scripts.prefix(4)), applicationID: StoreSchema.applicationID)
         try connection.execute(

@@ -27,7 +27,7 @@ struct MessageStoreTests {
     }
 
     @Test func `are read back as they were written, in order`() async throws {
-        let writer = try ObservedWriter(folder.path)
+        let writer = try ObservedWriter(folder)
         let (first, second, third) = (try sample(1), try sample(2), try sample(1 << 40, devices: []))
         #expect(
             await writer.write(
@@ -43,12 +43,12 @@ struct MessageStoreTests {
         #expect(try folder.read { try $0.messages() } == [first, left, third])
     }
 
-    @Test func `have their table after an upgrade`() async throws {
+    @Test(.onlySQLite) func `have their table after an upgrade`() async throws {
         do {
             let old = try Connection(path: folder.path)
             try old.migrate(Array(StoreSchema.scripts.prefix(9)), applicationID: StoreSchema.applicationID)
         }
-        let writer = try ObservedWriter(folder.path)
+        let writer = try ObservedWriter(folder)
         #expect(await writer.write([.engine(.message(.insert(try sample(1))))]) == true)
         writer.writer.stop()
         #expect(try folder.read { try $0.messages() }.count == 1)

@@ -36,10 +36,7 @@ struct ProvisionLinkStoreTests {
     private func password() throws -> ByteString? { try folder.read { try $0.users() }.first?.ha1[.md5] }
 
     /// Writes one change, and returns whether the row that had to change was there.
-    private func apply(_ change: ServiceChange) throws -> Bool {
-        let connection = try Connection.openStore(folder.path, mayCreate: true)
-        return try connection.transaction { () throws(SQLError) in try connection.apply(.service(change)) }
-    }
+    private func apply(_ change: ServiceChange) throws -> Bool { try folder.apply(.service(change)) }
 
     @Test func `a link is stored with its values`() throws {
         try folder.keep([.addProvisionLink(link(1))])

@@ -19,7 +19,7 @@ struct SecretStoreTests {
     }
 
     @Test func `secrets are restored, the newest first, and deleted one by one`() async throws {
-        let store = try ObservedWriter(folder.path)
+        let store = try ObservedWriter(folder)
         let seals = [secret("seal", 1), secret("seal", 3), secret("seal", 2)]
         #expect(
             await store.write(seals.map { .service(.addSecret($0)) } + [.service(.addSecret(secret("other", 9)))])
@@ -35,7 +35,7 @@ struct SecretStoreTests {
     private func read(_ name: String) throws -> [StoredSecret] { try folder.read { try $0.secrets(named: name) } }
 
     @Test func `a secret that is kept is in the file when the call returns`() async throws {
-        let store = try SQLiteStore(path: folder.path, loop: try EventLoop(), log: .silent)
+        let store = try folder.open(loop: try EventLoop(), log: .silent)
         let secret = StoredSecret(name: "seal", createdAt: UnixTime(seconds: 5), value: [1, 2, 3])
         try await store.keep([.addSecret(secret)])
         #expect(try read("seal") == [secret])
@@ -53,7 +53,7 @@ struct SecretStoreTests {
     }
 
     @Test func `a dialog's end moves to later times alone, and dialogs that ended are forgotten`() async throws {
-        let store = try ObservedWriter(folder.path)
+        let store = try ObservedWriter(folder)
         func renewal(_ name: UInt64, _ seconds: Int64) -> DialogRenewal {
             DialogRenewal(digest: name << 56 | name, until: UnixTime(seconds: seconds))
         }

@@ -1,19 +1,42 @@
 import PushPlanning
 import Addressing
 import Bytes
+import PostgreSQLClient
 import ProxyCore
 import PushDelivery
 import Registration
 import Storage
 import StoreTesting
+import Testing
 import TestSupport
 import Timekeeping
 
 @testable import Persistence
 
+extension Trait where Self == ConditionTrait {
+    /// The test is about SQLite's file, and is skipped on a PostgreSQL server.
+    static var onlySQLite: Self { .enabled(if: StoreFolder.isSQLite, "the test is about SQLite's file") }
+    /// The test needs a private PostgreSQL server.
+    static var onlyPostgreSQL: Self { .enabled(if: !StoreFolder.isSQLite, "SIPPUSHD_TEST_POSTGRESQL names no server") }
+}
+
 extension StoreFolder {
+    /// Writes one change, and returns whether the row that had to change was there.
+    func apply(_ change: RowChange) throws -> Bool {
+        guard let database else {
+            let connection = try Connection.openStore(path, mayCreate: true)
+            return try connection.transaction { () throws(SQLError) in try connection.apply(change) }
+        }
+        let tables = try database.open()
+        try PostgreSQLSchema.migrate(tables)
+        var statement: Int?
+        try tables.transaction { () throws(PostgreSQLError) in statement = try tables.apply(change) }
+        return statement.map { tables.connection.count(of: $0) > 0 } ?? true
+    }
+
     /// Reads the store as the daemon does.
-    func read<Answer>(_ body: (Connection) throws -> Answer) throws -> Answer {
+    func read<Answer>(_ body: (any StoreTables) throws -> Answer) throws -> Answer {
+        if let database { return try body(try database.open()) }
         var options = ConnectionOptions()
         options.access = .readOnly
         return try body(try Connection(path: path, options: options))
@@ -30,7 +53,7 @@ struct StoreContent {
     let disabledProviders: [PushProvider]
     let pausedProviders: [PushProvider]
 
-    init(_ connection: Connection) throws {
+    init(_ connection: any StoreTables) throws {
         bindings = try connection.bindings(after: nil, limit: .max)
         entries = Dictionary(uniqueKeysWithValues: try connection.bucketEntries().map { ($0.entry.callRef, $0) })
         users = try connection.users()

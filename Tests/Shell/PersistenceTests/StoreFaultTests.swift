@@ -12,7 +12,7 @@ import Timekeeping
 
 @testable import Persistence
 
-@Suite("Store, faults", .timeLimit(.minutes(10)), .serialized)
+@Suite("Store, faults", .timeLimit(.minutes(10)), .serialized, .onlySQLite)
 struct StoreFaultTests {
     private let folder: StoreFolder
 
@@ -56,7 +56,7 @@ struct StoreFaultTests {
     @Test func `a log that is removed while it cannot be saved is kept until it can`() async throws {
         var settings = StoreWriterSettings()
         settings.probeInterval = .milliseconds(20)
-        let store = try ObservedWriter(folder.path, settings)
+        let store = try ObservedWriter(folder, settings)
         let row = { (id: UInt64) in RowChange.engine(.binding(.upsert(.sample(id)))) }
         #expect(await store.write([row(1)]) == true)
         var options = ConnectionOptions()

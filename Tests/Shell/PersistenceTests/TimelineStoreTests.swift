@@ -33,7 +33,7 @@ struct TimelineStoreTests {
     private let stranger = AddressOfRecord(user: ByteString("bob"), host: ByteString("example.org"))
 
     @Test func `a record is read back unchanged`() async throws {
-        let store = try ObservedWriter(folder.path)
+        let store = try ObservedWriter(folder)
         var full = TimelineRecord(
             id: .init(rawValue: 0), kind: .missedCalls, user: bob.user, host: bob.host,
             device: DeviceID(rawValue: .max), callRef: nil,
@@ -66,7 +66,7 @@ struct TimelineStoreTests {
     @Test(arguments: ["sip:700@example.net", "sips:700@10.0.0.2;user=phone", "tel:700"])
     func `a call that a phone made is found by its caller, and by the number that was called`(peer: String) async throws
     {
-        let store = try ObservedWriter(folder.path)
+        let store = try ObservedWriter(folder)
         var made = TimelineRecord(
             id: .init(rawValue: 0), kind: .outgoing, user: bob.user, host: bob.host, device: .nobody, callRef: nil,
             callID: ByteString("c7"), requestedAt: UnixTime(milliseconds: 7), omission: nil)
@@ -107,7 +107,7 @@ struct TimelineStoreTests {
     func `each refusal is found by number, caller, address and Call-ID`(reason: Refusal, share: RefusalShare)
         async throws
     {
-        let store = try ObservedWriter(folder.path)
+        let store = try ObservedWriter(folder)
         let refused = refusal(reason, share, "c9")
         #expect(await store.write([.timeline(.record(refused))]) == true)
         let eve = AddressOfRecord(user: ByteString("eve"), host: ByteString("example.net"))
@@ -126,7 +126,7 @@ struct TimelineStoreTests {
     }
 
     @Test func `strangers displace neither others' refusals nor records of pushes`() async throws {
-        let store = try ObservedWriter(folder.path)
+        let store = try ObservedWriter(folder)
         var changes: [RowChange] = [
             .timeline(.record(record(1))), .timeline(.record(refusal(.unknownUser, .trusted, "pbx"))),
             .timeline(.record(refusal(.otherIdentity, .user, "phone"))),
@@ -152,7 +152,7 @@ struct TimelineStoreTests {
 
     @Test(arguments: TimelineRecord.Omission.allCases)
     func `each omission is read back`(omission: TimelineRecord.Omission) async throws {
-        let store = try ObservedWriter(folder.path)
+        let store = try ObservedWriter(folder)
         let record = TimelineRecord(
             id: .init(rawValue: 0), kind: .call, user: bob.user, host: bob.host, device: 0, callRef: nil,
             callID: ByteString("c1"), requestedAt: UnixTime(milliseconds: 1), omission: omission)
@@ -162,7 +162,7 @@ struct TimelineStoreTests {
     }
 
     @Test func `the last records of a user or a call, the oldest first`() async throws {
-        let store = try ObservedWriter(folder.path)
+        let store = try ObservedWriter(folder)
         let records = (1...9).map { record($0, user: $0 % 3 == 0 ? "eve" : "bob", callID: "c\($0 % 2)") }
         #expect(await store.write(records.map { .timeline(.record($0)) }) == true)
         #expect(try folder.read { try $0.timeline(of: .user(bob), limit: 3) }.map(\.callRef?.rawValue) == [5, 7, 8])
@@ -175,13 +175,14 @@ struct TimelineStoreTests {
         store.writer.stop()
     }
 
-    @Test func `pushes are looked up in an index, users and calls from the table's end`() async throws {
-        let store = try ObservedWriter(folder.path)
+    @Test(.onlySQLite) func `pushes are looked up in an index, users and calls from the table's end`() async throws {
+        let store = try ObservedWriter(folder)
         #expect(await store.write([.timeline(.record(record(1)))]) == true)
         for (condition, isIndexed) in [
             ("code = 'a'", true), ("user = 'a' AND domain = 'b'", false), ("call_id = 'c' AND call_id != ''", false),
         ] {
-            let plan = try folder.read { connection in
+            let plan = try folder.read { tables in
+                let connection = try #require(tables as? Connection)
                 let rows = try connection.statement(
                     "EXPLAIN QUERY PLAN SELECT * FROM push_record WHERE \(condition) ORDER BY id DESC LIMIT 5")
                 var plan = ""
@@ -201,7 +202,7 @@ struct TimelineStoreTests {
     }
 
     @Test func `old records go by age`() async throws {
-        let store = try ObservedWriter(folder.path)
+        let store = try ObservedWriter(folder)
         #expect(await store.write((1...9).map { .timeline(.record(record($0, at: Int64($0) * 1000))) }) == true)
         let before = UnixTime(milliseconds: 5000)
         #expect(await store.write([.pruneTimeline(before: before, keeping: 99, limit: 3)]) == true)
@@ -212,7 +213,7 @@ struct TimelineStoreTests {
     }
 
     @Test func `a record with a future date does not keep the ones behind it`() async throws {
-        let store = try ObservedWriter(folder.path)
+        let store = try ObservedWriter(folder)
         let dates: [Int64] = [900_000, 1000, 2000, 9000, 3000, 9001]
         #expect(
             await store.write(dates.enumerated().map { .timeline(.record(record(UInt64($0), at: $1))) }) == true)
@@ -228,7 +229,7 @@ struct TimelineStoreTests {
 
     @Test(arguments: [(9, 9), (4, 4), (0, 0)])
     func `and by number`(keeping: Int, left: Int) async throws {
-        let store = try ObservedWriter(folder.path)
+        let store = try ObservedWriter(folder)
         #expect(await store.write((1...9).map { .timeline(.record(record($0))) }) == true)
         let change = RowChange.pruneTimeline(before: UnixTime(milliseconds: 0), keeping: keeping, limit: 99)
         #expect(await store.write([change]) == true)
@@ -248,7 +249,7 @@ struct TimelineStoreTests {
     private func patientWriter() throws -> ObservedWriter {
         var settings = StoreWriterSettings()
         settings.gatherInterval = .seconds(3600)
-        return try ObservedWriter(folder.path, settings)
+        return try ObservedWriter(folder, settings)
     }
 
     @Test func `new records remove the oldest ones beyond the limit`() async throws {

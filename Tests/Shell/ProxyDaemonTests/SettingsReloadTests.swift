@@ -12,7 +12,9 @@ struct SettingsReloadTests {
     /// A value for each key that differs from its default.
     private static let changes: [String: String] = [
         "domains": "[example.org]", "listen": "[\"udp:127.0.0.1:5061\"]", "load-balancers": "[192.0.2.20]",
-        "advertise": "sip.example.org", "store": "/tmp/x.db", "calls": "/tmp/calls", "control": "/tmp/x.sock",
+        "advertise": "sip.example.org", "store": "/tmp/x.db",
+        "postgresql.connection": "\"host=a dbname=b\"", "postgresql.password-file": "/tmp/a", "calls": "/tmp/calls",
+        "control": "/tmp/x.sock",
         "auth": "\"off\"", "trusted": "[192.0.2.10]", "strip-headers": "[\"Y-*\"]", "upstream": "sip:192.0.2.1",
         "upstream-hosts": "[pbx.example.org]", "upstream-check.interval": "7s", "upstream-check.patience": "7s",
         "register-upstream": "{example.net: {upstream: \"sip:192.0.2.1\"}}", "tls.cert-file": "/tmp/a",

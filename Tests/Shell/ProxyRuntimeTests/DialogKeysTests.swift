@@ -19,14 +19,14 @@ struct DialogKeysTests {
     init() throws { folder = try StoreFolder() }
 
     /// Runs a test with a store on a loop that does not run.
-    private func withStore(_ body: (SQLiteStore) async throws -> Void) async throws {
-        let store = try SQLiteStore(path: folder.path, loop: try EventLoop(), log: .silent)
+    private func withStore(_ body: (DatabaseStore) async throws -> Void) async throws {
+        let store = try folder.open(loop: try EventLoop(), log: .silent)
         defer { store.close() }
         try await body(store)
     }
 
     /// Starts a run of the program at `duration` after `start`, and returns its dialog keys.
-    private static func keys(_ store: SQLiteStore, after duration: Duration) async throws -> DialogKeys {
+    private static func keys(_ store: DatabaseStore, after duration: Duration) async throws -> DialogKeys {
         try await DialogKeys(store: store, log: .silent, now: start + duration)
     }
 

@@ -25,7 +25,7 @@ struct ShardScene: Sendable {
     let bench: Bench
     let shard: ProxyShard
     let streams: StreamFlows
-    let store: SQLiteStore
+    let store: DatabaseStore
     let push: PushService
     let lookUps: HeldLookUps
     let places: Places
@@ -126,7 +126,7 @@ final class HeldLookUps: @unchecked Sendable {
 private final class ShardParts: @unchecked Sendable {
     let shard: ProxyShard
     let streams: StreamFlows
-    let store: SQLiteStore
+    let store: DatabaseStore
     let push: PushService
     let lookUps = HeldLookUps()
     let socket: UDPSocket
@@ -135,7 +135,7 @@ private final class ShardParts: @unchecked Sendable {
     init(on loop: EventLoop, _ folder: StoreFolder, _ limits: FlowLimits) throws {
         let streams = try StreamFlows(loop: loop, limits: limits, log: .silent)
         self.streams = streams
-        store = try SQLiteStore(path: folder.path, loop: loop, log: .silent)
+        store = try folder.open(loop: loop, log: .silent)
         push = try PushService(loop: loop, settings: try Self.pushSettings(folder), log: .silent)
         socket = try UDPSocket(boundTo: Endpoint(.loopbackV4, 0), on: loop)
         listener = try StreamListener(

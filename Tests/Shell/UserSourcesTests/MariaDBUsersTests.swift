@@ -2,6 +2,7 @@ import Addressing
 import Crypto
 import Foundation
 import LoopTesting
+import StoreTesting
 import Testing
 import TestSupport
 

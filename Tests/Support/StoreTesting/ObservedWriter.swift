@@ -9,11 +9,28 @@ package final class ObservedWriter: Sendable {
     package let logSink = MemoryLogSink()
     private let results: AsyncStream<StoreResult>
 
-    package init(_ path: String, _ settings: StoreWriterSettings = StoreWriterSettings()) throws {
+    /// Opens a SQLite file.
+    package convenience init(_ path: String, _ settings: StoreWriterSettings = StoreWriterSettings()) throws {
+        try self.init { log, onResults in
+            try StoreWriter(path: path, settings: settings, log: log, onResults: onResults)
+        }
+    }
+
+    /// Opens the store of a test.
+    package convenience init(_ folder: StoreFolder, _ settings: StoreWriterSettings = StoreWriterSettings()) throws {
+        try self.init { log, onResults in
+            guard let database = folder.database else {
+                return try StoreWriter(path: folder.path, settings: settings, log: log, onResults: onResults)
+            }
+            return try StoreWriter(postgreSQL: database, settings: settings, log: log, onResults: onResults)
+        }
+    }
+
+    private init(_ open: (Log, @escaping @Sendable ([StoreResult]) -> Void) throws -> StoreWriter) throws {
         let (stream, continuation) = AsyncStream.makeStream(of: StoreResult.self)
         results = stream
         let log = Log(level: .debug, sink: logSink) { UnixTime(milliseconds: 0) }
-        writer = try StoreWriter(path: path, settings: settings, log: log) { results in
+        writer = try open(log) { results in
             for result in results { continuation.yield(result) }
         }
     }

@@ -38,7 +38,3 @@ extension SQLiteFailure {
         }
     }
 }
-
-extension StoreError {
-    init(_ path: String, _ failure: any Error) { self.init("store \(path): \(failure)") }
-}

@@ -1,74 +1,11 @@
-package import Addressing
-package import Bytes
-package import Calling
-package import Collections
-import Crypto
-package import ProxyCore
 package import PushDelivery
-package import PushPlanning
 package import Reactor
-package import Registration
 import Storage
 package import Telemetry
-package import Timekeeping
 
-/// The store in one SQLite file, which only one daemon uses at a time. One thread writes changes, a second thread
-/// reads, and a third thread writes backups.
-///
-/// - The class is `@unchecked Sendable`, because only its loop uses its mutable properties after the loop has started.
-package final class SQLiteStore: ProxyStore, @unchecked Sendable {
-    package var finished: ([CommitResult]) -> Void {
-        get { outcomes.finished }
-        set { outcomes.finished = newValue }
-    }
-
-    private let loop: EventLoop
-    private let log: Log
-    private let lock: StoreLock
-    private let outcomes: Outcomes
-    private let writer: StoreWriter
-    private let reader: StoreReader
-    private let backups: StoreBackups
-    private let timeline: TimelineWriting
-    private let journal: CallJournal
-    /// Retries failed writes of the journal.
-    private var journalTimer: LoopTimer?
-    /// The lock of a calls folder outside the store's folder. Without this lock, two daemons with different stores
-    /// could use the same calls folder.
-    private let callsLock: FileLock?
-    private var lastServiceTicket: UInt64 = 0
-
-    /// Receives the writer's results on the loop, and passes them to the engine and the services.
-    ///
-    /// - The class is `@unchecked Sendable`, because only the loop uses it.
-    private final class Outcomes: @unchecked Sendable {
-        var finished: ([CommitResult]) -> Void = { _ in }
-        /// The callbacks of services that wait for a commit, by ticket number.
-        var waiting: [UInt64: (WriteResult) -> Void] = [:]
-        private let log: Log
-
-        init(log: Log) { self.log = log }
-
-        func arrived(_ results: [StoreResult]) {
-            var commits: [CommitResult] = []
-            for result in results {
-                switch result.ticket {
-                case .engine(let ticket): commits.append(CommitResult(ticket: ticket, succeeded: result.isStored))
-                case .service(let number):
-                    waiting.removeValue(forKey: number)?(
-                        WriteResult(isStored: result.isStored, isFound: result.isFound))
-                case nil where !result.isStored:
-                    log.error(
-                        "the store refused changes, so missed calls or records for the command 'sippushd explain' are lost"
-                    )
-                case nil: break
-                }
-            }
-            if !commits.isEmpty { finished(commits) }
-        }
-    }
-
-    /// Opens or creates the store's file, and migrates it to this program's schema.
+extension DatabaseStore {
+    /// Opens or creates the store's SQLite file, which only one daemon uses at a time, and migrates the file to this
+    /// program's schema.
     ///
     /// - Parameters:
     ///   - path: the path of the store's file.
@@ -77,328 +14,50 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
     ///   - loop: the loop on which the store is used.
     ///   - log: receives messages about later failures of the store.
     /// - Throws: an error if the store cannot be used, for example because another process uses it.
-    package init(
+    package convenience init(
         path: String, callsFolder: String? = nil, timeline settings: TimelineSettings = TimelineSettings(),
         loop: EventLoop, log: Log
     ) throws(StoreError) {
-        self.loop = loop
-        self.log = log
-        lock = try StoreLock(store: path, for: .daemon)
-        let (key, isFirst) = try Self.journalKey(in: path)
-        let outcomes = Outcomes(log: log)
-        self.outcomes = outcomes
-        let uncounted: Int
-        do throws(SQLiteFailure) {
-            uncounted = try Connection.uncountedRecords(in: path)
-            writer = try StoreWriter(path: path, log: log) { results in
-                // The loop gets no report of a successful change that no requester waits for.
-                let told = results.filter { $0.ticket != nil || !$0.isStored }
-                if !told.isEmpty { loop.post { outcomes.arrived(told) } }
-            }
+        let lock = try StoreLock(store: path, for: .daemon)
+        let outcomes = StoreOutcomes(log: log)
+        let parts: Parts
+        do {
+            parts = try Self.parts(path, lock, outcomes, loop, log)
         } catch {
             lock.release()
-            throw StoreError(path, error)
+            throw error
         }
         try lock.storeIsMade()
         if lock.isNewStore {
             log.notice("the store did not exist; the daemon created a new store", [.path: .text(path)])
         }
-        timeline = TimelineWriting(settings, writer: writer, uncounted: uncounted, loop: loop)
-        let folder = callsFolder ?? path + "-calls"
-        do throws(AppendedFile.Failure) {
-            try AppendedFile.checkFolder(folder)
-        } catch {
-            throw StoreError("cannot use the folder of the call journal, \(folder): \(error)")
-        }
-        callsLock = try callsFolder.map { folder throws(StoreError) in try Self.lockFolder(folder) }
-        journal = CallJournal(folder: folder, key: key, isFirstSealed: isFirst, log: log)
-        do throws(SystemError) {
-            reader = try StoreReader(path: path, thread: "queries")
-            backups = try StoreBackups(path: path)
-        } catch {
-            throw StoreError("cannot start a thread for reading the store: \(error)")
-        }
-        journal.askStore = { [weak self] in self?.mark($0) }
+        try self.init(
+            parts, outcomes: outcomes, calls: callsFolder ?? path + "-calls", isShared: callsFolder != nil,
+            timeline: settings, loop: loop, log: log)
     }
 
-    /// Returns the key that authenticates the call journal, and creates the key in the daemon's first run.
-    private static func journalKey(in path: String) throws(StoreError) -> (key: JournalKey, isFirst: Bool) {
+    private static func parts(
+        _ path: String, _ lock: StoreLock, _ outcomes: StoreOutcomes, _ loop: EventLoop, _ log: Log
+    ) throws(StoreError) -> Parts {
+        let (tables, uncounted, writer): (Connection, Int64, StoreWriter)
         do throws(SQLiteFailure) {
-            let connection = try Connection.openStore(path, mayCreate: true)
-            let found = try SQLiteFailure.wrapping { () throws(SQLError) in
-                try connection.secrets(named: JournalKey.name).first
-            }
-            if let found { return (try makeKey(found.value), false) }
-            let made = StoredSecret(
-                name: JournalKey.name, createdAt: SystemClock.moment.date, value: try makeSecret())
-            try SQLiteFailure.wrapping { () throws(SQLError) in try connection.write(made) }
-            return (try makeKey(made.value), true)
+            tables = try Connection.openStore(path, mayCreate: true)
+            uncounted = try SQLiteFailure.wrapping { () throws(SQLError) in try tables.uncountedRecords() }
         } catch {
             throw StoreError(path, error)
         }
-    }
-
-    private static func makeSecret() throws(SQLiteFailure) -> [UInt8] {
-        do throws(CryptoError) {
-            return try RandomBytes.make(JournalKey.byteCount)
+        let key = try JournalKey.stored(in: tables, of: path)
+        do throws(SQLiteFailure) {
+            writer = try StoreWriter(path: path, log: log) { outcomes.post($0, to: loop) }
         } catch {
-            throw .system("cannot create the key of the call journal: \(error)")
+            throw StoreError(path, error)
         }
-    }
-
-    private static func makeKey(_ secret: [UInt8]) throws(SQLiteFailure) -> JournalKey {
-        do throws(CryptoError) {
-            return try JournalKey(secret)
-        } catch {
-            throw .system("cannot create the key of the call journal: \(error)")
-        }
-    }
-
-    private static func lockFolder(_ folder: String) throws(StoreError) -> FileLock {
-        do throws(AppendedFile.Failure) {
-            try AppendedFile.makeFolder(folder)
-        } catch {
-            throw StoreError("cannot use the folder of the call journal, \(folder): \(error)")
-        }
-        do throws(FileLock.Failure) {
-            return try FileLock(path: "\(folder)/lock", activity: "serves")
-        } catch {
-            throw StoreError("cannot use the folder of the call journal, \(folder): \(error)")
-        }
-    }
-
-    // MARK: Writes
-
-    package func commit(_ changes: [EngineChange], _ ticket: CommitTicket) {
-        commit(changes.map(RowChange.engine), for: .engine(ticket))
-    }
-
-    package func commit(_ changes: [ServiceChange], finished: @escaping (WriteResult) -> Void) {
-        lastServiceTicket += 1
-        outcomes.waiting[lastServiceTicket] = finished
-        commit(changes.map(RowChange.service), for: .service(lastServiceTicket))
-    }
-
-    private func commit(_ changes: [RowChange], for ticket: StoreTicket) {
-        guard !writer.commit(changes, for: ticket) else { return }
-        // The refusal is posted to the loop, because the result must come after `commit` has returned.
-        loop.post { [outcomes] in outcomes.arrived([StoreResult(ticket: ticket, isStored: false)]) }
-    }
-
-    package func journal(_ change: CallChange) { journal.note(change) }
-
-    package func flushJournal() {
-        journal.flush(now: loop.now)
-        guard let retry = journal.retryAt else { return }
-        // A timer retries failed writes of the journal. Without a timer, a waiting call might wait forever, because
-        // perhaps no other event occurs.
-        if journalTimer == nil { journalTimer = try? LoopTimer(on: loop) { [weak self] in self?.flushJournal() } }
-        if journalTimer?.deadline == nil { journalTimer?.arm(at: retry) }
-    }
-
-    /// Writes the journal's serial number into the store. After the serial number, all earlier missed calls are
-    /// persisted too, and the journal need not keep them.
-    private func mark(_ serial: UInt64) {
-        commit([.note(key: Self.journalMark, value: "\(serial)")]) { [journal] in
-            if $0.isStored { journal.stored(serial) }
-        }
-    }
-
-    private static let journalMark = "journal-stored"
-
-    package func record(_ changes: [EngineChange]) { record(changes.map(RowChange.engine)) }
-    package func record(_ changes: [ServiceChange]) { record(changes.map(RowChange.service)) }
-
-    private func record(_ changes: [RowChange]) {
-        if !writer.record(changes) {
-            log.error(
-                "the store refuses changes, because its queue is full or the store has stopped",
-                [.count: .number(changes.count)])
-        }
-    }
-
-    package func refresh(_ rows: [StoredBinding]) { _ = writer.refresh(rows) }
-
-    package func trace(_ changes: [TimelineChange]) { timeline.write(changes) }
-
-    // MARK: Questions
-
-    // The writer first writes all waiting changes, because an operator may ask for the record of a call that has just
-    // ended.
-
-    package func users(
-        after name: ByteString, in realm: ByteString, limit: Int
-    ) async throws(StoreError) -> [DigestUser] {
-        try await reader.read { try $0.users(after: name, in: realm, limit: limit) }
-    }
-
-    package func userNames(
-        after name: ByteString, in realm: ByteString, limit: Int, of realms: [ByteString]?
-    ) async throws(StoreError) -> [String] {
-        try await reader.read { try $0.userNames(after: name, in: realm, limit: limit, of: realms) }
-    }
-
-    package func timeline(
-        of subjects: [TimelineSubject], limit: Int, in domains: [ByteString]?
-    ) async throws(StoreError) -> [TimelineRecord] {
-        await writer.writeWaiting()
-        return try await reader.read { connection in
-            for subject in subjects {
-                let records = try connection.timeline(of: subject, limit: limit, in: domains)
-                if !records.isEmpty { return records }
-            }
-            return []
-        }
-    }
-
-    package func statistics(_ question: StatisticsQuestion) async throws(StoreError) -> Page<StatisticsRow> {
-        await writer.writeWaiting()
-        return try await reader.read { try $0.statistics(question) }
-    }
-
-    package func wakes(_ question: WakeQuestion) async throws(StoreError) -> [WakeRow] {
-        // After an upgrade, many records wait to be counted. Each step counts some records in its own commit, so that
-        // no commit is slow.
-        var left = Int64.max
-        while true {
-            _ = writer.record([.countWakes(limit: Self.wakesInTurn)])
-            await writer.writeWaiting()
-            let waiting = try await reader.read { try $0.uncountedRecords() }
-            guard waiting >= Self.wakesInTurn, waiting < left else { break }
-            left = waiting
-        }
-        return try await reader.read { try $0.wakes(question) }
-    }
-
-    private static let wakesInTurn = 4096
-
-    package func deadTokens(
-        since date: UnixTime, after cursor: PageCursor, limit: Int, in domains: [ByteString]?
-    ) async throws(StoreError) -> Page<DeadToken> {
-        await writer.writeWaiting()
-        return try await reader.read { try $0.deadTokens(since: date, after: cursor, limit: limit, in: domains) }
-    }
-
-    package func mobileDevices(
-        of user: String, app: String, token: String?
-    ) async throws(StoreError) -> [String] {
-        try await reader.read { try $0.mobileDevices(of: user, app: app, token: token) }
-    }
-
-    package func userAgents(of devices: [DeviceID]) async throws(StoreError) -> [DeviceID: ByteString] {
-        try await reader.read { try $0.userAgents(of: devices) }
-    }
-
-    package func mobileOwners(of token: String) async throws(StoreError) -> [MobileOwner] {
-        try await reader.read { try $0.mobileOwners(of: token) }
-    }
-
-    package func deviceOutcomes(
-        of requests: [RequestID], app: String
-    ) async throws(StoreError) -> [DeviceOutcome] {
-        try await reader.read { connection in
-            var outcomes: [DeviceOutcome] = []
-            for id in requests { outcomes.append(try connection.deviceOutcome(of: id, app: app)) }
-            return outcomes
-        }
-    }
-
-    // MARK: The start
-
-    package func engineState() async throws(StoreError) -> StoredState {
-        let mark = try await note(Self.journalMark).flatMap { UInt64($0) } ?? 0
-        let missed = journal.missedCalls(after: mark)
-        if !missed.isEmpty { try await reader.write { try $0.write(missed) } }
-        return try await reader.read { connection in
-            var users = UserDirectory()
-            for user in try connection.users() { users.add(user) }
-            return StoredState(
-                users: users, bucketEntries: try connection.bucketEntries(),
-                disabledProviders: Set(try connection.providers(.off)),
-                pausedProviders: Set(try connection.providers(.paused)), messages: try connection.messages(),
-                userRules: try connection.userRules())
-        }
-    }
-
-    package func bindings(after device: DeviceID?, limit: Int) async throws(StoreError) -> [StoredBinding] {
-        try await reader.read { try $0.bindings(after: device, limit: limit) }
-    }
-
-    package func calls(after id: UInt64, limit: Int) async throws(StoreError) -> [StoredCall] {
-        journal.calls(after: id, limit: limit)
-    }
-
-    package func unreadPushes(
-        since date: UnixTime, after push: UnreadPush?, limit: Int
-    ) async throws(StoreError) -> [UnreadPush] {
-        try await reader.read { try $0.unreadPushes(since: date, after: push, limit: limit) }
-    }
-
-    package func dialogRenewals(after date: UnixTime) async throws(StoreError) -> [DialogRenewal] {
-        try await reader.read { try $0.dialogRenewals(after: date) }
-    }
-
-    package func keys() async throws(StoreError) -> [StoredKey] {
-        try await reader.read { try $0.keys() }
-    }
-
-    package func mobileApps() async throws(StoreError) -> [StoredMobileApp] {
-        try await reader.read { try $0.mobileApps() }
-    }
-
-    package func provisionLinks() async throws(StoreError) -> [StoredProvisionLink] {
-        try await reader.read { try $0.provisionLinks() }
-    }
-
-    package func openDeviceRequests() async throws(StoreError) -> [DeviceRequest] {
-        try await reader.read { try $0.openDeviceRequests() }
-    }
-
-    package func secrets(named name: String) async throws(StoreError) -> [StoredSecret] {
-        try await reader.read { try $0.secrets(named: name) }
-    }
-
-    package func note(_ key: String) async throws(StoreError) -> String? {
-        try await reader.read { try $0.note(key) }
-    }
-
-    package func keep(_ changes: [ServiceChange]) async throws(StoreError) {
-        try await reader.write { try $0.keep(changes) }
-    }
-
-    // MARK: Start, end, backup
-
-    package func start() throws(StoreError) {
         do throws(SystemError) {
-            try lock.watch(on: loop, log: log)
-            try timeline.start()
+            return Parts(
+                lock: lock, writer: writer, reader: try StoreReader(SQLiteSource(path: path), thread: "queries"),
+                backups: try StoreBackups(path: path), uncounted: Int(clamping: max(0, uncounted)), journalKey: key)
         } catch {
-            throw StoreError("cannot create a timer: \(error)")
+            throw StoreError("cannot start a thread for reading the store: \(error)")
         }
-    }
-
-    package func close() {
-        reader.stop()
-        backups.stop()
-        writer.stop()
-        journalTimer?.disarm()
-        journal.close(isStored: writer.failure == nil, now: loop.now)
-        callsLock?.release()
-        lock.release()
-    }
-
-    package func backUp(to file: String) async throws(BackupFailure) -> Int { try await backups.write(to: file) }
-
-    package var figures: CounterSet {
-        var figures = writer.figures
-        figures.count(.timelineDropped, by: timeline.dropped)
-        figures.count(.journalFailure, by: journal.failures)
-        return figures
-    }
-
-    package var obstacle: String? {
-        if let failure = writer.failure { return "the store cannot be written: \(failure)" }
-        return writer.queueLength < StoreWriterSettings().queueLimit / 2
-            ? nil : "the store is too slow: half of its queue is in use"
     }
 }

@@ -11,7 +11,7 @@ final class StoreBackups: Sendable {
 
     init(path: String) throws(SystemError) {
         self.path = path
-        reader = try StoreReader(path: path, thread: "backup")
+        reader = try StoreReader(SQLiteSource(path: path), thread: "backup")
     }
 
     /// Cancels the backup in progress and removes its file.
@@ -32,8 +32,9 @@ final class StoreBackups: Sendable {
         defer { isBusy.withLock { $0 = false } }
         let outcome: Result<Int, BackupError>
         do {
-            outcome = try await reader.read { [path, isStopping] connection in
-                Result { () throws(BackupError) in
+            outcome = try await reader.read { [path, isStopping] tables in
+                guard let connection = tables as? Connection else { preconditionFailure("the source is SQLite's") }
+                return Result { () throws(BackupError) in
                     try connection.backUp(to: file, database: path) { isStopping.withLock { $0 } }
                 }
             }

@@ -4,6 +4,7 @@ package import Control
 import Crypto
 import FoundationEssentials
 import HTTPServices
+import Persistence
 import ProxyCore
 import ProxyPolicy
 import ProxyRuntime
@@ -47,7 +48,7 @@ package struct Doctor {
         var found = configuration(on: now)
         found.append(StateFindings.daemon(at: settings.control, isThere: daemon != nil, state))
         found += service.fileFindings(of: settings, at: path)
-        found += StateFindings.store(StoreFact(at: settings.store), hasDaemon: daemon != nil)
+        found += store(daemon)
         var certificates = CertificateCheck(on: now)
         certificates.check(settings, authorities: authorities)
         found += CertificateFindings.findings(certificates)
@@ -65,6 +66,17 @@ package struct Doctor {
     /// The report for settings with an error, beyond which nothing is examined.
     package static func findings(_ error: String) -> [Finding] {
         [Finding("configuration", .wrong, error, cure: "Correct it: docs/settings.md has all keys.")]
+    }
+
+    private func store(_ daemon: Int32?) -> [Finding] {
+        do throws(StartError) {
+            guard case .postgreSQL(let address, _) = try settings.storePlace() else {
+                return StateFindings.store(StoreFact(at: settings.store), hasDaemon: daemon != nil)
+            }
+            return [StateFindings.database(address.name, PostgreSQLExamination(of: address))]
+        } catch {
+            return [Finding("store", .note, "the database cannot be examined: \(error)")]
+        }
     }
 
     private func configuration(on now: UnixTime) -> [Finding] {

@@ -49,6 +49,7 @@ extension DaemonSettings {
             read("bearer.issuers.\(name).key-file", issuer.keyFile)
             read("bearer.issuers.\(name).ca-file", issuer.caFile)
         }
+        read("postgresql.password-file", postgreSQL.passwordFile)
         read("hep.password-file", hep.passwordFile)
         read("hep.ca-file", hep.caFile)
         for path in events.secretFiles { read("events.secret-files", path) }

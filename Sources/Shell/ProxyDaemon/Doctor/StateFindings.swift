@@ -1,4 +1,5 @@
 import FoundationEssentials
+package import Persistence
 import Reactor
 
 /// The state that a running daemon reports by `GET /readyz`.
@@ -47,6 +48,21 @@ package enum StateFindings {
             Finding(
                 "daemon", .wrong, "it is not ready: \(reason)",
                 cure: "Other lines of this report have the cause. The log says since when: journalctl -u sippushd.")
+        }
+    }
+
+    /// The finding about a store in PostgreSQL.
+    package static func database(_ name: String, _ found: PostgreSQLExamination) -> Finding {
+        switch found {
+        case .fine: Finding("store", .ok, "\(name) answers, and keeps what it confirms")
+        case .unsafe(let reason, let cure):
+            Finding(
+                "store", .note, "\(name): \(reason)",
+                cure: "As the database's administrator, \(cure): docs/PostgreSQL.md.")
+        case .away(let reason):
+            Finding(
+                "store", .wrong, "\(name): \(reason)",
+                cure: "Start the database, or correct postgresql in the settings: docs/PostgreSQL.md.")
         }
     }
 

@@ -69,6 +69,6 @@ struct APIKeyTests {
         let secret = try APIKeySecret.make()
         let kept = try key("kept", secret, [.tokensRead, .pushes])
         try folder.keep([.addKey(kept.stored), .addKey(try key("gone", secret).stored), .removeKey(name: "gone")])
-        #expect(try SQLiteFile(path: folder.path).keys().map(APIKey.init) == [kept])
+        #expect(try folder.opened().keys().map(APIKey.init) == [kept])
     }
 }

@@ -57,7 +57,7 @@ struct DomainScopeTests {
         #expect(key.stored.domains == "a.example,b.example" && APIKey(key.stored) == key)
         let folder = try StoreFolder()
         try folder.keep([.addKey(key.stored)])
-        let found = try SQLiteFile(path: folder.path).keys()
+        let found = try folder.opened().keys()
         #expect(found.map { APIKey($0) } == [key])
         for domains in [",", "a.example,", " ", "a b", "a.example,,b.example"] {
             let stored = StoredKey(name: "k", hash: hash, scopes: "admin", createdAt: date, domains: domains)

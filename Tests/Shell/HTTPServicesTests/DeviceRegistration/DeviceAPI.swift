@@ -46,7 +46,7 @@ actor DeviceAPI {
     private struct Parts {
         let api: APIService
         let service: DeviceRegistrationService
-        let store: SQLiteStore
+        let store: DatabaseStore
     }
 
     init(
@@ -75,7 +75,7 @@ actor DeviceAPI {
 
     func start() async throws {
         let log = Log(level: .debug, sink: logSink) { UnixTime(milliseconds: 0) }
-        let store = try SQLiteStore(path: folder.path, loop: loop, log: log)
+        let store = try folder.open(loop: loop, log: log)
         let api = APIService(settings.access(LimitSettings()), loop: loop, keys: APIKeyRing(), log: log)
         let directory = DeviceDirectory(
             report: { device, aor in self.report(device, aor) },

@@ -33,8 +33,8 @@ struct PushStatisticsTests {
     init() throws { folder = try StoreFolder() }
 
     /// Runs a test with a store that has pushes of two days and two apps. One of the pushes was sent to two devices.
-    private func withRows(_ body: (SQLiteStore) async throws -> Void) async throws {
-        let store = try ObservedWriter(folder.path)
+    private func withRows(_ body: (DatabaseStore) async throws -> Void) async throws {
+        let store = try ObservedWriter(folder)
         let next = day + .seconds(86_400)
         let records = [
             record(1) { $0.marks.received = day },
@@ -73,12 +73,12 @@ struct PushStatisticsTests {
             callRef: nil, callID: ByteString("c9"), requestedAt: day, omission: .ordinaryContact)
         #expect(await store.write((records + [without]).map { .timeline(.record($0)) }) == true)
         store.writer.stop()
-        let reading = try SQLiteStore(path: folder.path, loop: try EventLoop(), log: .silent)
+        let reading = try folder.open(loop: try EventLoop(), log: .silent)
         defer { reading.close() }
         try await body(reading)
     }
 
-    private func text(_ store: SQLiteStore, _ asked: PushStatistics) async throws -> String {
+    private func text(_ store: DatabaseStore, _ asked: PushStatistics) async throws -> String {
         let response = asked.response(try await store.statistics(asked.question))
         #expect(response.status == 200)
         return String(decoding: response.body, as: UTF8.self)

@@ -62,7 +62,7 @@ struct DeadTokenServiceTests {
     private struct Kept: @unchecked Sendable {
         let api: APIService
         let service: DeadTokenService
-        let store: SQLiteStore
+        let store: DatabaseStore
     }
 
     private static func dead(
@@ -79,13 +79,13 @@ struct DeadTokenServiceTests {
         _ dead: [DeadToken], age: Duration = .seconds(3600), _ body: (Client, EventLoop) async throws -> Void
     ) async throws {
         let folder = try StoreFolder()
-        let writer = try ObservedWriter(folder.path)
+        let writer = try ObservedWriter(folder)
         if !dead.isEmpty { #expect(await writer.write(dead.map { .engine(.deadToken($0)) }) == true) }
         writer.writer.stop()
         let (reader, other) = (try APIKeySecret.make(), try APIKeySecret.make())
         try await withLoop { loop in
             let (kept, endpoint, session) = try await Bench(loop).run { bench in
-                let store = try SQLiteStore(path: folder.path, loop: bench.loop, log: .silent)
+                let store = try folder.open(loop: bench.loop, log: .silent)
                 var settings = APISettings()
                 settings.listen = [Endpoint(.loopbackV4, 0)]
                 let date = UnixTime(milliseconds: 0)
@@ -220,14 +220,14 @@ struct DeadTokenServiceTests {
 
     @Test func `of too many the newest stay`() async throws {
         let folder = try StoreFolder()
-        let writer = try ObservedWriter(folder.path)
+        let writer = try ObservedWriter(folder)
         #expect(
             await writer.write(
                 (0..<10).map { .engine(.deadToken(Self.dead("t\($0)"))) } + [
                     .service(.pruneDeadTokens(before: UnixTime(seconds: 0), keeping: 3))
                 ]) == true)
         writer.writer.stop()
-        let store = try SQLiteStore(path: folder.path, loop: try EventLoop(), log: .silent)
+        let store = try folder.open(loop: try EventLoop(), log: .silent)
         let left = try await store.deadTokens(since: UnixTime(seconds: 0), after: .beginning, limit: 10, in: nil)
         #expect(left.elements.map(\.token.prid.string) == ["t7", "t8", "t9"])
         #expect(left.next == nil)

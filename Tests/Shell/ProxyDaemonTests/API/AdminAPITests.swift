@@ -208,13 +208,12 @@ struct AdminAPITests {
     @Test func `a provider is switched when the store has it, and not before`() async throws {
         let folder = try StoreFolder()
         let daemon = try await RunningDaemon.start(folder) { $0.admin.listen = [Endpoint(.loopbackV4, 0)] }
-        let other = try Connection(path: folder.path, options: ConnectionOptions())
-        try other.execute("ALTER TABLE provider_switch RENAME TO away")
+        try folder.execute("ALTER TABLE provider_switch RENAME TO away")
         #expect(try await daemon.order("POST", "/v1/providers/acrobits/disable").status == 503)
         #expect(try await daemon.order("GET", "/v1/providers").body.contains(#""isEnabled":true"#))
-        try other.execute("ALTER TABLE away RENAME TO provider_switch")
+        try folder.execute("ALTER TABLE away RENAME TO provider_switch")
         #expect(try await daemon.order("POST", "/v1/providers/acrobits/disable").status == 200)
-        #expect(try other.integer("SELECT enabled FROM provider_switch WHERE name = 'acrobits'") == 0)
+        #expect(try folder.number("SELECT enabled FROM provider_switch WHERE name = 'acrobits'") == 0)
         #expect(try await daemon.order("GET", "/v1/providers").body.contains(#""isEnabled":false"#))
         try await daemon.stop()
     }
@@ -242,7 +241,6 @@ struct AdminAPITests {
     func `no pause that crosses a disable wakes the provider`(word: String) async throws {
         let folder = try StoreFolder()
         let daemon = try await RunningDaemon.start(folder) { $0.admin.listen = [Endpoint(.loopbackV4, 0)] }
-        let store = try Connection(path: folder.path, options: ConnectionOptions())
         @Sendable func order(_ word: String) async throws -> Int {
             try await daemon.order("POST", "/v1/providers/acrobits/\(word)").status
         }
@@ -252,7 +250,7 @@ struct AdminAPITests {
             // In the end, the provider must be off, whatever the order in which the two requests arrive.
             let statuses = try await [disabled, other]
             #expect(statuses[0] == 200 && [200, 409].contains(statuses[1]), "round \(round): \(statuses)")
-            let isOn = try store.integer("SELECT enabled FROM provider_switch WHERE name = 'acrobits'")
+            let isOn = try folder.number("SELECT enabled FROM provider_switch WHERE name = 'acrobits'")
             let list = try await daemon.order("GET", "/v1/providers").body
             #expect(isOn == 0 && list.contains(#""isEnabled":false,"isPaused":false"#), "round \(round): \(list)")
             #expect(try await order("enable") == 200)

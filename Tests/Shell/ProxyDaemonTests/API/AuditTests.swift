@@ -7,6 +7,7 @@ import LoopTesting
 import ProxyDaemon
 import Telemetry
 import Testing
+import StoreTesting
 import TestSupport
 
 @testable import HTTPServices
@@ -165,7 +166,8 @@ extension RunningDaemonSuites {
             }
         }
 
-        @Test func `over the control socket with the user of this machine`() async throws {
+        @Test(.enabled(if: StoreFolder.isSQLite, "PostgreSQL has its own backups"))
+        func `over the control socket with the user of this machine`() async throws {
             try await RunningDaemon.with(Self.settings) { daemon async throws in
                 try await withLoop { loop async throws in
                     let session = await Bench(loop).run { HTTPSession(on: $0.loop) }

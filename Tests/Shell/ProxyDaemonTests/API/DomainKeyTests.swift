@@ -100,13 +100,16 @@ private struct Scene {
                 domains: try #require(DomainScope(domains: ["example.net", "example.org"]))),
         ].compactMap(\.self)
         try folder.keep(keys.map { .addKey($0.stored) })
-        try Connection(path: folder.path).execute(
+        try folder.execute(
             """
             INSERT INTO dead_token (recorded_at, since, provider, param, token, source, domain)
             VALUES (1, 1, 'fcm', 'p', '\(deadToken)', 'provider', 'example.net'),
                 (2, 2, 'fcm', 'p', 'dead-token-of-nobody', 'provider', ''),
-                (3, 3, 'fcm', 'p', 'dead-token-of-org', 'provider', 'example.org');
-            INSERT INTO wake_day VALUES (unixepoch() / 86400, 'example.net', 'fcm', 'iOS', 1, 1, 1\(
+                (3, 3, 'fcm', 'p', 'dead-token-of-org', 'provider', 'example.org')
+            """)
+        try folder.execute(
+            """
+            INSERT INTO wake_day VALUES (\(SystemClock.moment.date.seconds / 86_400), 'example.net', 'fcm', 'iOS', 1, 1, 1\(
                 String(repeating: ", 1", count: WakeTimes.bounds.count + 1)))
             """)
     }

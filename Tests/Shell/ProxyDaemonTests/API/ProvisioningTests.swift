@@ -217,7 +217,8 @@ extension RunningDaemonSuites {
             }
         }
 
-        @Test func `a use that cannot be stored gives no account, and the link stays unused`() async throws {
+        @Test(.enabled(if: StoreFolder.isSQLite, "the test is about SQLite's file"))
+        func `a use that cannot be stored gives no account, and the link stays unused`() async throws {
             let folder = try StoreFolder()
             let daemon = try await RunningDaemon.start(folder)
             do {

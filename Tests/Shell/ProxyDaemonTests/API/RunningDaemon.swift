@@ -79,6 +79,7 @@ struct RunningDaemon: Sendable {
         settings.domains = ["example.net", "example.org"]
         settings.listen = [ListenAddress(transport: .udp, endpoint: Endpoint(.loopbackV4, 0))]
         settings.store = folder.path
+        if folder.database != nil { settings.postgreSQL.connection = folder.connection }
         settings.control = folder.folder + "/control.sock"
         settings.auth = .off
         settings.api.listen = [Endpoint(.loopbackV4, 0)]

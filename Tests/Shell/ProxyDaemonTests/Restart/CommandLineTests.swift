@@ -322,7 +322,7 @@ struct CommandLineTests {
             }
             await Bench(loop).run { _ in listener.close() }
         }
-        #expect(try OfflineStore(path: folder.path).keys().map(\.name) == ["shop"])
+        #expect(try OfflineStore(folder.place).keys().map(\.name) == ["shop"])
     }
 
     /// Keeps a listener until the test closes it. The type is `@unchecked Sendable`, because only the loop's thread

@@ -147,7 +147,7 @@ final class DaemonProgram: Sendable {
         """
         domains: [example.net]
         listen: ["udp:127.0.0.1:0"]
-        store: \(folder.path)
+        \(folder.settings)
         control: \(folder.folder)/control.sock
         auth: "off"
         api:

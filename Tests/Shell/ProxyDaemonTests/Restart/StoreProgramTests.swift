@@ -8,7 +8,9 @@ import TestSupport
 import Testing
 
 /// Tests the store of the real program, and other programs that open the store's files.
-@Suite("The program's store", .timeLimit(.minutes(10)), .serialized)
+@Suite(
+    "The program's store", .timeLimit(.minutes(10)), .serialized,
+    .enabled(if: StoreFolder.isSQLite, "the suite is about SQLite's file"))
 struct StoreProgramTests {
     private let folder: StoreFolder
 
@@ -18,7 +20,7 @@ struct StoreProgramTests {
         """
         domains: [example.net]
         listen: ["udp:127.0.0.1:0"]
-        store: \(folder.path)
+        \(folder.settings)
         control: \(folder.folder)/\(control)
         auth: "off"
         trusted: [127.0.0.0/8]

@@ -12,7 +12,7 @@ struct DomainList: SQLParameter {
         "(?\(parameter) IS NULL OR \(column) IN (SELECT value FROM json_each(?\(parameter))))"
     }
 
-    func bind(to statement: Statement, at index: Int) {
+    func bind(to statement: some SQLParameters, at index: Int) {
         statement.bind(index, text: JSONValue.array(domains.map { .string($0.string) }).bytes.span)
     }
 }

@@ -13,10 +13,6 @@ extension Connection {
     func removeKey(_ name: String) throws(SQLError) { try run("DELETE FROM api_key WHERE name = ?", name) }
 
     func keys() throws(SQLError) -> [StoredKey] {
-        try values(of: try statement("SELECT * FROM api_key")) { rows in
-            StoredKey(
-                name: rows.text(0), hash: Hex.decode(rows.bytes(1)) ?? [], scopes: rows.text(2),
-                createdAt: UnixTime(milliseconds: rows.integer(3)), domains: rows.text(4))
-        }
+        try values(of: try statement("SELECT * FROM api_key")) { $0.storedKey }
     }
 }

@@ -39,20 +39,6 @@ extension Connection {
             ORDER BY device, requested_at, code
             """, with: date, push.map(\.device.rawValue) ?? 1 << 63, push?.requestedAt ?? UnixTime(milliseconds: .min),
             push?.code.description ?? "")
-        return try values(of: rows, limit: limit) { rows -> UnreadPush? in
-            guard let code = PushCode(rows.text(2)) else { return nil }
-            return UnreadPush(
-                code: code, matter: rows.storedMatter(kind: 3, callRef: 4),
-                device: rows.deviceID(0), requestedAt: UnixTime(milliseconds: rows.integer(1)))
-        }
-    }
-}
-
-extension Statement {
-    fileprivate func storedMatter(kind: Int, callRef: Int) -> UnreadPushes.Matter {
-        let kind = TimelineRecord.Kind(rawValue: text(kind))
-        if kind == .missedCalls { return .list }
-        guard kind == .call, let callRef = UInt64(text(callRef), radix: 16) else { return .other }
-        return .call(CallRef(rawValue: callRef))
+        return try values(of: rows, limit: limit) { $0.storedUnreadPush }
     }
 }

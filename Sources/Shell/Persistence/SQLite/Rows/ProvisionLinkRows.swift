@@ -44,13 +44,6 @@ extension Connection {
     }
 
     func provisionLinks() throws(SQLError) -> [StoredProvisionLink] {
-        try values(of: try statement("SELECT * FROM provision_link")) { rows in
-            guard let hash = Hex.decode(rows.bytes(0)), hash.count == 32 else { return nil }
-            return StoredProvisionLink(
-                hash: hash, name: rows.byteString(1), realm: rows.byteString(2), domain: rows.byteString(3),
-                createdAt: UnixTime(milliseconds: rows.integer(4)), expiresAt: UnixTime(milliseconds: rows.integer(5)),
-                setsPassword: rows.integer(6) != 0, creator: rows.text(7),
-                usedAt: rows.integer(8) > 0 ? UnixTime(milliseconds: rows.integer(8)) : nil, usedFrom: rows.text(9))
-        }
+        try values(of: try statement("SELECT * FROM provision_link")) { $0.storedProvisionLink }
     }
 }

@@ -13,19 +13,7 @@ extension Connection {
             INSERT INTO refused_request (share, kind, user, domain, peer, source, call_id, requested_at, refusal, status, reason)
             VALUES (?,?,?,?,?,?,?,?,?,?,?)
             """
-        ) { values in
-            values.add(record.share.rawValue)
-            values.add(record.kind.rawValue)
-            values.add(record.user)
-            values.add(record.host)
-            values.add(record.peer)
-            values.add(record.source)
-            values.add(record.callID)
-            values.add(record.requestedAt)
-            values.add(word: record.refusal)
-            values.add(record.endStatus ?? 0)
-            values.add(record.reason)
-        }
+        ) { record.addRefusal(to: &$0) }
     }
 
     /// Deletes refused requests that are older than the given date. The oldest rows above the limit of a `RefusalShare`
@@ -70,21 +58,4 @@ extension Connection {
 
     private static let refusedColumns =
         "share, kind, user, domain, peer, source, call_id, requested_at, refusal, status, reason"
-}
-
-extension Statement {
-    /// The refused request in the current row; `nil` if the row is malformed.
-    fileprivate var storedRefusal: TimelineRecord? {
-        guard let share = RefusalShare(rawValue: text(0)), let kind = TimelineRecord.Kind(rawValue: text(1)),
-            let refusal = Refusal(rawValue: text(8)), let status = UInt16(exactly: integer(9))
-        else { return nil }
-        var record = TimelineRecord(
-            id: .init(rawValue: 0), kind: kind, user: byteString(2), host: byteString(3), device: .nobody,
-            callRef: nil, callID: byteString(6), requestedAt: UnixTime(milliseconds: integer(7)), omission: nil)
-        record.peer = byteString(4)
-        record.source = byteString(5)
-        record.refused(refusal, status, share: share)
-        record.reason = text(10)
-        return record
-    }
 }

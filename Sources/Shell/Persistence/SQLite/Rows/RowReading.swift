@@ -33,11 +33,3 @@ extension Connection {
         return Page(elements, next: nil)
     }
 }
-
-extension Statement {
-    func byteString(_ column: Int) -> ByteString { withBytes(column) { ByteString(copying: $0) } }
-
-    func deviceID(_ column: Int) -> DeviceID { DeviceID(rawValue: UInt64(bitPattern: integer(column))) }
-
-    func optionalText(_ column: Int) -> String? { isNull(column) ? nil : text(column) }
-}

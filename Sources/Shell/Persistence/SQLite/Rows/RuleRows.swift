@@ -17,16 +17,12 @@ extension Connection {
     /// Returns all rules. A row that a later version of the daemon wrote in another form is left out, and stays in the
     /// store.
     func userRules() throws(SQLError) -> [StoredUserRules] {
-        try values(of: try statement("SELECT user, domain, rules FROM user_rules")) {
-            StoredUserRules(aor: AddressOfRecord(user: $0.byteString(0), host: $0.byteString(1)), text: $0.text(2))
-        }
+        try values(of: try statement("SELECT user, domain, rules FROM user_rules")) { $0.storedUserRules }
     }
 
     func userRules(of aor: AddressOfRecord) throws(SQLError) -> StoredUserRules? {
         let rows = try statement(
             "SELECT user, domain, rules FROM user_rules WHERE domain = ? AND user = ?", with: aor.host, aor.user)
-        return try values(of: rows, limit: 1) {
-            StoredUserRules(aor: AddressOfRecord(user: $0.byteString(0), host: $0.byteString(1)), text: $0.text(2))
-        }.first
+        return try values(of: rows, limit: 1) { $0.storedUserRules }.first
     }
 }

@@ -14,13 +14,11 @@ extension Connection {
 
     /// Writes the end of a dialog's lifetime, unless the row already has a later end.
     func write(_ renewal: DialogRenewal) throws(SQLError) {
-        var digest: [UInt8] = []
-        digest.append(big: renewal.digest)
         try run(
             """
             INSERT INTO dialog_renewal VALUES (?,?)
             ON CONFLICT (digest) DO UPDATE SET until = max(until, excluded.until)
-            """, digest, renewal.until)
+            """, renewal.digestBytes, renewal.until)
     }
 
     func pruneDialogRenewals(before date: UnixTime) throws(SQLError) {
@@ -30,21 +28,14 @@ extension Connection {
     /// Returns the renewals of dialogs whose lifetime has not ended at the given time.
     func dialogRenewals(after date: UnixTime) throws(SQLError) -> [DialogRenewal] {
         let rows = try statement("SELECT digest, until FROM dialog_renewal WHERE until >= ?", with: date)
-        return try values(of: rows) { rows in
-            let digest = rows.bytes(0)
-            guard digest.count == 8 else { return nil }
-            return DialogRenewal(
-                digest: digest.reduce(0) { $0 << 8 | UInt64($1) }, until: UnixTime(milliseconds: rows.integer(1)))
-        }
+        return try values(of: rows) { $0.storedDialogRenewal }
     }
 
     /// Returns the secrets with the given name, newest first.
     func secrets(named name: String) throws(SQLError) -> [StoredSecret] {
         let rows = try statement(
             "SELECT created_at, value FROM secret WHERE name = ? ORDER BY created_at DESC", with: name)
-        return try values(of: rows) { rows in
-            StoredSecret(name: name, createdAt: UnixTime(milliseconds: rows.integer(0)), value: rows.bytes(1))
-        }
+        return try values(of: rows) { $0.storedSecret(named: name) }
     }
 
     func writeNote(_ key: String, _ value: String) throws(SQLError) {

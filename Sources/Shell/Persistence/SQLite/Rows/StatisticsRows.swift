@@ -64,19 +64,3 @@ extension Connection {
     /// The maximum number of apps or days in an answer.
     private static let groupLimit = 10_000
 }
-
-extension Statement {
-    fileprivate func statistics(_ grouping: StatisticsQuestion.Grouping) -> StatisticsRow {
-        let subject: StatisticsRow.Subject =
-            switch grouping {
-            case .app: .app(text(0))
-            case .day: .day(integer(0))
-            case .push:
-                .push(
-                    StatisticsRow.Push(
-                        code: text(8), date: UnixTime(milliseconds: integer(9)).seconds,
-                        kind: text(10), app: text(11)))
-            }
-        return StatisticsRow(subject: subject, figures: (1...7).map { integer($0) })
-    }
-}

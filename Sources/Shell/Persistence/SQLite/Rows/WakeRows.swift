@@ -24,38 +24,21 @@ extension Connection {
     private func countWakes(after start: Int64, upTo end: Int64) throws(SQLError) {
         guard start != end else { return }
         for (group, counts) in try wakes(after: start, upTo: end) { try add(counts, to: group) }
-        try writeNote(Self.countedNote, "\(end)")
+        try writeNote(WakeColumns.countedNote, "\(end)")
     }
 
     /// The number of timeline records that are not counted yet; a complete report of wakes needs 0.
     func uncountedRecords() throws(SQLError) -> Int64 { try lastRecord() - countedRecord() }
 
-    /// The number of the store's records that are not counted yet, before anything is written.
-    static func uncountedRecords(in path: String) throws(SQLiteFailure) -> Int {
-        let connection = try openStore(path, mayCreate: false)
-        return try SQLiteFailure.wrapping { () throws(SQLError) in
-            Int(clamping: max(0, try connection.uncountedRecords()))
-        }
-    }
-
     /// The number of the last record that was counted.
-    func countedRecord() throws(SQLError) -> Int64 { try note(Self.countedNote).flatMap { Int64($0) } ?? 0 }
+    func countedRecord() throws(SQLError) -> Int64 { try note(WakeColumns.countedNote).flatMap { Int64($0) } ?? 0 }
 
     private func lastRecord() throws(SQLError) -> Int64 { try integer("SELECT max(id) FROM push_record") ?? 0 }
 
     /// Notes that the timeline is empty, so that the next record gets the number 1.
-    func timelineIsEmpty() throws(SQLError) { try writeNote(Self.countedNote, "0") }
+    func timelineIsEmpty() throws(SQLError) { try writeNote(WakeColumns.countedNote, "0") }
 
-    private static let countedNote = "wakes-counted"
-
-    private struct Group: Hashable {
-        let day: Int64
-        let domain: ByteString
-        let app: ByteString
-        let system: PhoneSystem
-    }
-
-    private func wakes(after start: Int64, upTo end: Int64) throws(SQLError) -> [Group: WakeCounts] {
+    private func wakes(after start: Int64, upTo end: Int64) throws(SQLError) -> [WakeGroup: WakeCounts] {
         let rows = try statement(
             fixed: """
                 SELECT requested_at / 86400000, push_record.domain, app, ifnull(registered, -1), ifnull(invited, -1),
@@ -67,34 +50,15 @@ extension Connection {
         defer { rows.reset() }
         rows.bind(1, integer: start)
         rows.bind(2, integer: end)
-        var groups: [Group: WakeCounts] = [:]
-        // Counts of one group are added to the table together, because consecutive records mostly belong to one group.
-        var present: (group: Group, counts: WakeCounts)?
-        while try rows.step() {
-            guard let outcome = rows.wakeOutcome else { continue }
-            let system = rows.withBytes(8) { PhoneSystem(userAgent: $0) }
-            if let group = present?.group, group.day == rows.integer(0), group.system == system,
-                rows.holds(group.domain, in: 1), rows.holds(group.app, in: 2)
-            {
-                present?.counts.add(outcome)
-                continue
-            }
-            if let present { groups[present.group, default: WakeCounts()].merge(present.counts) }
-            var counts = WakeCounts()
-            counts.add(outcome)
-            let group = Group(
-                day: rows.integer(0), domain: rows.byteString(1), app: rows.byteString(2), system: system)
-            present = (group, counts)
-        }
-        if let present { groups[present.group, default: WakeCounts()].merge(present.counts) }
-        return groups
+        var counting = WakeCounting()
+        while try rows.step() { counting.add(rows) }
+        counting.finish()
+        return counting.groups
     }
 
     // MARK: The table of days
 
-    /// The names of the columns with counts: the outcomes, and then the classes of ``WakeTimes``.
-    private static let columns =
-        ["never", "caller_gave_up", "ended_otherwise"] + WakeTimes.bounds.map { "to_\($0)" } + ["longer"]
+    private static let columns = WakeColumns.names
 
     private static let addition = """
         INSERT INTO wake_day (day, domain, app, system, \(columns.joined(separator: ", ")))
@@ -103,17 +67,10 @@ extension Connection {
         \(columns.map { "\($0) = \($0) + excluded.\($0)" }.joined(separator: ", "))
         """
 
-    private func add(_ counts: WakeCounts, to group: Group) throws(SQLError) {
+    private func add(_ counts: WakeCounts, to group: WakeGroup) throws(SQLError) {
         let statement = try statement(Self.addition)
         var values = ParameterList(statement)
-        values.add(group.day)
-        values.add(group.domain)
-        values.add(group.app)
-        values.add(group.system.rawValue)
-        values.add(counts.never)
-        values.add(counts.callerGaveUp)
-        values.add(counts.endedOtherwise)
-        for count in counts.times.counts { values.add(count) }
+        group.add(counts, to: &values)
         try statement.run()
     }
 
@@ -139,34 +96,5 @@ extension Connection {
         rows.bind(2, integer: asked.days.upperBound)
         asked.domains.map(DomainList.init).bind(to: rows, at: 3)
         return try values(of: rows) { $0.storedWakes }
-    }
-}
-
-extension Statement {
-    /// The outcome of the push in the current row; `nil` if the push does not count.
-    fileprivate var wakeOutcome: WakeOutcome? {
-        WakeOutcome(
-            WakeOutcome.Steps(
-                registered: step(3), invited: step(4), ended: step(5), showedLife: integer(6) != 0)
-        ) { TimelineRecord.End(rawValue: text(7)) }
-    }
-
-    private func step(_ column: Int) -> Int64? {
-        let value = integer(column)
-        return value < 0 ? nil : value
-    }
-
-    fileprivate func holds(_ text: ByteString, in column: Int) -> Bool {
-        text.withSpan { text in withBytes(column) { text.hasSameBytes(as: $0) } }
-    }
-
-    fileprivate var storedWakes: WakeRow? {
-        let first = 4
-        let counts = (first..<(first + WakeTimes.bounds.count + 1)).map { integer($0) }
-        guard let times = WakeTimes(counts: counts) else { return nil }
-        return WakeRow(
-            name: text(0),
-            counts: WakeCounts(
-                times: times, never: integer(1), callerGaveUp: integer(2), endedOtherwise: integer(3)))
     }
 }

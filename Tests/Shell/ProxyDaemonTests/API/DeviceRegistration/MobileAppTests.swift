@@ -36,7 +36,7 @@ struct MobileAppTests {
 
     @Test func `apps are stored with the hash of their token, listed and removed`() throws {
         let folder = try StoreFolder()
-        let offline = OfflineStore(path: folder.path)
+        let offline = OfflineStore(folder.place)
         let (request, token) = try request()
         try offline.add(request)
         let app = try #require(try offline.mobileApps().first)
@@ -58,8 +58,8 @@ struct MobileAppTests {
     @Test func `apps of the settings win`() throws {
         let folder = try StoreFolder()
         let (request, _) = try request()
-        try OfflineStore(path: folder.path).add(request)
-        let named = OfflineStore(path: folder.path, apps: ["web": fixed])
+        try OfflineStore(folder.place).add(request)
+        let named = OfflineStore(folder.place, apps: ["web": fixed])
         #expect(try named.mobileApps().map(\.name) == ["web"])
         #expect(try named.mobileApps().first?.isFixed == true)
         #expect(throws: StartError.self) { try named.removeApp("web") }
@@ -82,7 +82,7 @@ struct MobileAppTests {
         var request = AppRequest(name: name, id: id, org: org, token: try AppToken.make())
         request.user = user
         request.apnsProvider = provider
-        #expect(throws: StartError.self) { try OfflineStore(path: folder.path).add(request) }
+        #expect(throws: StartError.self) { try OfflineStore(folder.place).add(request) }
     }
 
     // MARK: With a daemon

@@ -307,14 +307,13 @@ extension RunningDaemonSuites {
                     try JSONValue(Array(try await story.daemon.order("GET", path).body.utf8)).array?.count
                 }
                 #expect(try await calls() == 2)
-                let other = try Connection(path: folder.path, options: ConnectionOptions())
-                try other.execute("ALTER TABLE bucket_entry RENAME TO away")
+                try folder.execute("ALTER TABLE bucket_entry RENAME TO away")
                 #expect(try await story.daemon.order("DELETE", path).status == 503)
                 #expect(try await calls() == 2)
-                try other.execute("ALTER TABLE away RENAME TO bucket_entry")
+                try folder.execute("ALTER TABLE away RENAME TO bucket_entry")
                 #expect(try await story.daemon.order("DELETE", path).body == #"{"removed":2}"#)
                 #expect(try await story.daemon.order("GET", path).body == "[]")
-                #expect(try other.integer("SELECT count(*) FROM bucket_entry") == 0)
+                #expect(try folder.number("SELECT count(*) FROM bucket_entry") == 0)
                 #expect(try await story.missedCall(3).badge == 1)
             }
             // After a restart, the removed calls still count as read.
@@ -330,13 +329,12 @@ extension RunningDaemonSuites {
                 try await story.register(1)
                 let push = try await story.missedCall(1)
                 #expect(try await story.status("PATCH /api/v1/pushes/\(push.id)/received/", push.body) == 200)
-                let other = try Connection(path: folder.path, options: ConnectionOptions())
-                try other.execute("ALTER TABLE push_record RENAME TO away")
+                try folder.execute("ALTER TABLE push_record RENAME TO away")
                 for path in ["\(push.id)/read", "all_read"] {
                     let answer = try await story.ask("PATCH /api/v1/pushes/\(path)/", push.body)
                     #expect(answer.hasPrefix("HTTP/1.1 503 ") && answer.contains("Retry-After: 5\r\n"))
                 }
-                try other.execute("ALTER TABLE away RENAME TO push_record")
+                try folder.execute("ALTER TABLE away RENAME TO push_record")
                 #expect(try await story.status("PATCH /api/v1/pushes/\(push.id)/read/", push.body) == 200)
             }
         }

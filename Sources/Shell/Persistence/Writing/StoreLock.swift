@@ -26,7 +26,16 @@ final class StoreLock {
     /// Takes the lock of the store.
     ///
     /// - Throws: an error that names the lock file and the process that holds the lock.
-    init(store path: String, for holder: Holder) throws(StoreError) {
+    convenience init(store path: String, for holder: Holder) throws(StoreError) {
+        try self.init(path, holder, isFile: true)
+    }
+
+    /// Takes the lock of a store whose database is elsewhere. Only other files are beside the path.
+    convenience init(beside path: String, for holder: Holder) throws(StoreError) {
+        try self.init(path, holder, isFile: false)
+    }
+
+    private init(_ path: String, _ holder: Holder, isFile: Bool) throws(StoreError) {
         guard let store = resolvedPath(path) else {
             throw StoreError("the folder of the store \(path) does not exist; create it, or correct the setting store")
         }
@@ -35,7 +44,8 @@ final class StoreLock {
         isNewStore = FileIdentity(path: store) == nil
         // The lock file survives the process, and its mark shows that the store was created. The daemon must not start
         // with an empty store in place of a missing store, because users, contacts and missed calls would be lost.
-        guard !isNewStore || !FileLock.hasMark(Self.made, path: file) || FileIdentity(path: store) != nil else {
+        guard !isFile || !isNewStore || !FileLock.hasMark(Self.made, path: file) || FileIdentity(path: store) != nil
+        else {
             throw StoreError(
                 "the store \(path) is missing, but \(file) shows that it existed. Is its disk not mounted, or was it moved? Put it back, or restore a backup. To start with an empty store, remove \(file)"
             )

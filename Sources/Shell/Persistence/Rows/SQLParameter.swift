@@ -1,43 +1,26 @@
 import Addressing
 import Bytes
 import PushDelivery
-import Storage
 import Timekeeping
 
 /// A value that can be bound to a parameter (`?`) of a statement.
 protocol SQLParameter {
-    func bind(to statement: Statement, at index: Int)
+    func bind(to statement: some SQLParameters, at index: Int)
 }
 
-extension Connection {
-    /// Prepares the statement and binds its parameters, in their order.
-    func statement<each Parameter: SQLParameter>(
-        _ sql: String, with parameters: repeat each Parameter
-    ) throws(SQLError) -> Statement {
-        let statement = try statement(sql)
-        statement.bind(repeat each parameters)
-        return statement
-    }
-
-    func run<each Parameter: SQLParameter>(
-        _ sql: StaticString, _ parameters: repeat each Parameter
-    ) throws(SQLError) {
-        let statement = try statement(fixed: sql)
-        statement.bind(repeat each parameters)
-        try statement.run()
-    }
-}
-
-extension Statement {
-    fileprivate func bind<each Parameter: SQLParameter>(_ parameters: repeat each Parameter) {
-        var values = ParameterList(self)
-        for parameter in repeat each parameters { values.add(parameter) }
-    }
+/// The parameters of a statement, counted from 1. Each database has its own type of parameters. A text can have any
+/// bytes, and a parameter that is not bound is NULL.
+protocol SQLParameters {
+    func bind(_ index: Int, integer: Int64)
+    func bind(_ index: Int, text: String)
+    func bind(_ index: Int, text: Span<UInt8>)
+    func bind(_ index: Int, blob: Span<UInt8>)
+    func bindNull(_ index: Int)
 }
 
 /// Binds values to the parameters of a statement, one after the other. ``ParameterList`` is for frequent writes,
 /// because a variadic function would copy the values and look up their types.
-struct ParameterList: ~Copyable {
+struct ParameterList<Statement: SQLParameters>: ~Copyable {
     private let statement: Statement
     private var index = 0
 
@@ -48,8 +31,6 @@ struct ParameterList: ~Copyable {
         value.bind(to: statement, at: index)
     }
 
-    // A parameter that is not bound is NULL.
-
     mutating func add(orNull value: (some SQLParameter)?) {
         if let value { add(value) } else { index += 1 }
     }
@@ -59,32 +40,22 @@ struct ParameterList: ~Copyable {
     mutating func add(word value: (some RawRepresentable<String>)?) { add(orNull: value?.rawValue) }
 }
 
-extension Connection {
-    /// Runs a fixed statement of the program with the parameters that `values` binds.
-    func run(_ sql: StaticString, values: (inout ParameterList) -> Void) throws(SQLError) {
-        let statement = try statement(fixed: sql)
-        var list = ParameterList(statement)
-        values(&list)
-        try statement.run()
-    }
-}
-
 extension String: SQLParameter {
-    func bind(to statement: Statement, at index: Int) { statement.bind(index, text: self) }
+    func bind(to statement: some SQLParameters, at index: Int) { statement.bind(index, text: self) }
 }
 
 /// Binds a byte string as text. SQLite does not check that the bound text is UTF-8.
 extension ByteString: SQLParameter {
-    func bind(to statement: Statement, at index: Int) { withSpan { statement.bind(index, text: $0) } }
+    func bind(to statement: some SQLParameters, at index: Int) { withSpan { statement.bind(index, text: $0) } }
 }
 
 /// Binds an array of bytes as a blob.
 extension [UInt8]: SQLParameter {
-    func bind(to statement: Statement, at index: Int) { statement.bind(index, blob: span) }
+    func bind(to statement: some SQLParameters, at index: Int) { statement.bind(index, blob: span) }
 }
 
 extension SQLParameter where Self: BinaryInteger {
-    func bind(to statement: Statement, at index: Int) { statement.bind(index, integer: Int64(self)) }
+    func bind(to statement: some SQLParameters, at index: Int) { statement.bind(index, integer: Int64(self)) }
 }
 
 extension Int64: SQLParameter {}
@@ -94,34 +65,36 @@ extension UInt16: SQLParameter {}
 
 /// Binds an unsigned number. SQLite has only signed numbers, so numbers from 2^63 on are stored as negative numbers.
 extension UInt64: SQLParameter {
-    func bind(to statement: Statement, at index: Int) { statement.bind(index, integer: Int64(bitPattern: self)) }
+    func bind(to statement: some SQLParameters, at index: Int) {
+        statement.bind(index, integer: Int64(bitPattern: self))
+    }
 }
 
 extension Bool: SQLParameter {
-    func bind(to statement: Statement, at index: Int) { statement.bind(index, integer: self ? 1 : 0) }
+    func bind(to statement: some SQLParameters, at index: Int) { statement.bind(index, integer: self ? 1 : 0) }
 }
 
 extension UnixTime: SQLParameter {
-    func bind(to statement: Statement, at index: Int) { statement.bind(index, integer: milliseconds) }
+    func bind(to statement: some SQLParameters, at index: Int) { statement.bind(index, integer: milliseconds) }
 }
 
 extension DeviceID: SQLParameter {
-    func bind(to statement: Statement, at index: Int) { rawValue.bind(to: statement, at: index) }
+    func bind(to statement: some SQLParameters, at index: Int) { rawValue.bind(to: statement, at: index) }
 }
 
 // The values of a ``CallRef`` and of the types below are written for each call and each contact. Their text is made
 // from bytes, because making a `String` would take several times as long.
 
 extension CallRef: SQLParameter {
-    func bind(to statement: Statement, at index: Int) { statement.bind(index, text: rawValue.hexDigits.span) }
+    func bind(to statement: some SQLParameters, at index: Int) { statement.bind(index, text: rawValue.hexDigits.span) }
 }
 
 extension PushCode: SQLParameter {
-    func bind(to statement: Statement, at index: Int) { statement.bind(index, text: text.span) }
+    func bind(to statement: some SQLParameters, at index: Int) { statement.bind(index, text: text.span) }
 }
 
 extension Endpoint: SQLParameter {
-    func bind(to statement: Statement, at index: Int) {
+    func bind(to statement: some SQLParameters, at index: Int) {
         guard address.isV4 else { return statement.bind(index, text: description) }
         var text: [UInt8] = []
         text.reserveCapacity(24)
@@ -138,7 +111,7 @@ extension Endpoint: SQLParameter {
 struct DeviceNumbers: SQLParameter {
     let devices: [DeviceID]
 
-    func bind(to statement: Statement, at index: Int) {
+    func bind(to statement: some SQLParameters, at index: Int) {
         var text: [UInt8] = []
         text.reserveCapacity(24 * devices.count)
         for device in devices {
@@ -151,7 +124,7 @@ struct DeviceNumbers: SQLParameter {
 
 /// Binds the value, or NULL for `nil`.
 extension Optional: SQLParameter where Wrapped: SQLParameter {
-    func bind(to statement: Statement, at index: Int) {
+    func bind(to statement: some SQLParameters, at index: Int) {
         if let self { self.bind(to: statement, at: index) } else { statement.bindNull(index) }
     }
 }

@@ -2,7 +2,6 @@ import Collections
 import ProxyCore
 import Reactor
 import Registration
-import Storage
 import Telemetry
 import Timekeeping
 
@@ -11,73 +10,67 @@ import Timekeeping
 /// During the sync of one commit, further changes gather for the next commit. Under load, a minimum time passes between
 /// the starts of two commits, so that more changes share each sync.
 ///
-/// After a failed commit, the database is opened again, because the state of the disk is unknown. The requester of a
-/// failed change learns that the change is not stored. A failed change without a waiting requester is kept, in order.
-/// The store reports its failure until a test finds room on the disk. The log has one line at the start and one line at
-/// the end of a failure.
+/// The requester of a failed change learns that the change is not stored. Failed changes whose result nobody awaits are
+/// kept in order. The store reports its failure until a test of the database succeeds. The log has one line at the start
+/// and one line at the end of a failure.
 actor StoreSession {
     private let loop: EventLoop  // The loop is stored, because the executor reference does not keep it alive
     nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }
 
-    private let path: String
+    private let database: any StoreDatabase
     private let settings: StoreWriterSettings
     private let intake: Locked<StoreIntake>
     private let figures: Locked<CounterSet>
     private let health: Locked<StoreHealth>
-    private let checkpointer: StoreCheckpointer
     private let log: Log
     private let onResults: @Sendable ([StoreResult]) -> Void
 
-    private var connection: Connection?
     private var gatherTimer: LoopTimer?
     /// The timer of the next commit.
     private var turnTimer: LoopTimer?
     private var turns: CommitTurns
     private var lazyTimer: LoopTimer?
     private var isLazyDue = false
-    private var isCheckpointing = false
     /// The time since which the store cannot write changes; `nil` if the store can write.
     private var failingSince: Instant?
+    private var isFailureLogged = false
+    /// The earliest time of the next line about a failure.
+    private var nextLine = Instant.distantPast
     private var probeTimer: LoopTimer?
     private var deferred = DeferredChanges()
-    /// The identities of the store's files when the connection was opened.
-    private var files: StoreFiles?
-    private var fileTimer: LoopTimer?
-    /// Whether the write-ahead log was removed, so that only the writer's connection still has the log's contents.
-    private var holdsRemovedLog = false
+    private var lookTimer: LoopTimer?
 
     init(
-        loop: EventLoop, path: String, settings: StoreWriterSettings, intake: Locked<StoreIntake>,
-        figures: Locked<CounterSet>, health: Locked<StoreHealth>, checkpointer: StoreCheckpointer, log: Log,
+        loop: EventLoop, database: any StoreDatabase, settings: StoreWriterSettings, intake: Locked<StoreIntake>,
+        figures: Locked<CounterSet>, health: Locked<StoreHealth>, log: Log,
         onResults: @escaping @Sendable ([StoreResult]) -> Void
     ) {
         self.loop = loop
-        self.path = path
+        self.database = database
         self.settings = settings
         turns = CommitTurns(settings)
         self.intake = intake
         self.figures = figures
         self.health = health
-        self.checkpointer = checkpointer
         self.log = log
         self.onResults = onResults
     }
 
     // MARK: Events
 
-    /// Tests at the start whether the disk has room, so that the log reports a full disk before the first phone is
+    /// Tests at the start whether the database can write, so that the log reports a failure before the first phone is
     /// refused.
     func started() {
-        do throws(SQLiteFailure) {
-            try findRoom()
+        do throws(StoreFailure) {
+            try database.probe()
         } catch {
-            dropConnection()
             noteFailure(error)
         }
+        armLook()
     }
 
-    /// Starts the gathering time for changes without a waiting requester. The gathered changes are written after the
-    /// gathering time, or earlier together with a change for which a requester waits.
+    /// Starts the gathering time for changes whose result nobody awaits. After the gathering time, the gathered changes
+    /// are written; if a result is awaited earlier, they are written with the awaited change.
     func changesGather() {
         if gatherTimer == nil {
             gatherTimer = try? LoopTimer(on: loop) { [weak self] in self?.assumeIsolated { $0.gatheringEnded() } }
@@ -91,7 +84,7 @@ actor StoreSession {
     }
 
     /// Writes the waiting changes at the next time that ``CommitTurns`` allows. The writer calls ``changesArrived()``
-    /// when a requester waits for a result, or after the gathering time.
+    /// when a result is awaited, or after the gathering time.
     func changesArrived() {
         guard loop.now < turns.next else { return writeNext() }
         if turnTimer == nil {
@@ -142,28 +135,27 @@ actor StoreSession {
         changesArrived()
     }
 
-    /// Ends the session: writes all waiting changes, and leaves the store as one file.
+    /// Ends the session: writes all waiting changes, and closes the database.
     func stopped() {
         gatherTimer = nil
         turnTimer = nil
         lazyTimer = nil
         probeTimer = nil
-        fileTimer = nil
+        lookTimer = nil
         while true {
             let batch = intake.withLock { $0.take(limit: settings.batchLimit, withLazyRows: true) }
             guard !batch.isEmpty else { break }
-            // When the session ends, a failed batch of lazy rows is not retried, because the retries might never
-            // succeed.
+            // At the end of the session, a failed batch of lazy rows is not retried, because the retries might never
+            // end.
             if !write(batch), batch.entries.isEmpty { break }
         }
         if deferred.count > 0 { write(StoreIntake.Batch()) }
         if deferred.count > 0 {
             log.error(
                 "the store could not write its last changes before the daemon ended, so the changes are lost",
-                [.count: .number(deferred.count), .path: .text(path)])
+                [.count: .number(deferred.count), .path: .text(database.place)])
         }
-        _ = try? connection?.checkpoint(.truncate)
-        connection = nil
+        database.close()
     }
 
     // MARK: Writing
@@ -179,7 +171,7 @@ actor StoreSession {
             count(.storeChange, batch.changeCount + delayed, took: duration)
             report(batch.entries, missing: missing)
             finishLazyRows()
-            startCheckpointIfDue()
+            database.committed()
             return true
         case .failed(let error):
             count(.storeFailure, batch.changeCount, took: nil)
@@ -222,99 +214,41 @@ actor StoreSession {
         /// The store has persisted all changes. The value `missing` has the tickets of missing rows; `delayed` is the
         /// number of changes that waited since an earlier failure.
         case stored(missing: Set<StoreTicket>, delayed: Int)
-        case failed(SQLiteFailure)
+        case failed(StoreFailure)
     }
 
     /// Commits the deferred changes of earlier failures and the batch in one transaction.
     private func commit(_ batch: StoreIntake.Batch) -> Outcome {
-        do throws(SQLiteFailure) {
-            let connection = try openConnection()
+        do throws(StoreFailure) {
             let waiting = deferred.count > 0 ? deferred.entries.elements : []
-            let missing = try SQLiteFailure.wrapping { () throws(SQLError) -> Set<StoreTicket> in
-                try connection.transaction { () throws(SQLError) -> Set<StoreTicket> in
-                    var missing: Set<StoreTicket> = []
-                    var changes = LastChanges(of: waiting, batch.entries)
-                    for entries in [waiting, batch.entries] {
-                        for entry in entries {
-                            for change in entry.changes where changes.nextCounts() {
-                                guard !(try connection.apply(change)), let ticket = entry.ticket else { continue }
-                                missing.insert(ticket)
-                            }
-                        }
-                    }
-                    for row in batch.lazyRows { try connection.refresh(row) }
-                    return missing
-                }
-            }
-            try keepInPlace(connection)
+            let missing = try database.write(waiting, batch)
             let delayed = deferred.count
             if delayed > 0 { deferred.clear() }
             return .stored(missing: missing, delayed: delayed)
         } catch {
-            dropConnection()
             return .failed(error)
         }
     }
 
-    private func openConnection() throws(SQLiteFailure) -> Connection {
-        if let connection { return connection }
-        if let files, files.database != StoreFiles(path).database { throw .replaced }
-        let opened = try Connection.openStore(path, mayCreate: false)
-        files = StoreFiles(path)
-        connection = opened
-        armFileCheck()
-        return opened
-    }
-
-    /// Checks before the report of results that the committed data are in the files that the next start opens.
-    private func keepInPlace(_ connection: Connection) throws(SQLiteFailure) {
-        let found = StoreFiles(path)
-        guard found != files else { return }
-        guard found.database == files?.database else { throw .replaced }
-        // The contents of a removed write-ahead log are copied into the database file, because the writer's connection
-        // still has the log open. A long read or a full disk can prevent the copy.
-        holdsRemovedLog = true
-        try SQLiteFailure.wrapping { () throws(SQLError) in
-            let (logged, copied) = try connection.checkpoint(.truncate)
-            guard logged == copied else {
-                throw SQLError(code: .busy, message: "the write-ahead log could not be copied into the file")
-            }
+    private func armLook() {
+        if lookTimer == nil {
+            lookTimer = try? LoopTimer(on: loop) { [weak self] in self?.assumeIsolated { $0.look() } }
         }
-        holdsRemovedLog = false
-        files = nil
-        log.error(
-            "somebody removed the store's write-ahead log; the daemon saved the log's content to the database",
-            [.path: .text(path)])
-        self.connection = nil
-        checkpointer.reopen()
+        lookTimer?.arm(at: loop.now + database.lookInterval)
     }
 
-    /// Closes the database connection after a failure, so that the next change opens the database again.
-    private func dropConnection() {
-        if !holdsRemovedLog { connection = nil }
-    }
-
-    private func armFileCheck() {
-        if fileTimer == nil {
-            fileTimer = try? LoopTimer(on: loop) { [weak self] in self?.assumeIsolated { $0.checkFiles() } }
-        }
-        fileTimer?.arm(at: loop.now + settings.fileCheckInterval)
-    }
-
-    /// Checks the files even while no changes are written, because the next start must find all earlier changes.
-    private func checkFiles() {
-        fileTimer?.arm(at: loop.now + settings.fileCheckInterval)
-        do throws(SQLiteFailure) {
-            try keepInPlace(try openConnection())
+    private func look() {
+        armLook()
+        do throws(StoreFailure) {
+            try database.look()
         } catch {
-            dropConnection()
             noteFailure(error)
         }
     }
 
     // MARK: Failures
 
-    private func failed(_ batch: StoreIntake.Batch, _ error: SQLiteFailure) {
+    private func failed(_ batch: StoreIntake.Batch, _ error: StoreFailure) {
         let isOver = !error.isOfSystem
         // If the changes themselves caused the failure, each retry would fail, so all deferred changes are dropped.
         if isOver {
@@ -330,68 +264,42 @@ actor StoreSession {
         noteFailure(error)
     }
 
-    private func noteFailure(_ error: SQLiteFailure) {
+    private func noteFailure(_ error: StoreFailure) {
         armProbe()
-        guard failingSince == nil else { return }
-        failingSince = loop.now
-        health.withLock { $0.failure = error.description }
-        log.error("the store cannot be written", [.error: .described(error), .path: .text(path)])
+        if failingSince == nil { failingSince = loop.now }
+        health.withLock { $0.failure = error.reason }
+        // A database that fails and recovers several times a second gives one line a second.
+        guard !isFailureLogged, loop.now >= nextLine else { return }
+        isFailureLogged = true
+        nextLine = loop.now + .seconds(1)
+        log.error("the store cannot be written", [.error: .text(error.reason), .path: .text(database.place)])
     }
 
     private func armProbe() {
         if probeTimer == nil {
             probeTimer = try? LoopTimer(on: loop) { [weak self] in self?.assumeIsolated { $0.probe() } }
         }
-        if probeTimer?.deadline == nil { probeTimer?.arm(at: loop.now + settings.probeInterval) }
+        if probeTimer?.deadline == nil { probeTimer?.arm(at: loop.now + database.probeInterval) }
     }
 
     private func probe() {
         guard let since = failingSince else { return }
-        do throws(SQLiteFailure) {
-            try findRoom()
+        do throws(StoreFailure) {
+            try database.probe()
         } catch {
-            dropConnection()
-            return armProbe()
+            return noteFailure(error)
         }
         let (waiting, lost) = (deferred.count, deferred.lost)
         if waiting > 0, !write(StoreIntake.Batch()) { return }
         failingSince = nil
         health.withLock { $0.failure = nil }
+        guard isFailureLogged else { return }
+        isFailureLogged = false
         log.notice(
             "the store can be written again",
             [
                 .duration: .duration(loop.now - since), .count: .number(waiting), .suppressed: .number(lost),
-                .path: .text(path),
+                .path: .text(database.place),
             ])
-    }
-
-    /// Writes a few bytes to test the disk, so that no real change is lost in the test.
-    private func findRoom() throws(SQLiteFailure) {
-        let connection = try openConnection()
-        try SQLiteFailure.wrapping { () throws(SQLError) in
-            // After a complete copy of the write-ahead log, SQLite overwrites the log from its beginning and needs no
-            // more room.
-            _ = try? connection.checkpoint(.passive)
-            try connection.takeRoom(settings.probeSize)
-        }
-        try keepInPlace(connection)
-    }
-
-    // MARK: Checkpoints
-
-    /// Starts a checkpoint when the write-ahead log is long. The checkpointer's thread copies most pages of the log:
-    /// see ``checkpointFinished()``.
-    private func startCheckpointIfDue() {
-        guard !isCheckpointing, let connection, connection.pagesInLog >= settings.checkpointPages else { return }
-        isCheckpointing = true
-        checkpointer.start { [loop] in loop.post { self.assumeIsolated { $0.checkpointFinished() } } }
-    }
-
-    /// Between two transactions, copies the few pages that were added to the log during the checkpoint. SQLite reuses
-    /// the log only after all pages are copied. The checkpointer's thread cannot copy the last pages while changes
-    /// arrive.
-    private func checkpointFinished() {
-        isCheckpointing = false
-        _ = try? connection?.checkpoint(.passive)
     }
 }

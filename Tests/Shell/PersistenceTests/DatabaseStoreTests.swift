@@ -21,14 +21,14 @@ import Timekeeping
 
 /// Tests the requirements of ``ProxyStore``, and checks the results with SQLite.
 @Suite("Store, as other programs see it", .timeLimit(.minutes(10)))
-struct SQLiteStoreTests {
+struct DatabaseStoreTests {
     private let folder: StoreFolder
 
     init() throws { folder = try StoreFolder() }
 
     /// Opens a store on a loop that does not run.
-    private func open(log: Log = .silent) throws -> SQLiteStore {
-        try SQLiteStore(path: folder.path, loop: try EventLoop(), log: log)
+    private func open(log: Log = .silent) throws -> DatabaseStore {
+        try folder.open(loop: try EventLoop(), log: log)
     }
 
     private static let bob = DigestUser(name: ByteString("bob"), realm: ByteString("example.net"), ha1: [:])
@@ -38,7 +38,7 @@ struct SQLiteStoreTests {
 
     @Test func `results come back to the caller, on the loop, with all that it needs`() async throws {
         try await withLoop { loop in
-            let store = try SQLiteStore(path: folder.path, loop: loop, log: .silent)
+            let store = try folder.open(loop: loop, log: .silent)
             let (engine, service) = (Mailbox<String>(), Mailbox<WriteResult>())
             await Bench(loop).run { _ in
                 store.finished = { results in
@@ -80,7 +80,7 @@ struct SQLiteStoreTests {
             let calls = folder.folder + "/calls"
             let lines = Mailbox<String>()
             let log = Log(level: .info, sink: LineSink(lines: lines)) { UnixTime(milliseconds: 0) }
-            let store = try SQLiteStore(path: folder.path, callsFolder: calls, loop: loop, log: log)
+            let store = try folder.open(calls: calls, loop: loop, log: log)
             try FileManager.default.removeItem(atPath: calls)
             try Data().write(to: URL(filePath: calls))
             let call = CallJournalTests.call(1, [CallJournalTests.branch()])
@@ -125,7 +125,7 @@ struct SQLiteStoreTests {
     @Test func `contacts and dead tokens are read page by page, each once`() async throws {
         let store = try open()
         defer { store.close() }
-        let writer = try ObservedWriter(folder.path)
+        let writer = try ObservedWriter(folder)
         let ids: [UInt64] = [1, 2, 3, 1 << 62, .max]
         let dead = ids.map { id in
             DeadToken(
@@ -183,14 +183,15 @@ struct SQLiteStoreTests {
         #expect(try await reading.timeline(of: [.user(stranger)], limit: 9, in: nil).isEmpty)
     }
 
-    @Test func `a long query delays no commit, and too many at a time are refused`() async throws {
-        let store = try StoreReader(path: folder.path, thread: "queries")
+    @Test(.onlySQLite) func `a long query delays no commit, and too many at a time are refused`() async throws {
+        let store = try StoreReader(SQLiteSource(path: folder.path), thread: "queries")
         try folder.keep([.addUser(Self.bob)])
-        let writer = try ObservedWriter(folder.path)
+        let writer = try ObservedWriter(folder)
         let (begun, mayEnd) = (Mailbox<Bool>(), DispatchSemaphore(value: 0))
         try await withThrowingTaskGroup(of: Int.self) { group in
             group.addTask {
-                try await store.read { connection in
+                try await store.read { tables in
+                    let connection = try #require(tables as? Connection)
                     let rows = try connection.statement("SELECT * FROM user")
                     let isThere = try rows.step()
                     begun.put(true)
@@ -214,23 +215,23 @@ struct SQLiteStoreTests {
 
     // MARK: Start, end, backup
 
-    @Test func `one process has the store, until it lets go`() async throws {
+    @Test(.onlySQLite) func `one process has the store, until it lets go`() async throws {
         let store = try open()
         let refusal = #expect(throws: StoreError.self) { try open() }
         #expect(refusal?.description.contains("\(folder.path).lock") == true)
-        #expect(throws: StoreError.self) { try SQLiteFile(path: folder.path) }
+        #expect(throws: StoreError.self) { try folder.opened() }
         store.close()
-        #expect(try SQLiteFile(path: folder.path).users().isEmpty)
+        #expect(try folder.opened().users().isEmpty)
         try open().close()
     }
 
-    @Test func `a backup contains the stored data, and a failure has its reason`() async throws {
+    @Test(.onlySQLite) func `a backup contains the stored data, and a failure has its reason`() async throws {
         let store = try open()
         defer { store.close() }
         try await store.keep([.addUser(Self.bob)])
         let copy = folder.folder + "/copy.db"
         #expect(try await store.backUp(to: copy) > 0)
-        #expect(try SQLiteFile(path: copy).users() == [Self.bob])
+        #expect(try CommandStore(path: copy).users() == [Self.bob])
         await #expect(throws: BackupFailure.self) { try await store.backUp(to: folder.path) }
     }
 }

@@ -1,54 +1,38 @@
 import Reactor
 package import Registration
-import Storage
 package import Telemetry
 
 /// Writes changes to the store on its own thread, in the order of submission, and reports when they are persisted. Any
 /// thread can submit changes, and no submission blocks.
 package final class StoreWriter: Sendable {
     private let loop: EventLoop
-    private let checkpointLoop: EventLoop
+    private let database: any StoreDatabase
     private let session: StoreSession
-    private let checkpointer: StoreCheckpointer
     private let intake: Locked<StoreIntake>
     private let counted = Locked(CounterSet())
     private let health = Locked(StoreHealth())
     private let settings: StoreWriterSettings
 
-    /// Opens the store, migrates it to this program's schema, and starts the threads.
-    ///
-    /// - Parameters:
-    ///   - path: the database file.
-    ///   - settings: how the writer gathers changes into transactions.
-    ///   - log: receives messages about later failures.
-    ///   - onResults: receives the results of each commit on the writer's thread, in the order of submission.
-    /// - Throws: an error if the store cannot be used.
-    package init(
-        path: String, settings: StoreWriterSettings = StoreWriterSettings(), log: Log,
+    /// Creates a writer of the database on a loop that does not run yet; ``start()`` runs the loop.
+    init(
+        _ database: any StoreDatabase, on loop: EventLoop, settings: StoreWriterSettings = StoreWriterSettings(),
+        log: Log,
         onResults: @escaping @Sendable ([StoreResult]) -> Void
-    ) throws(SQLiteFailure) {
+    ) {
+        self.loop = loop
+        self.database = database
         self.settings = settings
         intake = Locked(StoreIntake(groupSizeLimit: settings.groupSizeLimit))
-        _ = try Connection.openStore(path, mayCreate: true)
-        do throws(SystemError) {
-            loop = try EventLoop()
-            checkpointLoop = try EventLoop()
-        } catch {
-            throw .system("\(error)")
-        }
-        checkpointer = StoreCheckpointer(loop: checkpointLoop, path: path)
         session = StoreSession(
-            loop: loop, path: path, settings: settings, intake: intake, figures: counted, health: health,
-            checkpointer: checkpointer, log: log, onResults: onResults)
-        checkpointer.open()
+            loop: loop, database: database, settings: settings, intake: intake, figures: counted, health: health,
+            log: log, onResults: onResults)
+    }
+
+    /// Starts the writer's thread.
+    func start() throws(SystemError) {
         loop.post { [session] in session.assumeIsolated { $0.started() } }
-        do throws(SystemError) {
-            // The kernel prefers the thread that serves SIP to the store's thread.
-            try loop.start(name: "store", givesWay: true)
-            try checkpointLoop.start(name: "checkpoint", givesWay: true)
-        } catch {
-            throw .system("\(error)")
-        }
+        // The kernel prefers the thread that serves SIP to the store's thread.
+        try loop.start(name: "store", givesWay: true)
     }
 
     /// Queues changes for whose result a requester waits. The writer writes changes in the order in which they were
@@ -57,10 +41,11 @@ package final class StoreWriter: Sendable {
     /// - Parameters:
     ///   - changes: at least one change; one transaction writes all changes.
     ///   - ticket: the number by which the writer reports the result to the requester.
-    /// - Returns: `true` if the changes are queued; `false` if too many changes wait or the writer has stopped, so that
-    ///   no result follows.
+    /// - Returns: `true` if the changes are queued; `false` if too many changes wait, the database is away or the
+    ///   writer has stopped, so that no result follows.
     package func commit(_ changes: [RowChange], for ticket: StoreTicket) -> Bool {
-        add(StoreIntake.Entry(ticket: ticket, changes: changes))
+        guard !database.isAway else { return false }
+        return add(StoreIntake.Entry(ticket: ticket, changes: changes))
     }
 
     /// Queues changes for whose result no requester waits, in order with all other changes. Recorded changes wait
@@ -103,9 +88,6 @@ package final class StoreWriter: Sendable {
     /// until all changes are persisted.
     package func stop() {
         intake.withLock { $0.close() }
-        checkpointer.close()
-        checkpointLoop.stop()
-        checkpointLoop.join()
         loop.post { [session] in session.assumeIsolated { $0.stopped() } }
         loop.stop()
         loop.join()

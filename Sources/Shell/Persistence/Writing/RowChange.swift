@@ -21,7 +21,7 @@ package enum RowChange: Sendable {
 /// The ticket of changes that were submitted together; the engine or a service waits for the result of the changes.
 package enum StoreTicket: Hashable, Sendable {
     case engine(CommitTicket)
-    /// The ticket of a waiting service, with a number that ``SQLiteStore`` assigns.
+    /// The ticket of a waiting service, with a number that ``DatabaseStore`` assigns.
     case service(UInt64)
 }
 

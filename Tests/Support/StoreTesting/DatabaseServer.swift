@@ -1,16 +1,18 @@
-import Crypto
+package import Crypto
 import Foundation
 import Glibc
 import Testing
-import TestSupport
+package import TestSupport
 
 /// A database server that a test starts in a temporary folder, and that ends when the object is released.
 ///
 /// - `@unchecked Sendable` because only one test uses the object.
-final class DatabaseServer: @unchecked Sendable {
-    let folder: TemporaryFolder
-    private let process = Process()
-    private let output = Pipe()
+package final class DatabaseServer: @unchecked Sendable {
+    package let folder: TemporaryFolder
+    private var process = Process()
+    private let program: String
+    private let arguments: [String]
+    private let ready: String
     private let hasEnded = DispatchSemaphore(value: 0)
 
     /// Starts a server, and returns when the server has printed that it is ready.
@@ -22,12 +24,20 @@ final class DatabaseServer: @unchecked Sendable {
     ///   - folder: the folder of the server's files.
     ///   - prepare: creates the files of the server.
     /// - Throws: an error if the database server ends before it is ready.
-    init(
+    package init(
         _ program: String, _ arguments: [String], ready: String, in folder: TemporaryFolder,
         _ prepare: (TemporaryFolder) throws -> Void
     ) throws {
         self.folder = folder
+        (self.program, self.arguments, self.ready) = (program, arguments, ready)
         try prepare(folder)
+        try start()
+    }
+
+    /// Starts the server's program, and returns when the server has printed that it is ready.
+    private func start() throws {
+        let output = Pipe()
+        process = Process()
         process.executableURL = URL(filePath: "/usr/bin/setpriv")
         process.arguments = Self.privileges + [program] + arguments.map { $0.replacing("FOLDER", with: folder.path) }
         process.standardOutput = output
@@ -69,7 +79,7 @@ final class DatabaseServer: @unchecked Sendable {
         folder.remove()
     }
 
-    struct Failed: Error { let text: String }
+    package struct Failed: Error { package let text: String }
 
     /// The arguments of `setpriv`, which run the server as another user if the test runs as root: PostgreSQL refuses
     /// root.
@@ -78,7 +88,7 @@ final class DatabaseServer: @unchecked Sendable {
     }
 
     /// Runs a program with the rights of the server, and waits until the program has ended.
-    static func run(_ program: String, _ arguments: [String], input: String? = nil) throws {
+    package static func run(_ program: String, _ arguments: [String], input: String? = nil) throws {
         let process = Process()
         process.executableURL = URL(filePath: "/usr/bin/setpriv")
         process.arguments = privileges + [program] + arguments
@@ -101,7 +111,7 @@ final class DatabaseServer: @unchecked Sendable {
 
     /// Suspends the server by SIGSTOP, and returns when the kernel reports that all threads of its process have
     /// stopped.
-    func stopped() async {
+    package func stopped() async {
         signal(SIGSTOP)
         await withCheckedContinuation { waiter in
             Thread.detachNewThread {
@@ -113,7 +123,7 @@ final class DatabaseServer: @unchecked Sendable {
     }
 
     /// Resumes a server that ``stopped()`` has suspended.
-    func continues() { signal(SIGCONT) }
+    package func continues() { signal(SIGCONT) }
 
     /// Sends a signal to the server's process and its child processes.
     private func signal(_ number: Int32) {
@@ -121,7 +131,7 @@ final class DatabaseServer: @unchecked Sendable {
     }
 
     /// Ends the server by SIGQUIT, and waits until its process has ended.
-    func end() {
+    package func end() {
         guard process.isRunning else { return }
         kill(process.processIdentifier, SIGQUIT)
         hasEnded.wait()
@@ -141,7 +151,7 @@ final class DatabaseServer: @unchecked Sendable {
 
 extension DatabaseServer {
     /// The folder of PostgreSQL's programs; `nil` if PostgreSQL is not installed.
-    static let postgreSQL: String? = {
+    package static let postgreSQL: String? = {
         let root = "/usr/lib/postgresql"
         let versions = ((try? FileManager.default.contentsOfDirectory(atPath: root)) ?? []).sorted()
         guard let version = versions.last else { return nil }
@@ -149,18 +159,24 @@ extension DatabaseServer {
         return FileManager.default.isExecutableFile(atPath: folder + "/initdb") ? folder : nil
     }()
 
-    static let mariaDB: String? =
+    package static let mariaDB: String? =
         FileManager.default.isExecutableFile(atPath: "/usr/sbin/mariadbd") ? "/usr/sbin/mariadbd" : nil
 
     /// The TCP port of a database server, and its TLS certificate.
-    struct Listener {
+    package struct Listener {
         let port: UInt16
         let certificate: SelfSignedCertificate
+
+        package init(port: UInt16, certificate: SelfSignedCertificate) {
+            (self.port, self.certificate) = (port, certificate)
+        }
     }
 
     /// Starts a PostgreSQL server on a Unix socket in its folder, and on TCP with the password s3cret if `listener` is
     /// given.
-    static func startPostgreSQL(_ statements: [String], at listener: Listener? = nil) async throws -> DatabaseServer {
+    package static func startPostgreSQL(_ statements: [String], at listener: Listener? = nil) async throws
+        -> DatabaseServer
+    {
         let programs = try #require(postgreSQL)
         var arguments = ["-D", "FOLDER/data", "-k", "FOLDER", "-c", "fsync=off"]
         if let listener {
@@ -190,7 +206,9 @@ extension DatabaseServer {
 
     /// Starts a MariaDB server with the database `test` on the Unix socket `s` in its folder, and on TCP if `listener`
     /// is given.
-    static func startMariaDB(_ statements: [String], at listener: Listener? = nil) async throws -> DatabaseServer {
+    package static func startMariaDB(_ statements: [String], at listener: Listener? = nil) async throws
+        -> DatabaseServer
+    {
         var arguments = [
             "--no-defaults", "--datadir=FOLDER/data", "--socket=FOLDER/s", "--pid-file=FOLDER/pid",
             "--tmpdir=FOLDER", "--skip-grant-tables", "--innodb-buffer-pool-size=8M", "--innodb-log-file-size=4M",
@@ -240,12 +258,19 @@ extension DatabaseServer {
     }
 
     /// Ends the server on a new thread, so that the test's thread does not block.
-    func ended() async {
+    package func ended() async {
         await withCheckedContinuation { waiter in
             Thread.detachNewThread {
                 self.end()
                 waiter.resume()
             }
+        }
+    }
+
+    /// Starts the server again after its end, with its data.
+    package func startedAgain() async throws {
+        try await withCheckedThrowingContinuation { waiter in
+            Thread.detachNewThread { waiter.resume(with: Result { try self.start() }) }
         }
     }
 
