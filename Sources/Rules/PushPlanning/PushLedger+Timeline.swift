@@ -126,9 +126,9 @@ extension PushLedger {
 
     /// Whether the caller's limit allows one more timeline record (T32.5); if not, the log reports missing records.
     mutating func keepsRecord(from caller: Caller, now: Instant) -> Bool {
-        if recordShares.admits(from: caller, now: now) { return true }
+        if timelineShares.admits(from: caller, now: now) { return true }
         timeline.leftOut()
-        recordShares.tell(log, now: now)
+        timelineShares.tell(log, now: now)
         return false
     }
 

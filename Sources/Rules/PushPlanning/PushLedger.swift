@@ -26,7 +26,7 @@ package struct PushLedger: ~Copyable {
     /// The rate limit of log lines about refused pushes of callers.
     private var lines = CallerLines()
     /// The limit of timeline records for each caller (T32.5).
-    var recordShares: RecordShares
+    var timelineShares: TimelineShares
     /// The devices whose list of missed calls waits for a retry.
     var failedReports: [DeviceID: FailedReport] = [:]
     package internal(set) var timers = DeadlineQueue<LedgerTimer>()
@@ -46,7 +46,7 @@ package struct PushLedger: ~Copyable {
         limits = PushRates(settings)
         refreshes = RefreshPushes(
             tries: settings.registrar.refreshPushTries, perSecond: settings.registrar.refreshPushRate)
-        recordShares = RecordShares(settings)
+        timelineShares = TimelineShares(settings)
         self.random = random
         self.log = log
     }

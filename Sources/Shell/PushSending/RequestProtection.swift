@@ -27,7 +27,7 @@ extension HTTPClientRequest {
 
     /// Signs the body, which proves to the receiver that the sender knows one of the secrets (T13).
     mutating func sign(with secrets: [[UInt8]], at date: UnixTime) throws(CryptoError) {
-        let signature = try WebhookSignature(for: body, secrets: secrets, at: date)
+        let signature = try RequestSignature(for: body, secrets: secrets, at: date)
         headers.append(
             HTTPField(HTTPPushHeader.signatureName, String(decoding: signature.text, as: UTF8.self)))
     }

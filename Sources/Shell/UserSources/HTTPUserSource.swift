@@ -67,7 +67,7 @@ final class HTTPUserSource: @unchecked Sendable {
         }
         if let secret {
             let signed = method == .post ? request.body : Array(request.url.utf8)
-            let signature = try WebhookSignature(for: signed, secrets: [secret], at: loop.moment.date)
+            let signature = try RequestSignature(for: signed, secrets: [secret], at: loop.moment.date)
             request.headers.append(
                 HTTPField("sippushd-signature", String(decoding: signature.text, as: UTF8.self)))
         }

@@ -42,7 +42,7 @@ extension ProviderSemantics {
             return Refusal(status: 401, reason: "MissingSignature")
         }
         guard !request.repeatedHeaders.contains(Self.signatureHeader),
-            let signature = WebhookSignature(Array(text.utf8)),
+            let signature = RequestSignature(Array(text.utf8)),
             (try? signature.isValid(
                 for: request.body, secrets: webhookSecrets, now: UnixTime(milliseconds: clock()))) == true
         else { return Refusal(status: 401, reason: "BadSignature") }

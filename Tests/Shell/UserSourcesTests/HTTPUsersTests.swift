@@ -89,7 +89,7 @@ import Timekeeping
             #expect(request.text.hasPrefix("POST /sip HTTP/1.1"))
             #expect(request.body == #"{"user":"o\"bob\u0007","domain":"example.net","realm":"example.net"}"#)
             let text = try #require(request.headers["sippushd-signature"])
-            let signature = try #require(WebhookSignature(Array(text.utf8)))
+            let signature = try #require(RequestSignature(Array(text.utf8)))
             let body = Array(request.body.utf8)
             #expect(try signature.isValid(for: body, secrets: [Array("k3y".utf8)], now: signature.time))
             let isOfOther = try signature.isValid(for: body, secrets: [Array("other".utf8)], now: signature.time)
@@ -110,7 +110,7 @@ import Timekeeping
                 request.path
                     == "/sip?user=a%26domain%3Devil%20b%27%3B%20DROP&domain=example.net&realm=example.net")
             let text = try #require(request.headers["sippushd-signature"])
-            let signature = try #require(WebhookSignature(Array(text.utf8)))
+            let signature = try #require(RequestSignature(Array(text.utf8)))
             let url = "http://\(try #require(request.headers["host"]))\(request.path)"
             #expect(try signature.isValid(for: Array(url.utf8), secrets: [Array("k3y".utf8)], now: signature.time))
         }

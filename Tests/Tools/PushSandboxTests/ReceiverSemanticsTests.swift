@@ -9,7 +9,7 @@ struct ReceiverSemanticsTests {
     private static let secret = Array("whsec".utf8)
 
     private func signature(_ body: String, secret: [UInt8] = secret, age: Int64 = 0) throws -> String {
-        let signature = try WebhookSignature(
+        let signature = try RequestSignature(
             for: Array(body.utf8), secrets: [secret], at: UnixTime(milliseconds: Provider.milliseconds - age * 1000))
         return String(decoding: signature.text, as: UTF8.self)
     }

@@ -2,8 +2,8 @@ import Crypto
 import Testing
 import Timekeeping
 
-@Suite("Webhook signatures")
-struct WebhookSignatureTests {
+@Suite("Signatures of requests")
+struct RequestSignatureTests {
     private static let body = Array(#"{"event":"call.missed","id":"evt-1"}"#.utf8)
     private static let newSecret = Array("whsec-new-0123456789".utf8)
     private static let oldSecret = Array("whsec-old-0123456789".utf8)
@@ -14,18 +14,18 @@ struct WebhookSignatureTests {
     private func isValid(_ text: String, body: [UInt8] = body, secret: [UInt8] = newSecret, age: Int64 = 0) throws
         -> Bool
     {
-        try WebhookSignature(Array(text.utf8))?.isValid(
+        try RequestSignature(Array(text.utf8))?.isValid(
             for: body, secrets: [secret], now: UnixTime(seconds: Self.time + age)) ?? false
     }
 
     @Test func `the signed text is the one that another program computes`() throws {
         let time = UnixTime(milliseconds: Self.time * 1000 + 999)
-        let one = try WebhookSignature(for: Self.body, secrets: [Self.newSecret], at: time)
+        let one = try RequestSignature(for: Self.body, secrets: [Self.newSecret], at: time)
         #expect(String(decoding: one.text, as: UTF8.self) == "t=1623753691,v1=\(Self.newCode)")
-        let both = try WebhookSignature(for: Self.body, secrets: [Self.newSecret, Self.oldSecret], at: time)
+        let both = try RequestSignature(for: Self.body, secrets: [Self.newSecret, Self.oldSecret], at: time)
         #expect(
             String(decoding: both.text, as: UTF8.self) == "t=1623753691,v1=\(Self.newCode),v1=\(Self.oldCode)")
-        let empty = try WebhookSignature(for: [], secrets: [Self.newSecret], at: UnixTime(seconds: 0))
+        let empty = try RequestSignature(for: [], secrets: [Self.newSecret], at: UnixTime(seconds: 0))
         #expect(
             String(decoding: empty.text, as: UTF8.self)
                 == "t=0,v1=8e7782b401227b4970cc9d2bed2cd9c657ae84761132620a31f09b8b33bce62f")
@@ -75,11 +75,11 @@ struct WebhookSignatureTests {
         "t=1623753691" + String(repeating: ",v1=\(newCode)", count: 9),
     ])
     func `a text in another form is no signature`(text: String) {
-        #expect(WebhookSignature(Array(text.utf8)) == nil)
+        #expect(RequestSignature(Array(text.utf8)) == nil)
     }
 
     @Test func `without secrets no signature is valid`() throws {
-        let signature = try #require(WebhookSignature(Array("t=\(Self.time),v1=\(Self.newCode)".utf8)))
+        let signature = try #require(RequestSignature(Array("t=\(Self.time),v1=\(Self.newCode)".utf8)))
         #expect(try !signature.isValid(for: Self.body, secrets: [], now: UnixTime(seconds: Self.time)))
     }
 }

@@ -6,17 +6,17 @@ import TestSupport
 import Testing
 import Timekeeping
 
-@Suite("Shares of records (T32.5)")
-struct RecordSharesTests {
+@Suite("Shares of timeline records (T32.5)")
+struct TimelineSharesTests {
     private let now = Instant(nanoseconds: 1_000_000_000)
 
-    private func shares(_ records: Int) -> RecordShares {
+    private func shares(_ records: Int) -> TimelineShares {
         var settings = ProxySettings()
         settings.recordsKept = records
-        return RecordShares(settings)
+        return TimelineShares(settings)
     }
 
-    private func admitted(_ shares: inout RecordShares, of caller: Caller) -> Int {
+    private func admitted(_ shares: inout TimelineShares, of caller: Caller) -> Int {
         (0..<1000).count { _ in shares.admits(from: caller, now: now) }
     }
 

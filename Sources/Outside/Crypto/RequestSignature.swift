@@ -1,12 +1,14 @@
 import Bytes
 package import Timekeeping
 
-/// The signature of a webhook, which proves to the receiver that the sender knows the secret. The form is
-/// `t=UNIX,v1=HEX`: HEX is the HMAC-SHA256 of the time's digits, a full stop and the body.
+/// The signature of an HTTP request, which proves to the receiver that the sender knows the secret. Webhooks, pushes to
+/// gateways and queries about users have such signatures.
+///
+/// The form is `t=UNIX,v1=HEX`: HEX is the HMAC-SHA256 of the time's digits, a full stop and the body.
 ///
 /// While a secret is being replaced, a signature has one code for the old and one for the new secret.
-package struct WebhookSignature: Hashable, Sendable {
-    /// The time at which the webhook was signed, in whole seconds.
+package struct RequestSignature: Hashable, Sendable {
+    /// The time at which the request was signed, in whole seconds.
     package let time: UnixTime
     /// The authentication codes, one for each secret.
     private let codes: [[UInt8]]
@@ -20,7 +22,7 @@ package struct WebhookSignature: Hashable, Sendable {
     /// overflow.
     private static let timeDigitLimit = 12
 
-    /// Signs the webhook's body with each secret.
+    /// Signs the request's body with each secret.
     package init(for body: [UInt8], secrets: [[UInt8]], at time: UnixTime) throws(CryptoError) {
         self.time = UnixTime(seconds: time.seconds)
         var codes: [[UInt8]] = []

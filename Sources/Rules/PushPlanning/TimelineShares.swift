@@ -7,7 +7,7 @@ package import Timekeeping
 ///
 /// The calls of a caller who has reached the limit get no further timeline records. Requests that the daemon refuses
 /// immediately have their own limit of timeline records (``Refusals``).
-package struct RecordShares {
+package struct TimelineShares {
     /// Counts the timeline records of calls from phones; one phone may cause a sixteenth of all records.
     private var phones: SharedRate<Bool>
     /// Counts the timeline records of calls from callers that trusted peers name.
