@@ -57,7 +57,7 @@ struct PushServersTests {
         named[5].pushes = 0
         named[9].pushes = 0
         fail(named[5])
-        #expect(named[5].queue.isBreakerOpen)
+        #expect(named[5].queue.breaker.isOpen)
         let late = try server(at: "https://late.example", of: app, in: &servers)
         #expect(late.number == named[9].number && servers.all.count == 65)
         late.pushes = 1

@@ -34,7 +34,7 @@ package struct PushAppReport: Hashable, Sendable {
     package var hosts: [PushHostReport] = []
     /// The number of hosts that phones chose and that the daemon remembers.
     package var hostCount = 0
-    /// Whether the daemon sends requests to the provider, because the circuit breaker is closed (see ``PushQueue``).
+    /// Whether the daemon sends requests to the provider, because the circuit breaker is closed (see ``PushBreaker``).
     package var isReachable = true
 
     package init() {}

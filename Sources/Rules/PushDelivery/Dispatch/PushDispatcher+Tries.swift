@@ -58,7 +58,7 @@ extension PushDispatcher {
         if outcome == .renewCredential, entry.attempt.isLast {
             credentials.refused(entry.credential, by: entry.server.app.id, now: now.instant)
         }
-        let health: PushQueue.Health = !isFailure ? .answered : entry.attempt.tries > 1 ? .failedAgain : .failed
+        let health: PushBreaker.Health = !isFailure ? .answered : entry.attempt.tries > 1 ? .failedAgain : .failed
         leave(entry, health, now: now)
         follow(answer(outcome, to: entry, now: now), entry, now: now)
     }

@@ -53,12 +53,12 @@ extension PushDispatcher {
     }
 
     /// Removes a started push from its server's queue, and starts the next pushes.
-    func leave(_ entry: Entry, _ health: PushQueue.Health, now: Moment) {
+    func leave(_ entry: Entry, _ health: PushBreaker.Health, now: Moment) {
         guard entry.hasPlace else { return }
         entry.hasPlace = false
-        let wasOpen = entry.server.queue.isBreakerOpen
+        let wasOpen = entry.server.queue.breaker.isOpen
         entry.server.queue.left(health, now: now.instant)
-        let isOpen = entry.server.queue.isBreakerOpen
+        let isOpen = entry.server.queue.breaker.isOpen
         if isOpen != wasOpen {
             journal.breaker(isOpen: isOpen, to: entry.server, entry.server.standing.report.problem, now: now.instant)
             appMonitor.breaker(

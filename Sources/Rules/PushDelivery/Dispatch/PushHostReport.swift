@@ -27,7 +27,7 @@ package struct PushHostReport: Hashable, Sendable {
         limited = report.limited
         self.queued = queued
         inFlight = queue.inFlight
-        isReachable = !queue.isBreakerOpen
+        isReachable = !queue.breaker.isOpen
         problem = report.problem
         refusal = report.refusal
     }

@@ -137,7 +137,7 @@ struct PushServers {
         let idle = byOrigin.filter {
             ($0.value.chosenHost != nil) == isChosen && $0.value.pushes == 0 && $0.value.queue.inFlight == 0
         }
-        guard let (key, server) = idle.first(where: { !$0.value.queue.isBreakerOpen }) ?? idle.first else { return nil }
+        guard let (key, server) = idle.first(where: { !$0.value.queue.breaker.isOpen }) ?? idle.first else { return nil }
         byOrigin[key] = nil
         limit -= server.limit
         if isChosen { own[server.app.id.index].standing.report.add(server.standing.report) }
@@ -170,7 +170,7 @@ struct PushServers {
             report.inFlight = others.reduce(server.queue.inFlight) { $0 + $1.queue.inFlight }
             // An app with several servers is treated as unreachable only while all its servers are unreachable.
             report.isReachable =
-                !(others.isEmpty ? server.queue.isBreakerOpen : others.allSatisfy(\.queue.isBreakerOpen))
+                !(others.isEmpty ? server.queue.breaker.isOpen : others.allSatisfy(\.queue.breaker.isOpen))
             if server.app.chosenHosts != nil { describe(others, in: &report) }
             return (server.app, report)
         }
