@@ -146,29 +146,17 @@ extension ProxyEngine {
 
     // MARK: What follows
 
-    /// Handles the outputs of the transactions and the ended deliveries of messages until none are left.
+    /// Handles the results of transactions and forks until none are left.
     func settle(now: Moment) {
-        repeat {
-            while let output = sip.unsettled.takeOutput() { carryOut(output, now: now) }
-        } while settleDeliveries(now: now) || settleForwards(now: now) || settleTurns(now: now)
-    }
-
-    private func settleTurns(now: Moment) -> Bool {
-        let wanted = sip.unsettled.takeTurns()
-        for call in wanted { noWakeGoesOn(nextTurnWanted(of: call, now: now), of: call, now: now) }
-        return !wanted.isEmpty
-    }
-
-    private func settleDeliveries(now: Moment) -> Bool {
-        let ended = sip.unsettled.takeDeliveries()
-        for delivery in ended { deliveryEnded(delivery, now: now) }
-        return !ended.isEmpty
-    }
-
-    private func settleForwards(now: Moment) -> Bool {
-        let wanted = sip.unsettled.takeForwards()
-        for call in wanted { forwardWanted(call, now: now) }
-        return !wanted.isEmpty
+        while let work = sip.unsettled.takeNext() {
+            switch work {
+            case .output(let output): carryOut(output, now: now)
+            case .deliveries(let ended): for delivery in ended { deliveryEnded(delivery, now: now) }
+            case .forwards(let calls): for call in calls { forwardWanted(call, now: now) }
+            case .turns(let calls):
+                for call in calls { noWakeGoesOn(nextTurnWanted(of: call, now: now), of: call, now: now) }
+            }
+        }
     }
 
     /// Handles the results of all ended pushes, including pushes that end during the handling.

@@ -12,18 +12,35 @@ package struct Unsettled {
     private var forwards: [ProxiedRequest] = []
     private var turns: [ProxiedRequest] = []
 
-    package mutating func takeOutput() -> TransactionOutput? {
-        guard next < outputs.count else {
-            if next > 0 {
-                outputs.removeAll(keepingCapacity: true)
-                next = 0
-            }
-            return nil
-        }
-        defer { next += 1 }
-        // The output is moved out of the array to avoid a copy.
-        return exchange(&outputs[next], with: .strayResponse)
+    /// The results that the engine handles next.
+    package enum Work {
+        case output(TransactionOutput)
+        /// Messages whose deliveries to phones have ended.
+        case deliveries([EndedDelivery])
+        /// Calls that must be forwarded to another URI, because no phone was found.
+        case forwards([ProxiedRequest])
+        /// Calls whose next devices must begin to ring.
+        case turns([ProxiedRequest])
     }
+
+    /// Removes and returns the results to handle next; `nil` if nothing is unsettled. While transactions have outputs,
+    /// everything else waits. Ended deliveries come before forwards, and forwards before turns.
+    package mutating func takeNext() -> Work? {
+        if next < outputs.count {
+            defer { next += 1 }
+            // The output is moved out of the array to avoid a copy.
+            return .output(exchange(&outputs[next], with: .strayResponse))
+        }
+        if next > 0 {
+            outputs.removeAll(keepingCapacity: true)
+            next = 0
+        }
+        if !deliveries.isEmpty { return .deliveries(exchange(&deliveries, with: [])) }
+        if !forwards.isEmpty { return .forwards(exchange(&forwards, with: [])) }
+        return turns.isEmpty ? nil : .turns(exchange(&turns, with: []))
+    }
+
+    // MARK: What happened
 
     /// Notes that a message's delivery to a phone has ended.
     package mutating func append(_ delivery: EndedDelivery) { deliveries.append(delivery) }
@@ -31,14 +48,6 @@ package struct Unsettled {
     /// Notes that a call must be forwarded to another URI, because no phone was found.
     package mutating func append(forwardOf call: ProxiedRequest) { forwards.append(call) }
 
-    package mutating func takeForwards() -> [ProxiedRequest] { forwards.isEmpty ? [] : exchange(&forwards, with: []) }
-
     /// Notes that a fork has ordered to let the next devices of its call ring.
     package mutating func append(turnOf call: ProxiedRequest) { turns.append(call) }
-
-    package mutating func takeTurns() -> [ProxiedRequest] { turns.isEmpty ? [] : exchange(&turns, with: []) }
-
-    package mutating func takeDeliveries() -> [EndedDelivery] {
-        deliveries.isEmpty ? [] : exchange(&deliveries, with: [])
-    }
 }

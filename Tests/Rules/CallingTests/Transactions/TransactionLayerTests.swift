@@ -18,7 +18,7 @@ struct TransactionLayerTests {
     /// Takes the unsettled results of the transaction layer, and returns them as text.
     private func settle(_ layer: inout TransactionLayer) -> [String] {
         var words: [String] = []
-        while let output = layer.unsettled.takeOutput() {
+        while case .output(let output)? = layer.unsettled.takeNext() {
             switch output {
             case .send(let bytes, _): words.append("send \(bytes)")
             case .clientEnded(let client): words.append("ended \(client.rawValue)")
@@ -52,7 +52,7 @@ struct TransactionLayerTests {
         for number: UInt64 in 1...2 {
             layer.change({ _, out in out.append(.clientEnded(client(number))) }, sending: { _, _ in })
         }
-        guard case .clientEnded(client(1))? = layer.unsettled.takeOutput() else {
+        guard case .output(.clientEnded(client(1)))? = layer.unsettled.takeNext() else {
             Issue.record("the first result is the first to be taken")
             return
         }
