@@ -49,8 +49,10 @@ extension ProxyEngine {
     /// the address may have sent the REGISTER. The wake records count the wake only if the message came on a
     /// connection, or was a response to the daemon (`isProved`), because datagrams can be forged.
     func noteLife(on flow: Flow, by sign: TimelineRecord.SignOfLife, isProved: Bool = false, now: Moment) {
-        network.flows.showedLife(flow, now: now.instant)
-        showedLife(on: flow, now: now)
+        for binding in network.flows.heard(flow, span: keepAliveSpan, now: now.instant) {
+            registrar.bindings.flowRevived(binding)
+            armFlowTimers()
+        }
         guard !wakes.watchesNothing else { return }
         for device in wakes.watched(on: flow) {
             for call in wakes.calls(of: device) {
@@ -198,19 +200,13 @@ extension ProxyEngine {
         if flow.isConnection { return act(.expectLife(flow, every: pause)) }
         guard !flow.transport.isReliable else { return }
         for binding in bindings {
-            network.flows.toldTimer(binding, on: flow, span: pause + Self.flowGrace, now: now.instant)
+            network.flows.toldTimer(binding, on: flow, span: keepAliveSpan, now: now.instant)
         }
         armFlowTimers()
     }
 
-    /// Notes a keep-alive, request or response on a flow whose phone may have got a Flow-Timer.
-    func showedLife(on flow: Flow, now: Moment) {
-        let span = settings.registrar.flowTimer + Self.flowGrace
-        for binding in network.flows.heard(flow, span: span, now: now.instant) {
-            registrar.bindings.flowRevived(binding)
-            armFlowTimers()
-        }
-    }
+    /// How long a phone with a Flow-Timer may be silent before its flow is treated as failed.
+    private var keepAliveSpan: Duration { settings.registrar.flowTimer + Self.flowGrace }
 
     /// How much longer than its Flow-Timer a phone may be silent before its flow is treated as failed, because one
     /// keep-alive may be lost.
@@ -223,11 +219,10 @@ extension ProxyEngine {
     /// Marks flows without timely keep-alives as failed, so that other flows or a push are tried first.
     func flowTimersDue(now: Moment) {
         network.flows.timerDue()
-        let pause = settings.registrar.flowTimer
         // The setting `flow-timer` is off, so the daemon expects no keep-alives.
-        guard pause > .zero else { return network.flows.timersEnded() }
+        guard settings.registrar.flowTimer > .zero else { return network.flows.timersEnded() }
         for _ in 0..<Self.flowBatch {
-            let silent = network.flows.fallenSilent(span: pause + Self.flowGrace, now: now.instant) {
+            let silent = network.flows.fallenSilent(span: keepAliveSpan, now: now.instant) {
                 binding, flow in
                 registrar.bindings.binding(binding)?.flow == flow
             }

@@ -22,8 +22,15 @@ package struct KnownFlows: ~Copyable {
         activity = span > .zero ? FlowActivity(span: span) : nil
     }
 
-    /// Notes the time of a message or keep-alive on the flow.
-    package mutating func showedLife(_ flow: Flow, now: Instant) { activity?.noted(on: flow, now: now) }
+    /// Notes a message or keep-alive on a flow. The phones of the flow must send keep-alives at least once in each
+    /// `span`.
+    ///
+    /// - Returns: the flow's bindings, if the flow was treated as silent before.
+    @discardableResult
+    package mutating func heard(_ flow: Flow, span: Duration, now: Instant) -> [DeviceID] {
+        activity?.noted(on: flow, now: now)
+        return timers.isEmpty ? [] : timers.heard(flow, span: span, now: now)
+    }
 
     /// Whether the times of messages are recorded, because `call.ring-live-flow-within` is not zero.
     package var watchesActivity: Bool { activity != nil }
@@ -60,12 +67,6 @@ package struct KnownFlows: ~Copyable {
     /// Expects keep-alives on a UDP flow whose phone must send a keep-alive at least once in each `span`.
     package mutating func toldTimer(_ device: DeviceID, on flow: Flow, span: Duration, now: Instant) {
         timers.registered(device, on: flow, span: span, now: now)
-    }
-
-    /// Notes a message on a flow with expected keep-alives, and returns the flow's bindings if the flow was treated as
-    /// silent before.
-    package mutating func heard(_ flow: Flow, span: Duration, now: Instant) -> [DeviceID] {
-        timers.isEmpty ? [] : timers.heard(flow, span: span, now: now)
     }
 
     /// The instant at which a new timer for missing keep-alives must fire; `nil` if no timer is needed or a timer is

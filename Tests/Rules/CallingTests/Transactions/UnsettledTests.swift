@@ -42,7 +42,8 @@ struct UnsettledTests {
     @Test func `the bytes of a taken result are not kept`() {
         var unsettled = Unsettled()
         unsettled.outputs = [.send([1, 2, 3], on: MachineScene.pbx), ended(1)]
-        guard case .output(.send(let bytes, _))? = unsettled.takeNext(), case .strayResponse = unsettled.outputs[0] else {
+        guard case .output(.send(let bytes, _))? = unsettled.takeNext(), case .strayResponse = unsettled.outputs[0]
+        else {
             Issue.record("the place of a taken result holds nothing")
             return
         }
@@ -74,7 +75,8 @@ struct UnsettledTests {
         unsettled.append(forwardOf: call)
         unsettled.outputs.append(ended(1))
         #expect(number(unsettled.takeNext()) == 1)
-        guard case .forwards(let forwards)? = unsettled.takeNext(), case .turns(let turns)? = unsettled.takeNext() else {
+        guard case .forwards(let forwards)? = unsettled.takeNext(), case .turns(let turns)? = unsettled.takeNext()
+        else {
             Issue.record("the forward and the turn follow the output")
             return
         }
