@@ -54,11 +54,11 @@ extension ProxyEngine {
         // A trusted peer's request gets its transaction before the checks. A request of any other sender gets a
         // transaction only after all checks, so that a challenge or refusal needs no state (T4.2).
         let isUnderPressure = access.admission.isUnderPressure
-        let (match, server) = sip.requestReceived(
+        let match = sip.requestReceived(
             request, beginningOn: incoming.isTrusted && !isUnderPressure ? incoming.responseFlow : nil,
             now: now.instant)
         switch match {
-        case .new(let key):
+        case .new(let key, let server):
             let incoming = incoming.unmatched(key, server)
             if !isUnderPressure || !isRefusedForLoad(incoming, now: now) { dispatch(incoming, now: now) }
         case .cancel(let key, let invite?): cancelReceived(incoming.unmatched(key), of: invite, now: now)
@@ -187,9 +187,6 @@ extension ProxyEngine {
     }
 
     /// Checks a new request, and passes it on as a REGISTER, as a request inside a dialog, or as a request to a user.
-    ///
-    /// A trusted peer's request gets a server transaction before the checks. Any other request gets a server
-    /// transaction only after all checks, so that a challenge or refusal needs no state (T4.2).
     func dispatch(_ incoming: IncomingRequest, now: Moment) {
         let needsTransaction = incoming.isTrusted && incoming.server == nil
         guard let incoming = needsTransaction ? startTransaction(incoming, now: now) : incoming else { return }

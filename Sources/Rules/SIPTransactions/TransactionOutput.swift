@@ -35,9 +35,9 @@ package enum TransactionOutput: Sendable {
 
 /// The transaction to which a received request belongs.
 package enum RequestMatch: Hashable, Sendable {
-    /// The request is new, and the transaction table has stored nothing about it. The engine answers the request
-    /// statelessly, or begins a transaction with the given key.
-    case new(TransactionKey)
+    /// The request is new. Without a transaction, the table has stored nothing about the request, so the engine answers
+    /// the request statelessly, or begins a transaction with the given key.
+    case new(TransactionKey, ServerTransactionID?)
     /// The request is a new CANCEL, which the core answers like any other new request. The associated value `of` is the
     /// cancelled INVITE, if the INVITE is still in the table.
     case cancel(TransactionKey, of: ServerTransactionID?)

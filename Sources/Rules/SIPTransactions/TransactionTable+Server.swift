@@ -4,17 +4,25 @@ package import SIPGrammar
 package import Timekeeping
 
 extension TransactionTable {
-    /// Finds the transaction to which a received request belongs (RFC 3261 section 17.2.3), without creating a
-    /// transaction.
+    /// Finds the transaction to which a received request belongs (RFC 3261 section 17.2.3). If the request is a
+    /// retransmission, the stored response is appended to `out`.
     ///
-    /// If the request is a retransmission, the stored response is appended to `out`.
+    /// - Parameters:
+    ///   - request: the received request.
+    ///   - flow: the flow for responses if a new request gets its transaction immediately; `nil` if
+    ///     ``begin(_:for:cancelling:respondOn:now:)`` may create the transaction later.
+    ///   - now: the present time.
+    ///   - out: gets the outputs.
+    /// - Returns: what the request is; for a new request, also its transaction if the transaction has begun.
     package mutating func requestReceived(
-        _ request: SIPRequest, now: Instant, into out: inout [TransactionOutput]
+        _ request: SIPRequest, beginningOn flow: Flow? = nil, now: Instant, into out: inout [TransactionOutput]
     ) -> RequestMatch {
         if case .ack = request.method { return acknowledgementReceived(request, now: now, into: &out) }
         let key = TransactionKey(request, as: request.method)
         if let slot = serverSlot(of: key) { return requestRepeated(slot, into: &out) }
-        guard case .cancel = request.method else { return .new(key) }
+        guard case .cancel = request.method else {
+            return .new(key, flow.flatMap { begin(key, for: request, respondOn: $0, now: now) })
+        }
         let invite = serverSlot(of: TransactionKey(request, as: .invite))
         return .cancel(key, of: invite.map { ServerTransactionID(rawValue: servers.records[$0].id) })
     }
@@ -22,7 +30,7 @@ extension TransactionTable {
     /// Creates the transaction of a new request. The transaction table does not store the request itself.
     ///
     /// - Parameters:
-    ///   - key: the key that ``requestReceived(_:now:into:)`` returned for the request.
+    ///   - key: the key that ``requestReceived(_:beginningOn:now:into:)`` returned for the request.
     ///   - request: the received request.
     ///   - cancelled: the INVITE that a CANCEL cancels. A full table accepts the CANCEL of an INVITE in the table, and
     ///     up to ``TransactionLimits/keptForByes`` BYEs above the limit.
@@ -35,7 +43,19 @@ extension TransactionTable {
     ) -> ServerTransactionID? {
         let kept = request.method == .bye ? limits.keptForByes : 0
         guard cancelled != nil || servers.count < limits.serverTransactions + kept else { return nil }
-        return insertServer(request, key: key, flow: flow, now: now)
+        let isReliable = flow.transport.isReliable
+        let slot: Int
+        if case .invite = request.method {
+            let machine = InviteServerTransaction(isReliable: isReliable)
+            slot = servers.insert(ServerRecord(key: key, flow: flow, machine: .invite(machine)))
+        } else {
+            let machine = NonInviteServerTransaction(isReliable: isReliable, now: now)
+            slot = servers.insert(ServerRecord(key: key, flow: flow, machine: .nonInvite(machine)))
+            servers.records[slot].wait = deadlines.schedule(
+                TransactionDeadline(.serverWait, slot: slot), at: machine.patienceEnd(timers))
+        }
+        serverIndex.insert(hash: key.hash, slot: UInt32(slot))
+        return ServerTransactionID(rawValue: servers.records[slot].id)
     }
 
     /// Sends a response from the core, unless the transaction must delay or drop the response.
@@ -125,24 +145,6 @@ extension TransactionTable {
     }
 
     // MARK: Matching
-
-    private mutating func insertServer(
-        _ request: SIPRequest, key: TransactionKey, flow: Flow, now: Instant
-    ) -> ServerTransactionID {
-        let isReliable = flow.transport.isReliable
-        let slot: Int
-        if case .invite = request.method {
-            let machine = InviteServerTransaction(isReliable: isReliable)
-            slot = servers.insert(ServerRecord(key: key, flow: flow, machine: .invite(machine)))
-        } else {
-            let machine = NonInviteServerTransaction(isReliable: isReliable, now: now)
-            slot = servers.insert(ServerRecord(key: key, flow: flow, machine: .nonInvite(machine)))
-            servers.records[slot].wait = deadlines.schedule(
-                TransactionDeadline(.serverWait, slot: slot), at: machine.patienceEnd(timers))
-        }
-        serverIndex.insert(hash: key.hash, slot: UInt32(slot))
-        return ServerTransactionID(rawValue: servers.records[slot].id)
-    }
 
     private func serverSlot(of key: TransactionKey) -> Int? {
         serverIndex.find(hash: key.hash) { servers.records[Int($0)].key == key }.map { Int($0) }

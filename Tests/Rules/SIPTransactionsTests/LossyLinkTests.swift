@@ -184,7 +184,7 @@ private struct World: ~Copyable {
 
     private mutating func serve(_ match: RequestMatch, _ request: SIPRequest) {
         switch match {
-        case .new(let key):
+        case .new(let key, _):
             guard let id = begin(key, request) else { return }
             if request.method == .invite {
                 pending[id] = request

@@ -32,7 +32,7 @@ final class TableFixture {
     func receive(_ message: TestMessage, on flow: Flow = udp) -> Match {
         let request = message.request
         switch table.requestReceived(request, now: now, into: &out) {
-        case .new(let key):
+        case .new(let key, _):
             return table.begin(key, for: request, respondOn: flow, now: now).map { .new($0) } ?? .overloaded
         case .cancel(let key, let invite):
             return table.begin(key, for: request, cancelling: invite, respondOn: flow, now: now)

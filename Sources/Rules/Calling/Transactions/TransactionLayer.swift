@@ -25,20 +25,11 @@ package struct TransactionLayer: ~Copyable {
 
     // MARK: Server transactions
 
-    /// Finds the server transaction of a received request.
-    ///
-    /// - Parameters:
-    ///   - request: the request.
-    ///   - flow: the flow for responses if a new request gets its transaction immediately; `nil` if
-    ///     ``begin(_:for:cancelling:respondOn:now:)`` may create the transaction later.
-    ///   - now: the present time.
-    /// - Returns: the matching transaction, or the transaction that the new request got.
-    package mutating func requestReceived(
-        _ request: SIPRequest, beginningOn flow: Flow?, now: Instant
-    ) -> (RequestMatch, ServerTransactionID?) {
-        let match = transactions.requestReceived(request, now: now, into: &unsettled.outputs)
-        guard case .new(let key) = match, let flow else { return (match, nil) }
-        return (match, transactions.begin(key, for: request, respondOn: flow, now: now))
+    /// Finds the server transaction of a received request. With a `flow` for its responses, a new request gets its
+    /// transaction immediately.
+    package mutating func requestReceived(_ request: SIPRequest, beginningOn flow: Flow?, now: Instant) -> RequestMatch
+    {
+        transactions.requestReceived(request, beginningOn: flow, now: now, into: &unsettled.outputs)
     }
 
     /// Creates the server transaction of a new request; `nil` if the transaction table is full.
