@@ -58,9 +58,17 @@ extension BindingTable {
     ///
     /// A device whose contact is no `sip:` or `sips:` URI is omitted, because no request can be sent to it.
     package func forkTargets(for aor: AddressOfRecord, now: Instant) -> [ForkTarget] {
-        let bindings = bindings(for: aor, now: now)
-        var targets = bindings.compactMap { $0.marks.contains(.isFlow) ? nil : target(of: $0, now: now) }
-        if targets.count < bindings.count {
+        var targets: [ForkTarget] = []
+        var hasFlows = false
+        forEachSlot(of: aor) { slot in
+            guard isInForce(self[slot], now: now) else { return }
+            if self[slot].marks.contains(.isFlow) {
+                hasFlows = true
+            } else if let target = target(of: binding(at: slot), now: now) {
+                targets.append(target)
+            }
+        }
+        if hasFlows {
             for (device, flows) in flowDevices(of: aor, now: now) {
                 for flow in flows {
                     guard let target = target(of: binding(at: flow), as: device, now: now) else { continue }
