@@ -204,7 +204,7 @@ extension ProxyEngine {
         guard let call = calls.call(of: invite) else { return true }
         if call.isTrusted, hasTenants {
             // A PBX of another tenant may share the address of this tenant's PBX.
-            return cancel.isTrusted && isTrusted(cancel.flow, for: home(of: call))
+            return isTrusted(cancel, for: home(of: call))
         }
         if cancel.flow.remote.address == call.source.remote.address { return true }
         if cancel.isTrusted, call.isTrusted { return true }

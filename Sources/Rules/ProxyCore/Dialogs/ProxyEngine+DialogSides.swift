@@ -158,7 +158,8 @@ extension ProxyEngine {
     func withoutGRUU(_ next: RouteSet.Next, _ pass: DialogPass, now: Moment) -> RouteSet.Next {
         guard case .phone(let device) = pass.receiver.party, GRUU(next.requestURI) != nil,
             let home = identity.home(of: next.requestURI),
-            case .device(let named?, _) = addressee(next.requestURI, home: home),
+            let named = deviceNamed(byPURR: next.requestURI)?.device
+                ?? addressee(next.requestURI, home: home).device,
             named == registrar.bindings.device(of: device),
             let target = registrar.bindings.forkTarget(device, now: now.instant),
             let uri = SIPURI(target.requestURI)

@@ -28,7 +28,7 @@ extension ProxyEngine {
             refuseRegister(incoming, of: nil, .notFound, because: "To names no user of this daemon", now: now)
             return
         }
-        guard !incoming.isTrusted || isTrusted(incoming.flow, for: home) else {
+        guard !incoming.isTrusted || isTrusted(incoming, for: home) else {
             refuseRegister(
                 incoming, of: aor, .forbidden, because: "the peer is trusted for other domains only", now: now)
             return

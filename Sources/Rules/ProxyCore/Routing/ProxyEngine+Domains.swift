@@ -31,11 +31,14 @@ extension ProxyEngine {
 
     // MARK: Trust
 
-    /// Whether the flow's peer is trusted for the users of a domain (T41.2).
-    func isTrusted(_ flow: Flow, for domain: ByteString?) -> Bool {
-        guard isTrusted(flow) else { return false }
-        guard hasTenants else { return true }
-        return matches(flow, settings.tenants.peers(of: tenant(of: domain)))
+    /// Whether a request came from a peer that is trusted for the users of a domain (T41.2).
+    func isTrusted(_ incoming: IncomingRequest, for domain: ByteString?) -> Bool {
+        incoming.isTrusted && (!hasTenants || isOfDomain(incoming.flow, domain))
+    }
+
+    /// Whether the flow's peer is listed as trusted for a domain.
+    private func isOfDomain(_ flow: Flow, _ domain: ByteString?) -> Bool {
+        matches(flow, settings.tenants.peers(of: tenant(of: domain)))
     }
 
     /// Whether requests of a domain may be sent to an endpoint (T41.2). An endpoint is refused if it belongs only to
@@ -116,6 +119,14 @@ extension ProxyEngine {
         return home(of: uri)
     }
 
+    /// The domain of the user in a Request-URI; `nil` if the URI names no user of this daemon. The host name of the
+    /// upstream in a Request-URI stands for the daemon's first domain (T9.19).
+    func home(of uri: SIPURI) -> ByteString? {
+        if let home = identity.home(of: uri) { return home }
+        guard settings.upstreamHosts.name(uri, of: settings.upstream, at: network.upstream.places) else { return nil }
+        return identity.domains.first
+    }
+
     /// The domain of the user whom a URI names by one of the daemon's domains or addresses; `nil` if the URI names no
     /// user of this daemon.
     func ownHome(of uri: SIPURI, from incoming: IncomingRequest) -> ByteString? {
@@ -160,8 +171,9 @@ extension ProxyEngine {
     /// Whether a trusted peer may take part in a dialog: the peer is trusted for the dialog's domain, or the domain is
     /// unknown.
     func isTrusted(_ flow: Flow, in pass: DialogPass) -> Bool {
-        guard hasTenants, let domain = home(of: pass) else { return isTrusted(flow) }
-        return isTrusted(flow, for: domain)
+        guard isTrusted(flow) else { return false }
+        guard hasTenants, let domain = home(of: pass) else { return true }
+        return isOfDomain(flow, domain)
     }
 
     // MARK: Limits
@@ -273,7 +285,7 @@ extension ProxyEngine {
     }
 }
 
-/// Finds the device that a Request-URI names by a GRUU (RFC 5627) or a `pn-purr` (RFC 8599).
+/// Finds the user or device that a Request-URI names, also by a GRUU (RFC 5627) or a `pn-purr` (RFC 8599).
 extension ProxyEngine {
     /// The user or device that a Request-URI with one of the daemon's domains names.
     enum Addressee {
@@ -281,10 +293,33 @@ extension ProxyEngine {
         /// One device of a user; the id is `nil` while the device has no contact.
         case device(DeviceID?, of: AddressOfRecord)
         case nobody
+
+        var device: DeviceID? { if case .device(let id, _) = self { id } else { nil } }
     }
 
+    /// The destination of a request outside dialogs.
+    struct Destination {
+        /// The domain of the called user; `nil` if the Request-URI names no user of this daemon.
+        let home: ByteString?
+        /// Whether a PBX calls the user by the user's ``UpstreamToken``.
+        let isByToken: Bool
+        /// The addressee, if an ``UpstreamToken`` or a `pn-purr` names it; otherwise ``addressee(_:home:)`` finds it.
+        let addressee: Addressee?
+    }
+
+    /// The destination that the Request-URI of a request outside dialogs names.
+    func destination(_ uri: SIPURI, of incoming: IncomingRequest) -> Destination {
+        if let user = userCalled(byTokenIn: uri, incoming) {
+            return Destination(home: user.host, isByToken: true, addressee: .user(user))
+        }
+        if let named = deviceNamed(byPURR: uri) {
+            return Destination(home: named.aor.host, isByToken: false, addressee: .device(named.device, of: named.aor))
+        }
+        return Destination(home: home(of: uri, from: incoming), isByToken: false, addressee: nil)
+    }
+
+    /// The user or device that a URI without ``UpstreamToken`` or `pn-purr` names in the domain `home`.
     func addressee(_ uri: SIPURI, home: ByteString) -> Addressee {
-        if let named = deviceNamed(byPURR: uri) { return .device(named.device, of: named.aor) }
         switch GRUU(uri) {
         case nil: return AddressOfRecord(uri, home: home).map { .user($0) } ?? .nobody
         case .publicly(let instance):

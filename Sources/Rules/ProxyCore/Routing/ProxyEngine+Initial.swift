@@ -19,12 +19,8 @@ extension ProxyEngine {
     /// Handles a request that belongs to no dialog of this daemon.
     func initialRequestReceived(_ incoming: IncomingRequest, _ next: RouteSet.Next, now: Moment) {
         let request = incoming.request
-        let named = deviceNamed(byPURR: next.requestURI)
-        let called = userCalled(byTokenIn: next.requestURI, incoming)
-        let home =
-            called?.host ?? named?.aor.host
-            ?? home(of: next.requestURI, from: incoming)
-        guard home != nil || next.requestURI.scheme == .tel else {
+        let destination = destination(next.requestURI, of: incoming)
+        guard destination.home != nil || next.requestURI.scheme == .tel else {
             refuse(incoming, .forbidden, because: .foreignDomain, now: now)
             return
         }
@@ -33,7 +29,7 @@ extension ProxyEngine {
             refuse(incoming, .callDoesNotExist, now: now)
             return
         }
-        if called != nil, request.method == .options {
+        if destination.isByToken, request.method == .options {
             // An OPTIONS by which a PBX checks a contact gets 200 from the daemon, so that the check wakes no phone.
             refuse(incoming, .ok, fields: Self.capabilities, now: now)
             return
@@ -53,11 +49,11 @@ extension ProxyEngine {
                 refuse(incoming, .temporarilyUnavailable, because: .notSecure, fields: [sipsNotAllowed], now: now)
                 return
             }
-            guard isTrusted(incoming.flow, for: home ?? identity.domains.first) else {
+            guard isTrusted(incoming, for: destination.home ?? identity.domains.first) else {
                 return refuse(incoming, .forbidden, because: .otherTenant, now: now)
             }
             let caller = Caller(of: request, on: incoming.flow, isTrusted: true)
-            deliverToUser(withoutTokens(incoming), next, home: home, called: called, caller: caller, now: now)
+            deliverToUser(withoutTokens(incoming), next, destination, caller: caller, now: now)
             return
         }
         if let number = pbx(ofCaller: incoming) { return sendToPBX(incoming, next, number, now: now) }
@@ -68,10 +64,10 @@ extension ProxyEngine {
         if let upstream = upstream(of: domain) {
             sendUpstream(incoming, next, to: upstream.hop, isAway: upstream.isAway, caller: caller, now: now)
         } else {
-            guard belongTogether(home ?? identity.domains.first, domain) else {
+            guard belongTogether(destination.home ?? identity.domains.first, domain) else {
                 return refuse(incoming, .forbidden, because: .otherTenant, now: now)
             }
-            deliverToUser(incoming, next, home: home, caller: caller, now: now)
+            deliverToUser(incoming, next, destination, caller: caller, now: now)
         }
     }
 
@@ -79,7 +75,7 @@ extension ProxyEngine {
     func initialCancelReceived(_ incoming: IncomingRequest, _ next: RouteSet.Next, now: Moment) {
         guard incoming.request.to.tag == nil, let home = home(of: next.requestURI, from: incoming),
             incoming.isTrusted
-                ? isTrusted(incoming.flow, for: home) : belongTogether(home, senderDomain(incoming)),
+                ? isTrusted(incoming, for: home) : belongTogether(home, senderDomain(incoming)),
             let aor = userCalled(byTokenIn: next.requestURI, incoming)
                 ?? AddressOfRecord(next.requestURI, home: home)
         else { return refuse(incoming, .callDoesNotExist, now: now) }
@@ -103,14 +99,6 @@ extension ProxyEngine {
             return
         }
         sendToDevice(incoming, for: 0, of: call, to: target, now: now)
-    }
-
-    /// The domain of the user in a Request-URI; `nil` if the URI names no user of this daemon. The host name of the
-    /// upstream in a Request-URI stands for the daemon's first domain (T9.19).
-    func home(of uri: SIPURI) -> ByteString? {
-        if let home = identity.home(of: uri) { return home }
-        guard settings.upstreamHosts.name(uri, of: settings.upstream, at: network.upstream.places) else { return nil }
-        return identity.domains.first
     }
 
     /// Checks the password of an untrusted sender, and returns the caller whose rate limits apply to the request. If
@@ -240,16 +228,17 @@ extension ProxyEngine {
     // MARK: To our users
 
     private func deliverToUser(
-        _ incoming: IncomingRequest, _ next: RouteSet.Next, home: ByteString?, called: AddressOfRecord? = nil,
-        caller: Caller, now: Moment
+        _ incoming: IncomingRequest, _ next: RouteSet.Next, _ destination: Destination, caller: Caller, now: Moment
     ) {
         func refuse(_ status: Status, because refusal: Refusal, fields: [AddedField] = []) {
             self.refuse(incoming, status, because: refusal, fields: fields, now: now)
         }
-        guard let home = home ?? identity.domains.first else { return refuse(.notFound, because: .unknownUser) }
+        guard let home = destination.home ?? identity.domains.first else {
+            return refuse(.notFound, because: .unknownUser)
+        }
         let aor: AddressOfRecord
         var only: DeviceID?
-        switch called.map({ .user($0) }) ?? addressee(next.requestURI, home: home) {
+        switch destination.addressee ?? addressee(next.requestURI, home: home) {
         case .nobody: return refuse(.notFound, because: .unknownUser)
         case .user(let user): aor = user
         case .device(nil, let user) where isKnown(user):
@@ -282,7 +271,7 @@ extension ProxyEngine {
         }
         if incoming.request.method == .invite {
             offer(incoming, to: aor, targets, caller: caller, now: now)
-        } else if called != nil, incoming.request.method == .notify {
+        } else if destination.isByToken, incoming.request.method == .notify {
             noticeReceived(incoming, to: aor, targets, caller: caller, now: now)
         } else if settings.messages.wakes(for: incoming.request.method), furtherRoute(of: incoming) == nil {
             messageReceived(incoming, to: aor, targets, caller: caller, now: now)
