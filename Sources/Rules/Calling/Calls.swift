@@ -313,7 +313,7 @@ package struct Calls: ~Copyable {
 
     // MARK: Limits (T11.3)
 
-    /// Why the daemon cannot hold an INVITE to a user.
+    /// Why the daemon cannot hold a request.
     package enum Refusal: Hashable, Sendable {
         /// A copy of the INVITE arrived before, because an earlier proxy forked the INVITE (RFC 3261 section 8.2.2.2).
         case offeredBefore
@@ -323,32 +323,29 @@ package struct Calls: ~Copyable {
         case noRoom(HeldShares.Refusal)
     }
 
-    /// Decides whether an INVITE to a user can be held while phones wake.
+    /// Decides whether a request can be held until its final response.
+    ///
+    /// The limits of the proxy, the caller and the callee apply. ``Calls`` removes the oldest ended calls to make room
+    /// for a request.
     ///
     /// - Parameters:
-    ///   - key: the key of the INVITE.
-    ///   - size: the number of bytes of the INVITE.
-    ///   - parties: the caller and the callee of the INVITE.
+    ///   - size: the number of bytes of the request.
+    ///   - key: the key of an INVITE to a user; `nil` for any other request.
+    ///   - isInvite: whether the request is an INVITE.
+    ///   - parties: the caller and the callee of the request.
     ///   - settings: the limits.
     ///   - drop: a closure that gets the ended calls that were removed to make room.
-    /// - Returns: why the INVITE cannot be held; `nil` if the INVITE can be held.
+    /// - Returns: why the request cannot be held; `nil` if the request can be held.
     package mutating func refusal(
-        of key: UserCallKey, size: Int, for parties: HeldShares.Parties, _ settings: LimitSettings,
-        dropping drop: (EndedCall) -> Void
+        of size: Int, offering key: UserCallKey?, isInvite: Bool, for parties: HeldShares.Parties,
+        _ settings: LimitSettings, dropping drop: (EndedCall) -> Void
     ) -> Refusal? {
-        if isOffered(key) { return .offeredBefore }
-        if offered >= settings.calls { return .tooManyCalls }
-        return refusal(of: size, isInvite: true, for: parties, settings, dropping: drop).map { .noRoom($0) }
-    }
-
-    /// Decides whether a request can be held until its final response. The limits of the proxy, the caller and the
-    /// callee apply. ``Calls`` removes the oldest ended calls to make room for a request.
-    package mutating func refusal(
-        of size: Int, isInvite: Bool, for parties: HeldShares.Parties, _ settings: LimitSettings,
-        dropping drop: (EndedCall) -> Void
-    ) -> HeldShares.Refusal? {
+        if let key {
+            if isOffered(key) { return .offeredBefore }
+            if offered >= settings.calls { return .tooManyCalls }
+        }
         while bytes + size > settings.heldBytes, let oldest = ended.dropOldest() { drop(oldest) }
-        return shares.refusal(of: size, isInvite: isInvite, for: parties, limits)
+        return shares.refusal(of: size, isInvite: isInvite, for: parties, limits).map { .noRoom($0) }
     }
 
     // MARK: Beginning and end

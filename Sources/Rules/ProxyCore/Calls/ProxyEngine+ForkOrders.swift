@@ -209,9 +209,11 @@ extension ProxyEngine {
 /// A change of a call is written to the journal before the messages and pushes that follow from the change are sent. A
 /// call stays in the journal until its caller has acknowledged the final response; for a 2xx, see ``AnsweredCalls``.
 extension ProxyEngine {
-    /// Writes a new call into the call journal. The journal entry is inserted at the index `place` in the engine's
-    /// actions, before the call's first message or push.
-    func journalBegun(_ call: ProxiedRequest, at place: Int, now: Moment) {
+    /// Writes a new call into the call journal, before the messages and pushes that `order` orders. The entry has the
+    /// state of the call after `order`.
+    func journalBegun(_ call: ProxiedRequest, now: Moment, before order: () -> Void = {}) {
+        let place = output.actions.count
+        order()
         guard call.journalling != .off else { return }
         let request = call.request.unpacked(functions.packing)
         guard let stored = StoredCall(call, request, receivedAt: now.date, code: { ledger.pushes[$0]?.code }) else {
@@ -227,25 +229,28 @@ extension ProxyEngine {
         guard call.journalling != .off else { return }
         let sent = StoredCall.SentINVITE(
             via: edits.via, requestURI: edits.requestURI, routes: edits.routes ?? [], flow: flow)
-        note(branch, of: call, sent)
+        act(.journal(change(of: branch, of: call, sent)))
     }
 
-    /// Writes the changed branches of a call into the journal, if the journal has the call. The journal entries are
-    /// inserted at the index `place` in the engine's actions, or at the end if `place` is `nil`.
-    func journal(_ call: ProxiedRequest, at place: Int? = nil) {
+    /// Writes the changed branches of a call into the journal, if the journal has the call. The entries come before the
+    /// messages and pushes that `order` orders, and have the state of the branches after `order`.
+    func journal(_ call: ProxiedRequest, before order: () -> Void = {}) {
+        var place = output.actions.count
+        order()
         guard call.journalling != .off else { return }
         for index in call.fork.branches.indices where call.fork.branches[index].hasNews {
-            note(index, of: call, nil, at: place)
+            output.actions.insert(.journal(change(of: index, of: call)), at: place)
+            place += 1
         }
     }
 
-    private func note(_ index: Int, of call: ProxiedRequest, _ sent: StoredCall.SentINVITE?, at place: Int? = nil) {
+    private func change(
+        of index: Int, of call: ProxiedRequest, _ sent: StoredCall.SentINVITE? = nil
+    ) -> CallChange {
         call.fork.wasWritten(index)
         let branch = call.fork.branches[index]
         let code = branch.push.flatMap { ledger.pushes[$0]?.code }
-        let change = CallChange.branch(
-            call: call.id.rawValue, number: index, StoredCall.Branch(branch, code: code, sent: sent))
-        if let place { output.actions.insert(.journal(change), at: place) } else { act(.journal(change)) }
+        return .branch(call: call.id.rawValue, number: index, StoredCall.Branch(branch, code: code, sent: sent))
     }
 
     /// Writes into the journal that the caller gets a final response other than 2xx.

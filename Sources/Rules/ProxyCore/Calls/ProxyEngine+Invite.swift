@@ -23,8 +23,7 @@ extension ProxyEngine {
     ///
     /// If `targets` is empty, the call is forwarded to another URI, as ``offerToNobody(_:of:caller:now:)`` has decided.
     func offer(
-        _ incoming: IncomingRequest, to aor: AddressOfRecord, _ targets: [ForkTarget], caller sender: Caller,
-        now: Moment
+        _ incoming: IncomingRequest, to aor: AddressOfRecord, _ targets: [ForkTarget], caller: Caller, now: Moment
     ) {
         let request = incoming.request
         // The key copies its strings, so that a stored call does not keep the whole message in memory.
@@ -32,31 +31,37 @@ extension ProxyEngine {
         let aor = key.aor
         guard !comesBack(incoming, to: aor) else { return refuse(incoming, .loopDetected, because: .loop, now: now) }
         let parties = HeldShares.Parties(
-            caller: sender, callee: aor.shareNumber, tenant: share(of: aor.host))
-        let refusal = calls.refusal(of: key, size: request.frame.bytes.count, for: parties, settings.limits) {
-            wakes.noLongerWaits($0)
-        }
+            caller: caller, callee: aor.shareNumber, tenant: share(of: aor.host))
+        let refusal = calls.refusal(
+            of: request.frame.bytes.count, offering: key, isInvite: true, for: parties, settings.limits
+        ) { wakes.noLongerWaits($0) }
         if let refusal { return refuse(incoming, by: refusal, now: now) }
         guard let incoming = startTransaction(incoming, now: now), let server = incoming.server else { return }
         if !upstreamUsers.pbxs.isEmpty { upstreamUsers.called(aor, now: now) }
         sendTrying(incoming, now: now)
         let targets = !network.flows.watchesActivity ? targets : targets.map { liveWay(to: $0, now: now) }
-        let turns = turns(of: targets, aor)
-        let silence = silence(of: aor, from: incoming, now: now)
-        let woken = targets.enumerated().compactMap { index, target in
-            // If the rules of the user let a phone ring later or not at all, the call is in the phone's list of missed
-            // calls, even if the phone is awake.
-            let isWithheld = silence != nil || turns?.start(of: index).map { $0 > .zero } == true
-            let isListed = isWithheld ? target.canBeWoken : treatment(of: target, now: now) != .ring
-            return isListed ? target.id : nil
+        begin(incoming, server, key, targets, caller, parties, now: now)
+    }
+
+    /// Creates a call to a user after the caller got 100, and offers the call to the devices whose turn is now.
+    private func begin(
+        _ incoming: IncomingRequest, _ server: ServerTransactionID, _ key: UserCallKey, _ targets: [ForkTarget],
+        _ caller: Caller, _ parties: HeldShares.Parties, now: Moment
+    ) {
+        let (request, aor) = (incoming.request, key.aor)
+        let plan = ringPlan(for: targets, of: aor, from: incoming, now: now)
+        let treatments = targets.indices.map { plan.withholds($0) ? nil : treatment(of: targets[$0], now: now) }
+        // If the rules of the user let a phone ring later or not at all, the call is in the phone's list of missed
+        // calls, even if the phone is awake.
+        let woken = zip(targets, treatments).compactMap { target, treatment in
+            (treatment.map { $0 != .ring } ?? target.canBeWoken) ? target.id : nil
         }
-        let holdTime = holdTime(of: request, adding: turns?.lastStart ?? .zero)
+        let holdTime = holdTime(of: request, adding: plan.lastStart)
         let userCall = UserCall(
             ref: CallRef(rawValue: functions.random()), key: key, receivedAt: now.date,
-            pushDeadline: now.date + holdTime, holdUntil: now.instant + holdTime,
-            caller: sender,
-            mayPush: woken.isEmpty || silence != nil
-                || admitsPushes(woken.count, of: sender, to: aor, from: incoming, now: now))
+            pushDeadline: now.date + holdTime, holdUntil: now.instant + holdTime, caller: caller,
+            mayPush: woken.isEmpty || plan.silence != nil
+                || mayWake(woken.count, phonesOf: aor, for: caller, incoming, now: now))
         let call = calls.begin(
             incoming, server, branches: targets.map { ForkBranch(device: $0.id) }, purpose: .userCall(userCall),
             parties: parties)
@@ -68,22 +73,21 @@ extension ProxyEngine {
                 .aor: .described(aor), .callID: .bytes(request.callID), .caller: .bytes(request.from.uri.text),
                 .count: .number(targets.count),
             ])
-
-        let caller = CallerIdentity(request, format: settings.call.callerIDFormat)
-        let first = output.actions.count
-        if !woken.isEmpty {
-            output.counters.count(.missedCallStored)
-            ledger.callOffered(userCall, from: caller, at: now.date, to: woken, into: &output.actions)
+        let callerID = CallerIdentity(request, format: settings.call.callerIDFormat)
+        journalBegun(call, now: now) {
+            if !woken.isEmpty {
+                output.counters.count(.missedCallStored)
+                ledger.callOffered(userCall, from: callerID, at: now.date, to: woken, into: &output.actions)
+            }
+            if !plan.isUsual { delay(call, userCall, targets, plan, now: now) }
+            for (index, target) in targets.enumerated() {
+                guard let treatment = treatments[index] else { continue }
+                offer(userCall, to: target, treatment, branch: index, of: call, incoming, callerID, now: now)
+            }
         }
-        if turns != nil || silence != nil { for index in targets.indices { call.fork.delays(index) } }
-        if let turns, silence == nil { delay(call, userCall, targets, turns, now: now) }
-        for (index, target) in targets.enumerated() where !call.fork.branches[index].isDelayed {
-            self.offer(userCall, to: target, branch: index, of: call, incoming, caller, now: now)
-        }
-        journalBegun(call, at: first, now: now)
-        output.events.held(call, from: caller.remoteURI, now: now, into: &output.actions)
+        output.events.held(call, from: callerID.remoteURI, now: now, into: &output.actions)
         noWakeBegan(call, now: now)
-        if let silence { notDisturbed(call, userCall, targets, silence, now: now) }
+        if let silence = plan.silence { notDisturbed(call, userCall, targets, silence, now: now) }
         if targets.isEmpty { update(call, now: now) { $0.hasNoDevice() } }
     }
 
@@ -106,72 +110,6 @@ extension ProxyEngine {
             settings.call.noWake.settings(for: aor).action == .forward
         else { return false }
         return Diversions(incoming.request.frame).comesBack(to: aor)
-    }
-
-    /// Sends the INVITE, a push, or both to one device.
-    func offer(
-        _ userCall: UserCall, to target: ForkTarget, branch: Int, of call: ProxiedRequest,
-        _ incoming: IncomingRequest, _ caller: CallerIdentity, now: Moment
-    ) {
-        guard !call.isForgotten else { return }
-        let treatment = treatment(of: target, now: now)
-        list(branch, of: call, watching: treatment == .ring ? nil : target)
-        if treatment != .ring, userCall.mayPush, let token = target.pushToken {
-            let nonce = nonceForPush(to: userCall.aor, now: now)
-            ledger.wake(
-                target, token, for: branch, of: call, userCall, caller, nonce: nonce, now: now, into: &output.actions)
-        } else {
-            let (omission, app) = omission(of: target, treatment)
-            ledger.began(branch, of: call, userCall, target.id, omission, app: app, now: now)
-            if omission == .callerLimit { call.saw(.pushLimited) }
-        }
-        if treatment == .wake {
-            call.fork.waits(branch)
-            call.saw(.held)
-            armHold(of: call, now: now)
-            if userCall.mayPush { ask(target, now: now) }
-        } else {
-            sendToDevice(incoming, for: branch, of: call, to: target, now: now)
-            // For a device with one flow, the timer for a missing response starts now; for other devices,
-            // `sendToDevice` has started the timer.
-            if treatment == .ringAndWake, !registrar.bindings.hasFurtherFlows(target.binding) {
-                armSilence(of: call, now: now)
-            }
-        }
-    }
-
-    /// The reason why a device gets no push, and the provider of the device's token, for the timeline.
-    private func omission(
-        of target: ForkTarget, _ treatment: Treatment
-    ) -> (TimelineRecord.Omission, app: String) {
-        if let provider = target.provider {
-            return (treatment == .ring ? .justRegistered : .callerLimit, provider.rawValue)
-        }
-        guard ledger.timeline.isOn, let provider = registrar.bindings.switchedOffProvider(of: target.id) else {
-            return (.ordinaryContact, "")
-        }
-        return (.providerOff, provider.rawValue)
-    }
-
-    /// Whether a device gets the INVITE, a push, or both, when an INVITE for its user arrives.
-    private enum Treatment {
-        /// The device gets the INVITE immediately.
-        case ring
-        /// The device gets a push, and the INVITE waits until the device registers.
-        case wake
-        /// The device gets the INVITE and a push, because the daemon cannot know which of the two reaches the phone
-        /// first.
-        case ringAndWake
-    }
-
-    /// Decides whether a device gets the INVITE, a push, or both (A9 in docs/ECSS-10.md).
-    ///
-    /// A device that can be reached gets no push within `call.skip-push-within` of its last REGISTER.
-    private func treatment(of target: ForkTarget, now: Moment) -> Treatment {
-        guard target.canBeWoken else { return .ring }
-        guard hop(to: target).isOpen, !target.hasFailed else { return .wake }
-        if now.date - target.registeredAt < settings.call.skipPushWithin { return .ring }
-        return network.flows.isLive(target, now: now) ? .ringAndWake : .wake
     }
 }
 
@@ -230,11 +168,11 @@ extension ProxyEngine {
         let size = incoming.request.frame.bytes.count
         let parties = HeldShares.Parties(
             caller: caller, callee: callee?.shareNumber, tenant: share(of: domain ?? callee?.host))
-        let refusal = calls.refusal(of: size, isInvite: isInvite, for: parties, settings.limits) {
+        let refusal = calls.refusal(of: size, offering: nil, isInvite: isInvite, for: parties, settings.limits) {
             wakes.noLongerWaits($0)
         }
         guard let refusal else { return true }
-        refuse(incoming, by: .noRoom(refusal), now: now)
+        refuse(incoming, by: refusal, now: now)
         return false
     }
 
@@ -270,34 +208,31 @@ extension ProxyEngine {
         return false
     }
 
-    /// Whether the limits of the caller (T11.2) and of the user's domain (T41.5) allow the caller to wake the user's
-    /// phones now.
-    func admitsPushes(
-        _ count: Int, of caller: Caller, to aor: AddressOfRecord, from incoming: IncomingRequest, now: Moment
+    /// Whether the limits of the caller (T11.2) and of the user's domain (T41.5) allow a call to wake the user's phones
+    /// now. A trusted peer may always wake phones, because a PBX limits its own callers.
+    private func mayWake(
+        _ count: Int, phonesOf aor: AddressOfRecord, for caller: Caller, _ incoming: IncomingRequest, now: Moment
     ) -> Bool {
-        guard admitsPushes(of: caller, from: incoming, now: now) else { return false }
-        guard !admitsPushes(count, to: aor, now: now) else { return true }
+        guard settings.call.pushesPerCaller == 0 || caller.isTrusted || ledger.admits(caller, now: now.instant) else {
+            if let suppressed = ledger.tellsOfRefused(caller, now: now.instant) {
+                log.warning(
+                    "a caller has reached its limit of calls, so the daemon wakes no phone for this call",
+                    [
+                        .caller: .bytes(incoming.request.from.uri.text), .source: .described(incoming.flow.remote),
+                        .suppressed: .number(suppressed),
+                    ])
+            }
+            return false
+        }
+        guard let tenant = tenant(of: aor.host),
+            !access.tenantPushes.admit(
+                count, of: tenant, limit: settings.tenants[tenant].settings.pushes, now: now.instant)
+        else { return true }
         if let suppressed = ledger.tellsOfRefused(caller, now: now.instant) {
             log.warning(
                 "a domain has reached its limit of pushes, so the daemon wakes no phone for this call",
                 [
                     .aor: .described(aor), .setting: .text("tenants.\(aor.host).pushes"),
-                    .suppressed: .number(suppressed),
-                ])
-        }
-        return false
-    }
-
-    /// Whether a caller may wake phones now (T11.2). A trusted peer may always wake phones, because a PBX limits its
-    /// own callers.
-    private func admitsPushes(of caller: Caller, from incoming: IncomingRequest, now: Moment) -> Bool {
-        guard settings.call.pushesPerCaller > 0, !caller.isTrusted else { return true }
-        guard !ledger.admits(caller, now: now.instant) else { return true }
-        if let suppressed = ledger.tellsOfRefused(caller, now: now.instant) {
-            log.warning(
-                "a caller has reached its limit of calls, so the daemon wakes no phone for this call",
-                [
-                    .caller: .bytes(incoming.request.from.uri.text), .source: .described(incoming.flow.remote),
                     .suppressed: .number(suppressed),
                 ])
         }
@@ -316,7 +251,7 @@ extension ProxyEngine {
         let call = calls.begin(incoming, server, branches: devices.map(ForkBranch.init), parties: parties)
         if call.fork.isInvite {
             call.journalBegan()
-            journalBegun(call, at: output.actions.count, now: now)
+            journalBegun(call, now: now)
         }
         return (incoming, call)
     }

@@ -21,12 +21,17 @@ import Waking
 extension ProxyEngine {
     // MARK: The plan
 
-    /// The turns of the devices of a user; `nil` if all devices ring at the same time.
-    func turns(of targets: [ForkTarget], _ aor: AddressOfRecord) -> RingTurns? {
-        guard targets.count > 1, settings.call.ringOrder != .parallel || !calls.rules.isEmpty else { return nil }
-        return turns(of: Array(targets.enumerated().map { ($0, $1) }), aor)
+    /// Decides which devices of a user ring at once for a new call, which later, and which not at all.
+    func ringPlan(
+        for targets: [ForkTarget], of aor: AddressOfRecord, from incoming: IncomingRequest, now: Moment
+    ) -> RingPlan {
+        guard settings.call.ringOrder != .parallel || !calls.rules.isEmpty else { return RingPlan() }
+        return RingPlan(
+            turns: targets.count > 1 ? turns(of: Array(targets.enumerated().map { ($0, $1) }), aor) : nil,
+            silence: silence(of: aor, from: incoming, now: now))
     }
 
+    /// The turns of the devices of a user; `nil` if all devices ring at the same time.
     private func turns(of targets: [(branch: Int, target: ForkTarget)], _ aor: AddressOfRecord) -> RingTurns? {
         let rules = calls.rules[aor]
         let order = rules?.order ?? settings.call.ringOrder
@@ -48,8 +53,11 @@ extension ProxyEngine {
 
     // MARK: The beginning
 
-    /// Lets the later devices of a new call wait for their turns.
-    func delay(_ call: ProxiedRequest, _ userCall: UserCall, _ targets: [ForkTarget], _ turns: RingTurns, now: Moment) {
+    /// Lets the withheld devices of a new call wait: for their turns, or until ``notDisturbed(_:_:_:_:now:)`` ends the
+    /// call.
+    func delay(_ call: ProxiedRequest, _ userCall: UserCall, _ targets: [ForkTarget], _ plan: RingPlan, now: Moment) {
+        for index in targets.indices { call.fork.delays(index) }
+        guard plan.silence == nil, let turns = plan.turns else { return }
         let first = targets.indices.filter { turns.start(of: $0) == .zero }.map { targets[$0].id.name }
         calls.takesTurns(call, turns, since: now.instant)
         for index in calls.takeTurns(of: call, isNext: false, now: now.instant) { call.fork.turnCame(index) }
@@ -140,7 +148,8 @@ extension ProxyEngine {
                 continue
             }
             let way = network.flows.watchesActivity ? liveWay(to: target, now: now) : target
-            offer(userCall, to: way, branch: index, of: call, incoming, caller, now: now)
+            offer(
+                userCall, to: way, treatment(of: way, now: now), branch: index, of: call, incoming, caller, now: now)
         }
         guard !call.isForgotten else { return }
         journal(call)
@@ -198,8 +207,8 @@ extension ProxyEngine {
 /// Lets no device of a user ring during the user's do-not-disturb times.
 extension ProxyEngine {
     /// When the user's do-not-disturb ends; `nil` if the user's devices ring for the caller.
-    func silence(of aor: AddressOfRecord, from incoming: IncomingRequest, now: Moment) -> DoNotDisturb.End? {
-        guard !calls.rules.isEmpty, let end = calls.rules.silence(of: aor, at: now.date) else { return nil }
+    private func silence(of aor: AddressOfRecord, from incoming: IncomingRequest, now: Moment) -> DoNotDisturb.End? {
+        guard let end = calls.rules.silence(of: aor, at: now.date) else { return nil }
         let caller = incoming.sender
         let (user, domain) =
             (caller?.user ?? incoming.request.from.uri.user ?? .empty, caller?.host ?? incoming.request.from.uri.host)

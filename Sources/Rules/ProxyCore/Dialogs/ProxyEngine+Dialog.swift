@@ -289,10 +289,10 @@ extension ProxyEngine {
         log.info(
             "the daemon sends a push to wake a phone for a request inside a dialog",
             [.aor: .described(aor), .device: .described(target.id)])
-        let place = output.actions.count
-        let push = notify(
-            notification, old ?? ledger.newCode(), by: token, target, of: aor, as: .call(call, branch: 0), now: now)
-        call.fork.pushAsked(0, push)
-        journal(call, at: place)
+        journal(call) {
+            let push = notify(
+                notification, old ?? ledger.newCode(), by: token, target, of: aor, as: .call(call, branch: 0), now: now)
+            call.fork.pushAsked(0, push)
+        }
     }
 }

@@ -184,16 +184,6 @@ extension ProxyEngine {
         let tenant = settings.tenants[number]
         return TenantShare(of: tenant.domain, calls: tenant.settings.calls)
     }
-
-    /// Whether the domain's rate limit of pushes for calls allows a push (T41.5). If a call is admitted, all its pushes
-    /// are sent, even if they exceed the limit. Otherwise a user with many phones would never be woken.
-    func admitsPushes(_ count: Int, to aor: AddressOfRecord, now: Moment) -> Bool {
-        guard let number = tenant(of: aor.host) else { return true }
-        let limit = settings.tenants[number].settings.pushes
-        let isAdmitted = access.tenantPushes.admit(number, limit: limit, now: now.instant)
-        for _ in 1..<max(1, count) { _ = access.tenantPushes.admit(number, limit: limit, now: now.instant) }
-        return isAdmitted
-    }
 }
 
 /// Finds PBXs at which the daemon registers users: the user whom a PBX calls, the servers of a PBX, and the phones'

@@ -17,12 +17,14 @@ import Timekeeping
 extension ProxyEngine {
     /// Sends a request to a device by the flow or Path of the device's registration (T9.1 to T9.4).
     ///
-    /// The further Route values of a trusted peer's request follow the device's Path (RFC 3261 section 16.6 item 6).
+    /// The further Route values of a trusted peer's request follow the device's Path (RFC 3261 section 16.6 item 6). If
+    /// the device may be asleep or has further flows, the engine waits only ``patience`` for its first response.
     func sendToDevice(
-        _ incoming: IncomingRequest, for branch: Int, of call: ProxiedRequest, to target: ForkTarget, now: Moment
+        _ incoming: IncomingRequest, for branch: Int, of call: ProxiedRequest, to target: ForkTarget,
+        mayBeAsleep: Bool = false, now: Moment
     ) {
         call.fork.aimed(branch, routeHash: target.routeHash)
-        if registrar.bindings.hasFurtherFlows(target.binding) { armSilence(of: call, now: now) }
+        if mayBeAsleep || registrar.bindings.hasFurtherFlows(target.binding) { armSilence(of: call, now: now) }
         var edits = RequestEdits(requestURI: target.requestURI, via: .empty, maxForwards: 70)
         edits.routes = target.path
         if CallerIdentity.wantsIDPrivacy(incoming.request.frame) { edits.removed = [.pAssertedIdentity] }

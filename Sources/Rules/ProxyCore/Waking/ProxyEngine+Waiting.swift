@@ -81,6 +81,70 @@ extension ProxyEngine {
 
 }
 
+/// Offers a call to a device: decides whether the device gets the INVITE, a push, or both.
+extension ProxyEngine {
+    /// Whether a device gets the INVITE, a push, or both, when an INVITE for its user arrives.
+    enum Treatment {
+        /// The device gets the INVITE immediately.
+        case ring
+        /// The device gets a push, and the INVITE waits until the device registers.
+        case wake
+        /// The device gets the INVITE and a push, because the daemon cannot know which of the two reaches the phone
+        /// first.
+        case ringAndWake
+    }
+
+    /// Decides whether a device gets the INVITE, a push, or both (A9 in docs/ECSS-10.md).
+    ///
+    /// A device that can be reached gets no push within `call.skip-push-within` of its last REGISTER.
+    func treatment(of target: ForkTarget, now: Moment) -> Treatment {
+        guard target.canBeWoken else { return .ring }
+        guard hop(to: target).isOpen, !target.hasFailed else { return .wake }
+        if now.date - target.registeredAt < settings.call.skipPushWithin { return .ring }
+        return network.flows.isLive(target, now: now) ? .ringAndWake : .wake
+    }
+
+    /// Sends the INVITE, a push, or both to one device.
+    func offer(
+        _ userCall: UserCall, to target: ForkTarget, _ treatment: Treatment, branch: Int, of call: ProxiedRequest,
+        _ incoming: IncomingRequest, _ caller: CallerIdentity, now: Moment
+    ) {
+        guard !call.isForgotten else { return }
+        list(branch, of: call, watching: treatment == .ring ? nil : target)
+        if treatment != .ring, userCall.mayPush, let token = target.pushToken {
+            let nonce = nonceForPush(to: userCall.aor, now: now)
+            ledger.wake(
+                target, token, for: branch, of: call, userCall, caller, nonce: nonce, now: now, into: &output.actions)
+        } else {
+            let (omission, app) = omission(of: target, treatment)
+            ledger.began(branch, of: call, userCall, target.id, omission, app: app, now: now)
+            if omission == .callerLimit { call.saw(.pushLimited) }
+        }
+        if treatment == .wake {
+            call.fork.waits(branch)
+            call.saw(.held)
+            armHold(of: call, now: now)
+            if userCall.mayPush { ask(target, now: now) }
+        } else {
+            sendToDevice(
+                incoming, for: branch, of: call, to: target, mayBeAsleep: treatment == .ringAndWake, now: now)
+        }
+    }
+
+    /// The reason why a device gets no push, and the provider of the device's token, for the timeline.
+    private func omission(
+        of target: ForkTarget, _ treatment: Treatment
+    ) -> (TimelineRecord.Omission, app: String) {
+        if let provider = target.provider {
+            return (treatment == .ring ? .justRegistered : .callerLimit, provider.rawValue)
+        }
+        guard ledger.timeline.isOn, let provider = registrar.bindings.switchedOffProvider(of: target.id) else {
+            return (.ordinaryContact, "")
+        }
+        return (.providerOff, provider.rawValue)
+    }
+}
+
 /// Sends a call to a device, or lets the call wait for the device.
 extension ProxyEngine {
     /// Watches a device's flow for messages, because a call or message waits for the device. Messages on a flow of a
