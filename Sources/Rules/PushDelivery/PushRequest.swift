@@ -101,7 +101,8 @@ package enum PushMessage: Sendable {
 
 /// One push to one device, with all data for its HTTP request.
 package struct PushRequest: Sendable {
-    package let id: PushID
+    /// The push's id; ``PushID/absent`` until the push is sent.
+    package var id: PushID
     /// The code by which provider and app identify the push. The code of a push is the same in all tries, so that iOS
     /// does not show the push twice, and at all devices.
     package let code: PushCode
@@ -118,7 +119,7 @@ package struct PushRequest: Sendable {
     package let nonce: ByteString?
 
     package init(
-        id: PushID, code: PushCode, device: DeviceID, token: PushToken, message: PushMessage,
+        id: PushID = .absent, code: PushCode, device: DeviceID, token: PushToken, message: PushMessage,
         badge: Int, deadline: UnixTime, nonce: ByteString? = nil
     ) {
         self.id = id

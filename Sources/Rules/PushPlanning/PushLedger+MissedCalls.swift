@@ -104,13 +104,13 @@ extension PushLedger {
             [.aor: .described(aor), .count: .number(missed.calls.count)])
         let code = newCode()
         let record = began(missed.refs, code, for: target.id, of: aor, now: now)
-        let push = begin(AskedPush(.missedCalls(missed.refs), code, device: target.id, aor: aor, record: record))
         let badge = unread.listAsked(code, of: missed.refs, by: target.id, at: now.date)
         send(
+            AskedPush(.missedCalls(missed.refs), code, device: target.id, aor: aor, record: record),
             PushRequest(
-                id: push, code: code, device: target.id, token: token, message: .missedCalls(missed.calls),
-                badge: badge,
-                deadline: now.date + life), now: now, into: &actions)
+                code: code, device: target.id, token: token, message: .missedCalls(missed.calls), badge: badge,
+                deadline: now.date + life),
+            now: now, into: &actions)
     }
 
     /// Reports in the log and the timeline, once for each call, that a device's push token cannot be used for lists of

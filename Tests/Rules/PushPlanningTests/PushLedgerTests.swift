@@ -63,14 +63,17 @@ struct PushLedgerTests {
             #expect(call.fork.branches[0].record != nil)
             #expect(ledger.timeline.count == 1 && push.badge == 1)
             // The next push to the same phone has a record of its own. The id of the push can differ from its code.
+            #expect(ledger.newRecordID().rawValue == 2)
             let code = ledger.newCode()
-            let record = ledger.newRecordID()
-            let next = ledger.begin(
-                AskedPush(.notification, code, device: DeviceID(rawValue: 1), aor: MachineScene.bob, record: nil))
-            #expect(record.rawValue == 2 && next.rawValue == 2)
-            let after = ledger.begin(
-                AskedPush(.notification, code, device: DeviceID(rawValue: 1), aor: MachineScene.bob, record: nil))
-            #expect(after.rawValue == 3)
+            for number: UInt64 in 2...3 {
+                ledger.send(
+                    AskedPush(.notification, code, device: push.device, aor: MachineScene.bob, record: nil),
+                    PushRequest(
+                        code: code, device: push.device, token: push.token, message: push.message, badge: 1,
+                        deadline: push.deadline),
+                    now: scene.now, into: &actions)
+                #expect(ledger.pushes[PushID(rawValue: number)]?.code == code)
+            }
         }
     }
 

@@ -112,9 +112,9 @@ extension ProxyEngine {
         let notification = PushNotification(end, expiresAt: now.date + Self.shortestTry)
         let badge = ledger.unread.count(of: device)
         let code = ledger.newCode()
-        let id = ledger.begin(AskedPush(.notification, code, device: device, aor: aor, record: nil))
-        let push = request(notification, code, id, to: token, of: target, badge: badge, now: now)
-        ledger.send(push, now: now, into: &output.actions)
+        let request = request(notification, code, to: token, of: target, badge: badge, now: now)
+        let push = AskedPush(.notification, code, device: device, aor: aor, record: nil)
+        ledger.send(push, request, now: now, into: &output.actions)
     }
 
     /// Whether the call was answered, or declined for all phones, by a phone that registers with a push token.

@@ -290,9 +290,8 @@ extension ProxyEngine {
             "the daemon sends a push to wake a phone for a request inside a dialog",
             [.aor: .described(aor), .device: .described(target.id)])
         journal(call) {
-            let push = notify(
+            notify(
                 notification, old ?? ledger.newCode(), by: token, target, of: aor, as: .call(call, branch: 0), now: now)
-            call.fork.pushAsked(0, push)
         }
     }
 }

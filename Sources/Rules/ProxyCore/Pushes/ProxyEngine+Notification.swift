@@ -66,8 +66,7 @@ extension ProxyEngine {
                 // The check of the size uses the highest possible badge, so that no push is longer than the checked
                 // push.
                 let badge = ledger.unread.count(of: target.id) + 1
-                let sketch = request(
-                    notification, receipt.code, PushID(rawValue: 0), to: token, of: target, badge: badge, now: now)
+                let sketch = request(notification, receipt.code, to: token, of: target, badge: badge, now: now)
                 switch ledger.dispatcher.directory.verdict(on: sketch, now: now.date) {
                 case .notCarried: omissions.append((target, aor, .notCarried))
                 case .refused(let words): throw .payload(words)
@@ -110,11 +109,11 @@ extension ProxyEngine {
     }
 
     func request(
-        _ notification: PushNotification, _ code: PushCode, _ id: PushID, to token: PushToken, of target: ForkTarget,
-        badge: Int, now: Moment
+        _ notification: PushNotification, _ code: PushCode, to token: PushToken, of target: ForkTarget, badge: Int,
+        now: Moment
     ) -> PushRequest {
         PushRequest(
-            id: id, code: code, device: target.id, token: token,
+            code: code, device: target.id, token: token,
             message: .notification(notification), badge: notification.badge ?? badge,
             // The daemon tries to send a push for at least 30 seconds, even if the provider must not store the push for
             // later delivery.
@@ -123,19 +122,17 @@ extension ProxyEngine {
 
     static let shortestTry: Duration = .seconds(30)
 
-    @discardableResult
     func notify(
         _ notification: PushNotification, _ code: PushCode, by token: PushToken, _ target: ForkTarget,
         of aor: AddressOfRecord, as purpose: AskedPush.Purpose = .notification, now: Moment
-    ) -> PushID {
+    ) {
         let record = ledger.began(notification, code, for: target.id, of: aor, now: now)
-        let id = ledger.begin(AskedPush(purpose, code, device: target.id, aor: aor, record: record))
         let device = target.id
         let badge =
             notification.isInBadge
             ? ledger.becameUnread(code, .other, by: device, at: now.date) : ledger.unread.count(of: device)
-        let push = request(notification, code, id, to: token, of: target, badge: badge, now: now)
-        ledger.send(push, now: now, into: &output.actions)
-        return id
+        let request = request(notification, code, to: token, of: target, badge: badge, now: now)
+        let push = AskedPush(purpose, code, device: device, aor: aor, record: record)
+        ledger.send(push, request, now: now, into: &output.actions)
     }
 }

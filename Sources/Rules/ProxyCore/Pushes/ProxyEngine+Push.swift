@@ -205,11 +205,12 @@ extension ProxyEngine {
         }
         let code = ledger.newCode()
         let nobody = AddressOfRecord(user: .empty, host: .empty)
-        let id = ledger.begin(AskedPush(.dryRun(ticket), code, device: .nobody, aor: nobody, record: nil))
         ledger.send(
+            AskedPush(.dryRun(ticket), code, device: .nobody, aor: nobody, record: nil),
             PushRequest(
-                id: id, code: code, device: .nobody, token: token, message: .silent, badge: 0,
-                deadline: now.date + Self.dryRunPatience), now: now, into: &output.actions)
+                code: code, device: .nobody, token: token, message: .silent, badge: 0,
+                deadline: now.date + Self.dryRunPatience),
+            now: now, into: &output.actions)
     }
 }
 

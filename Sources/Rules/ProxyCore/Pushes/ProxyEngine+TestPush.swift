@@ -72,14 +72,12 @@ extension ProxyEngine {
         guard let token else {
             return leaveOut(.ordinaryContact, notification, device, nil, of: aor, &plan, now: now)
         }
-        func request(_ id: PushID) -> PushRequest {
-            PushRequest(
-                id: id, code: plan.code, device: device, token: token, message: .notification(notification),
-                badge: ledger.unread.count(of: device), deadline: notification.expiresAt)
-        }
+        let request = PushRequest(
+            code: plan.code, device: device, token: token, message: .notification(notification),
+            badge: ledger.unread.count(of: device), deadline: notification.expiresAt)
         let directory = ledger.dispatcher.directory
         let app = directory.app(for: token).flatMap { directory[$0] }
-        guard let app, let sketch = app.redacted(request(PushID(rawValue: 0)), now: now.date) else {
+        guard let app, let sketch = app.redacted(request, now: now.date) else {
             return leaveOut(.notCarried, notification, device, token, of: aor, &plan, now: now)
         }
         guard admits(&ledger) else {
@@ -87,12 +85,11 @@ extension ProxyEngine {
         }
         let record = ledger.began(
             notification, plan.code, for: device, of: aor, orderedBy: TestPushPlan.orderer, now: now)
-        let id = ledger.begin(
-            AskedPush(.test(TestPush(ticket)), plan.code, device: device, aor: aor, record: record))
         plan.pushes.append(
             TestPushPlan.Push(
                 device: device, token: token.description, app: app.name, request: sketch, omission: nil))
-        ledger.send(request(id), now: now, into: &output.actions)
+        let push = AskedPush(.test(TestPush(ticket)), plan.code, device: device, aor: aor, record: record)
+        ledger.send(push, request, now: now, into: &output.actions)
     }
 
     private func leaveOut(
