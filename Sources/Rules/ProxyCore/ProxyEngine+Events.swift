@@ -221,6 +221,25 @@ extension ProxyEngine {
         return request.maxForwards == 0 || request.uri.user == nil && identity.isUs(request.uri)
     }
 
+    /// Whether the daemon can serve a request; if the result is false, ``isFit`` has answered the request.
+    private func isFit(_ incoming: IncomingRequest, isForUs: Bool, now: Moment) -> Bool {
+        if let refusal = RequestValidation.check(
+            incoming.request, fromTrusted: incoming.isTrusted, isForUs: isForUs,
+            branchKey: sip.transactions.branchKey)
+        {
+            if incoming.request.method == .invite {
+                noteRefused(incoming, refusal.status, because: refusal.cause, now: now)
+            }
+            refuse(incoming, refusal.status, fields: refusal.fields, now: now)
+            return false
+        }
+        if incoming.request.uri.scheme == .sips, !incoming.flow.transport.isSecure {
+            refuse(incoming, .temporarilyUnavailable, because: .notSecure, fields: [sipsNotAllowed], now: now)
+            return false
+        }
+        return true
+    }
+
     // MARK: The network
 
     /// Handles the result of a DNS look-up: `hops` has the best address first, and is empty if the look-up failed.
@@ -386,5 +405,15 @@ extension ProxyEngine {
     package func messagesForgotten(_ ids: [UInt64], now: Moment) {
         for id in ids { messages[id].map { giveUp($0, now: now) } }
         settle(now: now)
+    }
+}
+
+extension RequestValidation.Refusal {
+    /// The reason for a request's refusal, in the words of the log and the timeline.
+    fileprivate var cause: PushDelivery.Refusal {
+        switch status {
+        case .tooManyHops, .loopDetected: .loop
+        default: .unfit
+        }
     }
 }

@@ -78,8 +78,7 @@ package struct TransactionLayer: ~Copyable {
         _ server: ServerTransactionID, _ status: Status, _ bytes: [UInt8], now: Instant,
         sending send: ([UInt8], Flow) -> Void
     ) {
-        transactions.respond(server, status: status, bytes: bytes, now: now, into: &unsettled.latest)
-        passOn(sending: send)
+        change({ $0.respond(server, status: status, bytes: bytes, now: now, into: &$1) }, sending: send)
     }
 
     /// Changes the transactions with `body`, and passes the resulting messages to `send` in order. All other results of
@@ -88,10 +87,6 @@ package struct TransactionLayer: ~Copyable {
         _ body: (inout TransactionTable, inout [TransactionOutput]) -> Void, sending send: ([UInt8], Flow) -> Void
     ) {
         body(&transactions, &unsettled.latest)
-        passOn(sending: send)
-    }
-
-    private mutating func passOn(sending send: ([UInt8], Flow) -> Void) {
         unsettled.latest.reverse()
         while let output = unsettled.latest.popLast() {
             if case .send(let bytes, let flow) = output {

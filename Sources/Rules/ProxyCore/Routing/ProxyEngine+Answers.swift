@@ -243,7 +243,7 @@ extension ProxyEngine {
     }
 }
 
-/// Applies ``RequestRules`` and further checks to requests before they are forwarded.
+/// Refuses requests with a Warning header field, which tells the sender the reason.
 extension ProxyEngine {
     /// Refuses a request that breaks a rule, with a Warning for the sender and a log line for the operator.
     func refuse(_ incoming: IncomingRequest, by breach: RequestRules.Breach, now: Moment) {
@@ -257,35 +257,6 @@ extension ProxyEngine {
 
     /// The text of the Warning for a call that failed because no phone can answer a peer's challenge (T9.17).
     static let unanswerable = "The next server asks for a password in a realm of this proxy"
-
-    /// Whether the daemon can serve a request; if the result is false, ``isFit`` has answered the request.
-    func isFit(_ incoming: IncomingRequest, isForUs: Bool, now: Moment) -> Bool {
-        if let refusal = RequestValidation.check(
-            incoming.request, fromTrusted: incoming.isTrusted, isForUs: isForUs,
-            branchKey: sip.transactions.branchKey)
-        {
-            if incoming.request.method == .invite {
-                noteRefused(incoming, refusal.status, because: refusal.cause, now: now)
-            }
-            refuse(incoming, refusal.status, fields: refusal.fields, now: now)
-            return false
-        }
-        if incoming.request.uri.scheme == .sips, !incoming.flow.transport.isSecure {
-            refuse(incoming, .temporarilyUnavailable, because: .notSecure, fields: [sipsNotAllowed], now: now)
-            return false
-        }
-        return true
-    }
-}
-
-extension RequestValidation.Refusal {
-    /// The reason for a request's refusal, in the words of the log and the timeline.
-    fileprivate var cause: PushDelivery.Refusal {
-        switch status {
-        case .tooManyHops, .loopDetected: .loop
-        default: .unfit
-        }
-    }
 }
 
 extension Refusal {

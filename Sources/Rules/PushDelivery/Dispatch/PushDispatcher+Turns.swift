@@ -3,8 +3,14 @@ import Timekeeping
 /// Decides when each push is sent. A push first passes its server's ``NotificationGate`` and ``PushQueue``, and then
 /// waits for a credential.
 extension PushDispatcher {
+    /// Lets a push wait for its next try, unless its provider was paused after the last try.
     func enqueue(_ entry: Entry, now: Moment) {
         guard !paused.contains(entry.server.app.provider) else { return stop(entry, now: now) }
+        arrive(entry, now: now)
+    }
+
+    /// Lets a push wait for its turn; the turn of a call's push often comes at once.
+    func arrive(_ entry: Entry, now: Moment) {
         if entry.isNotification {
             guard entry.server.gate.arrived(entry.request.id) else { return }
             entry.isInGate = true

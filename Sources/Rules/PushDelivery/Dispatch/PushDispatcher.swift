@@ -215,11 +215,7 @@ package final class PushDispatcher {
 
     /// Sends a push, if its token belongs to an app in the settings and the queue has room.
     package func pushAsked(_ request: PushRequest, now: Moment) {
-        take(request, now: now)
-        lookForDeadline()
-    }
-
-    private func take(_ request: PushRequest, now: Moment) {
+        defer { lookForDeadline() }
         guard let app = directory.app(for: request.token) else {
             journal.figures.count(.pushWithoutApp)
             return refuse(request, .noApp)
@@ -245,7 +241,7 @@ package final class PushDispatcher {
         if server.chosenHost != nil, let end = limited.end(of: request.token.prid, now: now.instant) {
             return delay(entry, until: end, now: now)
         }
-        enqueue(entry, now: now)
+        arrive(entry, now: now)
     }
 
     func refuse(_ request: PushRequest, _ refusal: PushRefusal) {
