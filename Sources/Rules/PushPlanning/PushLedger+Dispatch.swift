@@ -54,7 +54,7 @@ extension PushLedger {
         if let record = push.record {
             let complete = timeline.noted(record, step, now: now.instant)
             if case .test(let test) = push.purpose { test.ended(with: complete) }
-            keep(complete, into: &actions)
+            if let complete { actions.trace([.record(complete)]) }
         }
     }
 

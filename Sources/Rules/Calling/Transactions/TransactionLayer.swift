@@ -72,15 +72,6 @@ package struct TransactionLayer: ~Copyable {
         transactions.deadlineReached(now: now, into: &unsettled.outputs)
     }
 
-    /// Sends a response, unless the server transaction delays or drops the response. The closure `send` gets the
-    /// messages that the transaction sends.
-    package mutating func respond(
-        _ server: ServerTransactionID, _ status: Status, _ bytes: [UInt8], now: Instant,
-        sending send: ([UInt8], Flow) -> Void
-    ) {
-        change({ $0.respond(server, status: status, bytes: bytes, now: now, into: &$1) }, sending: send)
-    }
-
     /// Changes the transactions with `body`, and passes the resulting messages to `send` in order. All other results of
     /// the transactions stay in ``unsettled`` until the engine handles them.
     package mutating func change(

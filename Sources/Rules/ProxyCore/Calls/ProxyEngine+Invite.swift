@@ -50,13 +50,13 @@ extension ProxyEngine {
     ) {
         let (request, aor) = (incoming.request, key.aor)
         let plan = ringPlan(for: targets, of: aor, from: incoming, now: now)
+        let holdTime = holdTime(of: request, adding: plan.lastStart)
         let treatments = targets.indices.map { plan.withholds($0) ? nil : treatment(of: targets[$0], now: now) }
         // If the rules of the user let a phone ring later or not at all, the call is in the phone's list of missed
         // calls, even if the phone is awake.
         let woken = zip(targets, treatments).compactMap { target, treatment in
             (treatment.map { $0 != .ring } ?? target.canBeWoken) ? target.id : nil
         }
-        let holdTime = holdTime(of: request, adding: plan.lastStart)
         let userCall = UserCall(
             ref: CallRef(rawValue: functions.random()), key: key, receivedAt: now.date,
             pushDeadline: now.date + holdTime, holdUntil: now.instant + holdTime, caller: caller,

@@ -23,7 +23,7 @@ extension ProxyEngine {
 
     func respond(_ server: ServerTransactionID, _ status: Status, _ bytes: [UInt8], now: Moment) {
         output.counters.count(Counter(status))
-        sip.respond(server, status, bytes, now: now.instant) { act(.send($0, on: $1)) }
+        withTransactions { $0.respond(server, status: status, bytes: bytes, now: now.instant, into: &$1) }
     }
 
     /// Sends a final response without a transaction; each retransmission of the request gets an equal response.
@@ -64,7 +64,7 @@ extension ProxyEngine {
     }
 
     private func hold(_ trying: [UInt8], for server: ServerTransactionID, now: Moment) {
-        sip.respond(server, .trying, trying, now: now.instant) { act(.send($0, on: $1)) }
+        withTransactions { $0.respond(server, status: .trying, bytes: trying, now: now.instant, into: &$1) }
     }
 
     // MARK: Fields

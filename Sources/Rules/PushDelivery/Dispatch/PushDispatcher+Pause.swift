@@ -12,7 +12,7 @@ extension PushDispatcher {
             entry.pause = .none
             stop(entry, now: now)
         }
-        lookForDeadline()
+        deadlineMayChange()
     }
 
     /// Ends the pause of a provider.

@@ -116,9 +116,9 @@ package final class PushDispatcher {
     /// The outcomes that ``nextOutcome()`` has not returned yet.
     var settled: [(id: PushID, outcome: PushOutcome)] = []
     private var firstSettled = 0
-    /// The time at which ``timePassed(now:)`` has work. The value is read very often, so it is computed only after a
-    /// change in the dispatcher.
-    package private(set) var nextDeadline: Instant?
+    /// The time at which ``timePassed(now:)`` has work, as computed after the last event.
+    private var deadline: Instant?
+    private var isDeadlineKnown = true
 
     /// Creates a dispatcher that logs the outcomes of pushes. The function `deviceCode` returns the code that names a
     /// device in pushes.
@@ -162,12 +162,19 @@ package final class PushDispatcher {
     func standing(of app: PushApp.ID) -> PushServer.Standing { servers.server(of: app).standing }
     package var hasOutcomes: Bool { firstSettled < settled.count }
 
-    func lookForDeadline() {
-        var deadline = servers.nextProbe
-        if let pause = pauses.nextDeadline { deadline = min(deadline, pause) }
-        if keepsCredentials, let renewal = credentials.nextRenewal { deadline = min(deadline, renewal) }
-        nextDeadline = deadline == .distantFuture ? nil : deadline
+    /// The time at which ``timePassed(now:)`` has work; `nil` if no work will be due. The value is read very often, so
+    /// it is computed only once after an event.
+    package var nextDeadline: Instant? {
+        guard !isDeadlineKnown else { return deadline }
+        var next = servers.nextProbe
+        if let pause = pauses.nextDeadline { next = min(next, pause) }
+        if keepsCredentials, let renewal = credentials.nextRenewal { next = min(next, renewal) }
+        deadline = next == .distantFuture ? nil : next
+        isDeadlineKnown = true
+        return deadline
     }
+
+    func deadlineMayChange() { isDeadlineKnown = false }
 
     /// The number of notifications that the dispatcher would still accept now.
     package var notificationRoom: Int { max(0, notificationLimit - notifications) }
@@ -189,7 +196,7 @@ package final class PushDispatcher {
     package func started(now: Moment) {
         keepsCredentials = true
         renewCredentials(now: now)
-        lookForDeadline()
+        deadlineMayChange()
     }
 
     /// Replaces the keys from which credentials are made. If a push waits for a credential of a removed key, it now
@@ -198,7 +205,7 @@ package final class PushDispatcher {
         credentials.changed(to: changed)
         askAgain(now: now)
         renewCredentials(now: now)
-        lookForDeadline()
+        deadlineMayChange()
     }
 
     package func happened(_ event: Event, now: Moment) {
@@ -210,12 +217,12 @@ package final class PushDispatcher {
         case .credentialFailed(let order, let outcome, let problem):
             credentialFailed(order, outcome, problem: problem, now: now)
         }
-        lookForDeadline()
+        deadlineMayChange()
     }
 
     /// Sends a push, if its token belongs to an app in the settings and the queue has room.
     package func pushAsked(_ request: PushRequest, now: Moment) {
-        defer { lookForDeadline() }
+        deadlineMayChange()
         guard let app = directory.app(for: request.token) else {
             journal.figures.count(.pushWithoutApp)
             return refuse(request, .noApp)
@@ -260,7 +267,7 @@ package final class PushDispatcher {
         pauses.cancel(entry.pause)
         leave(entry, .unknown, now: now)
         leaveGate(entry, now: now)
-        lookForDeadline()
+        deadlineMayChange()
     }
 
     /// Does the work that is due at ``nextDeadline``: starts tries whose pause has ended, and renews credentials.
@@ -272,7 +279,7 @@ package final class PushDispatcher {
         }
         for server in servers.all { drain(server, now: now) }
         renewCredentials(now: now)
-        lookForDeadline()
+        deadlineMayChange()
     }
 
     private func renewCredentials(now: Moment) {
