@@ -13,7 +13,7 @@ extension TransactionTable {
     ///     ``begin(_:for:cancelling:respondOn:now:)`` may create the transaction later.
     ///   - now: the present time.
     ///   - out: gets the outputs.
-    /// - Returns: what the request is; for a new request, also its transaction if the transaction has begun.
+    /// - Returns: the match; for a new request, also its transaction if the transaction has begun.
     package mutating func requestReceived(
         _ request: SIPRequest, beginningOn flow: Flow? = nil, now: Instant, into out: inout [TransactionOutput]
     ) -> RequestMatch {

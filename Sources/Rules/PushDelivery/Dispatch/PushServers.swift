@@ -137,7 +137,8 @@ struct PushServers {
         let idle = byOrigin.filter {
             ($0.value.chosenHost != nil) == isChosen && $0.value.pushes == 0 && $0.value.queue.inFlight == 0
         }
-        guard let (key, server) = idle.first(where: { !$0.value.queue.breaker.isOpen }) ?? idle.first else { return nil }
+        let closed = idle.first { !$0.value.queue.breaker.isOpen }
+        guard let (key, server) = closed ?? idle.first else { return nil }
         byOrigin[key] = nil
         limit -= server.limit
         if isChosen { own[server.app.id.index].standing.report.add(server.standing.report) }
