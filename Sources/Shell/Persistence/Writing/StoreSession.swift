@@ -250,6 +250,8 @@ actor StoreSession {
 
     private func failed(_ batch: StoreIntake.Batch, _ error: StoreFailure) {
         let isOver = !error.isOfSystem
+        // The failure is noted first, so that a requester who learns of it can ask for the reason.
+        noteFailure(error)
         // If the changes themselves caused the failure, each retry would fail, so all deferred changes are dropped.
         if isOver {
             deferred.clear()
@@ -261,7 +263,6 @@ actor StoreSession {
         // Failed lazy rows are written again after the next interval.
         isLazyDue = false
         if intake.withLock({ $0.lazyCount > 0 }) { lazyRowsArrived() }
-        noteFailure(error)
     }
 
     private func noteFailure(_ error: StoreFailure) {
