@@ -380,6 +380,59 @@ def secrets(t):
 
 
 class FaultyDisk:
+    """Lets one system call of the running daemon fail once, in each thread the call with the number `place` from now on."""
+
+    def __init__(self, daemon, call, place):
+        self.strace = subprocess.Popen(
+            ["strace", "-f", "-p", str(daemon.process.pid), "-o", "/dev/null", "-e", f"trace={call}", "-e",
+             f"inject={call}:error=EIO:when={place}"], stderr=subprocess.PIPE, text=True)
+        # The first line says that the process is attached with all its threads.
+        attached = self.strace.stderr.readline()
+        if "attached" not in attached:
+            raise Skipped(f"strace cannot attach to the daemon here: {attached.strip()}")
+        threading.Thread(target=self.strace.stderr.read, daemon=True).start()
+
+    def end(self):
+        self.strace.terminate()
+        self.strace.wait()
+
+
+@probe("T21.1", "disk-errors", alone=True)
+def disk_errors(t):
+    """A write or a sync fails, each time at another point. Data that got 200 is there after kill -9, and all other
+    requests got 503."""
+    if not shutil.which("strace") or subprocess.run(["strace", "-qq", "-o", "/dev/null", "true"], capture_output=True).returncode:
+        raise Skipped("strace cannot be used here")
+    daemon = own_daemon(t, "disk-errors").start()
+    counts, silent = {200: 0, 503: 0}, []
+    rounds = [("pwrite64", place) for place in (1, 2, 3, 5, 8, 13)] + [("fdatasync", place) for place in (1, 2, 3, 5)]
+    for call, place in rounds:
+        users = [daemon.user() for _ in range(6)]
+        fault = FaultyDisk(daemon, call, place)
+        kept, refused = [], counts[503]
+        for name, password in users:
+            phone, token = t.phone(), fresh("token")
+            answer = phone.register(name, password, params=pushed(token), timeout=4)
+            check(answer and answer.status in (200, 503), f"{call} {place}: a REGISTER is answered {answer}")
+            counts[answer.status] += 1
+            if answer.status == 200:
+                kept.append(name)
+        if counts[503] == refused:
+            silent.append((call, place))
+        daemon.kill()
+        fault.end()
+        daemon.launch()
+        for name in kept:
+            devices = json.loads(daemon.admin("GET", f"/v1/users/{name}@example.net/devices")[1])
+            check(len(devices) == 1, f"{call} {place} failed: {name} got 200, and after kill -9 is not known")
+        connection = sqlite3.connect(f"file:{daemon.settings()['store']}?mode=ro", uri=True, timeout=2)
+        check(connection.execute("PRAGMA integrity_check").fetchone() == ("ok",), f"{call} {place} failed: the file is damaged")
+        connection.close()
+    check(counts[200] > 10 and counts[503] > 5, f"control: {counts}, and nothing failed with {silent}")
+    return f"{len(rounds)} single errors of pwrite64 and fdatasync: {counts[200]} REGISTERs got 200 and are there, {counts[503]} got 503"
+
+
+class FaultyStart:
     """Lets one system call fail once: the call with the number `place` of its kind after the start of the program."""
 
     def __init__(self, call, place):
@@ -390,46 +443,30 @@ class FaultyDisk:
         return {"before": self.before}
 
 
-@probe("T21.1", "disk-errors", alone=True)
-def disk_errors(t):
-    """A write or a sync fails, each time at another point. Data that got 200 is there after kill -9, and all other
-    requests got 503."""
+@probe("T21.1", "disk-errors-at-start", alone=True)
+def disk_errors_at_start(t):
+    """A write or a sync fails during the start. The daemon says so and ends, or it starts, and the store is not damaged."""
     if not shutil.which("strace") or subprocess.run(["strace", "-qq", "-o", "/dev/null", "true"], capture_output=True).returncode:
         raise Skipped("strace cannot be used here")
-    daemon = own_daemon(t, "disk-errors").start()
-    counts = {200: 0, 503: 0}
-    rounds = [("pwrite64", place) for place in (1, 2, 3, 5, 8, 13)] + [("fdatasync", place) for place in (1, 2, 3, 5)]
+    daemon = own_daemon(t, "disk-errors-at-start").start()
+    name, password = daemon.user()
+    check(t.phone().register(name, password, params=pushed(fresh("token")), timeout=4).status == 200, "control")
+    rounds, refused = [("pwrite64", place) for place in (1, 2, 5, 9, 13)] + [("fdatasync", place) for place in (1, 2, 3)], 0
     for call, place in rounds:
-        users = [daemon.user() for _ in range(6)]
         daemon.kill()
-        daemon.manager = FaultyDisk(call, place)
+        daemon.manager = FaultyStart(call, place)
         try:
             daemon.launch()
         except RuntimeError as error:
-            # The daemon needs the disk when it starts, and reports the error.
-            check("I/O" in str(error) or "disk" in str(error), f"the start fails without a reason: {error}")
-            daemon.manager = None
-            daemon.launch()
-            continue
-        kept = []
-        for name, password in users:
-            phone, token = t.phone(), fresh("token")
-            answer = phone.register(name, password, params=pushed(token), timeout=4)
-            check(answer and answer.status in (200, 503), f"{call} {place}: a REGISTER is answered {answer}")
-            counts[answer.status] += 1
-            if answer.status == 200:
-                kept.append(name)
+            refused += 1
+            check("I/O" in str(error) or "disk" in str(error) or "Input/output" in str(error), f"the start fails without a reason: {error}")
         daemon.kill()
         daemon.manager = None
         daemon.launch()
-        for name in kept:
-            devices = json.loads(daemon.admin("GET", f"/v1/users/{name}@example.net/devices")[1])
-            check(len(devices) == 1, f"{call} {place} failed: {name} got 200, and after kill -9 is not known")
-        connection = sqlite3.connect(f"file:{daemon.settings()['store']}?mode=ro", uri=True, timeout=2)
-        check(connection.execute("PRAGMA integrity_check").fetchone() == ("ok",), f"{call} {place} failed: the file is damaged")
-        connection.close()
-    check(counts[200] > 10 and counts[503] > 0, f"control: {counts}")
-    return f"{len(rounds)} single errors of pwrite64 and fdatasync: {counts[200]} REGISTERs got 200 and are there, {counts[503]} got 503"
+        devices = json.loads(daemon.admin("GET", f"/v1/users/{name}@example.net/devices")[1])
+        check(len(devices) == 1, f"{call} {place} failed: the contact is lost")
+    check(refused > 0, "control: no start was refused")
+    return f"{len(rounds)} single errors: {refused} starts were refused with the reason, and nothing is lost"
 
 
 @probe("T18.3", "killed-export-leaves-nothing")
