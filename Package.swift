@@ -99,7 +99,7 @@ let package = Package(
         library("CYAML", pkgConfig: "yaml-0.1", debian: "libyaml-dev"),
 
         // Values
-        module("Addressing", on: .values, ["Collections"]),
+        module("Addressing", on: .values, ["Bytes", "Collections"]),
         module("Bytes", on: .values),
         module("SIPGrammar", on: .values, ["Bytes", "Collections", "Addressing"]),
         module("JSON", on: .values, ["Bytes"]),
@@ -113,10 +113,10 @@ let package = Package(
         module("SIPMessage", on: .outside, ["COsip2", "SIPGrammar", "Bytes", "Collections", "Addressing"]),
         module("Crypto", on: .outside, ["COpenSSL", "Bytes", "Timekeeping"]),
         module("Reactor", on: .outside, ["CEvent", "Crypto", "Addressing", "Timekeeping", "Telemetry"]),
-        module("Resolver", on: .outside, ["CAres", "Reactor", "Addressing", "Timekeeping"]),
+        module("Resolver", on: .outside, ["CAres", "Reactor", "Bytes", "Addressing", "Timekeeping"]),
         module(
             "HTTPServer", on: .outside,
-            ["HTTPSemantics", "Reactor", "Crypto", "Addressing", "Collections", "Timekeeping"]),
+            ["HTTPSemantics", "Reactor", "Crypto", "Bytes", "Addressing", "Collections", "Timekeeping"]),
         module("HEP", on: .outside, ["SIPGrammar", "Bytes", "Addressing"]),
         module("OTLP", on: .outside, ["Crypto", "JSON", "Bytes"]),
         module("WebSocket", on: .outside, ["CWSlay", "Crypto", "Bytes"]),

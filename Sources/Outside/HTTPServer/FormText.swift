@@ -1,3 +1,4 @@
+import Bytes
 package import HTTPSemantics
 
 /// Reads names and values from queries and HTML forms (`application/x-www-form-urlencoded`).
@@ -19,8 +20,8 @@ package enum FormText {
         var index = text.startIndex
         while index < text.endIndex {
             let byte = text[index]
-            if byte == UInt8(ascii: "%"), index + 2 < text.endIndex, let high = hexValue(text[index + 1]),
-                let low = hexValue(text[index + 2])
+            if byte == UInt8(ascii: "%"), index + 2 < text.endIndex, let high = text[index + 1].hexValue,
+                let low = text[index + 2].hexValue
             {
                 bytes.append(high << 4 | low)
                 index += 3
@@ -30,14 +31,5 @@ package enum FormText {
             }
         }
         return String(decoding: bytes, as: UTF8.self)
-    }
-
-    private static func hexValue(_ byte: UInt8) -> UInt8? {
-        switch byte {
-        case UInt8(ascii: "0")...UInt8(ascii: "9"): byte - UInt8(ascii: "0")
-        case UInt8(ascii: "a")...UInt8(ascii: "f"): byte - UInt8(ascii: "a") + 10
-        case UInt8(ascii: "A")...UInt8(ascii: "F"): byte - UInt8(ascii: "A") + 10
-        default: nil
-        }
     }
 }

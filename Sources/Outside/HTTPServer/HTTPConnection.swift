@@ -1,4 +1,5 @@
 import Addressing
+import Bytes
 import Collections
 import HTTPSemantics
 import Reactor

@@ -1,3 +1,4 @@
+import Bytes
 package import HTTPSemantics
 
 /// Why a request is refused, with the status of the answer; the connection is then closed.
@@ -66,8 +67,9 @@ package struct HTTPRequestHead {
         let text = Array(word)
         if text == Array("HTTP/1.1".utf8) { return false }
         if text == Array("HTTP/1.0".utf8) { return true }
-        guard text.count == 8, text.starts(with: Array("HTTP/".utf8)), text[5].isDigit, text[6] == UInt8(ascii: "."),
-            text[7].isDigit
+        guard text.count == 8, text.starts(with: Array("HTTP/".utf8)), text[5].isASCIIDigit,
+            text[6] == UInt8(ascii: "."),
+            text[7].isASCIIDigit
         else { throw HTTPFault(400, "the version is malformed") }
         throw HTTPFault(505, "expected HTTP/1.1")
     }
@@ -135,7 +137,7 @@ private struct Framing {
         }
         guard lengths.count <= 1 else { throw HTTPFault(400, "more than one Content-Length") }
         guard let text = lengths.first else { return .length(0) }
-        guard !text.isEmpty, text.utf8.allSatisfy(\.isDigit) else {
+        guard !text.isEmpty, text.utf8.allSatisfy(\.isASCIIDigit) else {
             throw HTTPFault(400, "Content-Length is not a number")
         }
         // A length that is too large for an `Int` exceeds the limit in any case.
@@ -156,18 +158,14 @@ private struct Framing {
 }
 
 extension UInt8 {
-    var isDigit: Bool { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(self) }
-
     /// Whether the byte is a `tchar` of RFC 9110 section 5.6.2.
-    var isTokenCharacter: Bool {
+    package var isTokenCharacter: Bool {
         switch self {
-        case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "a")...UInt8(ascii: "z"),
-            UInt8(ascii: "A")...UInt8(ascii: "Z"), UInt8(ascii: "!"), UInt8(ascii: "#"), UInt8(ascii: "$"),
-            UInt8(ascii: "%"), UInt8(ascii: "&"), UInt8(ascii: "'"), UInt8(ascii: "*"), UInt8(ascii: "+"),
-            UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "^"), UInt8(ascii: "_"), UInt8(ascii: "`"),
-            UInt8(ascii: "|"), UInt8(ascii: "~"):
+        case UInt8(ascii: "!"), UInt8(ascii: "#"), UInt8(ascii: "$"), UInt8(ascii: "%"), UInt8(ascii: "&"),
+            UInt8(ascii: "'"), UInt8(ascii: "*"), UInt8(ascii: "+"), UInt8(ascii: "."), UInt8(ascii: "^"),
+            UInt8(ascii: "`"), UInt8(ascii: "|"), UInt8(ascii: "~"):
             true
-        default: false
+        default: isNameByte
         }
     }
 }

@@ -1,3 +1,5 @@
+import Bytes
+
 /// Splits the bytes of a connection into HTTP requests (RFC 9112), from pieces of any size and without I/O.
 ///
 /// After a malformed request, the reader takes no more input, because the start of the next request is unknown.
@@ -177,7 +179,7 @@ package struct HTTPRequestReader {
                 ? .chunkEnd(head, next: Self.carriageReturn, isLast: true) : .body(head, missing: size, isChunk: true)
             return
         }
-        guard byte.isHexDigit || (byte == Self.carriageReturn && !digits.isEmpty) else {
+        guard byte.hexValue != nil || (byte == Self.carriageReturn && !digits.isEmpty) else {
             throw HTTPFault(400, "a chunk's size is malformed")
         }
         guard digits.count < Self.sizeDigits || byte == Self.carriageReturn else {
@@ -204,17 +206,5 @@ package struct HTTPRequestReader {
     private mutating func countChunked(_ count: Int) throws(HTTPFault) {
         chunkedCount += count
         guard chunkedCount <= bodyLimit else { throw HTTPFault(413, "the body is too long") }
-    }
-}
-
-extension [UInt8] {
-    mutating func append(_ bytes: Span<UInt8>) {
-        unsafe bytes.withUnsafeBufferPointer { unsafe append(contentsOf: $0) }
-    }
-}
-
-extension UInt8 {
-    fileprivate var isHexDigit: Bool {
-        isDigit || (UInt8(ascii: "a")...UInt8(ascii: "f")).contains(self | 0x20)
     }
 }

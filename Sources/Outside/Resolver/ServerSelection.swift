@@ -1,4 +1,5 @@
 import Addressing
+import Bytes
 
 /// Finds the servers for a query by RFC 3263 section 4, without I/O. From the DNS answers so far,
 /// ``step(for:known:using:)`` computes either the next queries or the servers.
@@ -216,11 +217,9 @@ extension String {
             case UInt8(ascii: "."):
                 guard label > 0 else { return false }
                 label = 0
-            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-                UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "_"):
+            default:
                 label += 1
-                guard label <= 63 else { return false }
-            default: return false
+                guard byte.isNameByte, label <= 63 else { return false }
             }
         }
         return true

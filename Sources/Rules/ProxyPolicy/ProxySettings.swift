@@ -31,8 +31,7 @@ package enum TrustedPeer: Hashable, Sendable {
     private static func isName(_ text: String) -> Bool {
         text.utf8.count <= 253
             && text.split(separator: ".", omittingEmptySubsequences: false).allSatisfy { label in
-                (1...63).contains(label.utf8.count)
-                    && label.utf8.allSatisfy { $0 == 45 || $0 == 95 || 48...57 ~= $0 || 65...90 ~= $0 & 0xdf }
+                (1...63).contains(label.utf8.count) && label.utf8.allSatisfy(\.isNameByte)
             } && text.contains(".") && text.last?.isLetter == true
     }
 

@@ -108,14 +108,7 @@ final class DeviceSearch: @unchecked Sendable {
     /// The part of a token to search for: the end of the longest part without URI escapes; `nil` if that part is too
     /// short.
     private static func word(in token: ByteString) -> [UInt8]? {
-        let parts = token.array.split { byte in
-            switch byte {
-            case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-                UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "-"), UInt8(ascii: "_"):
-                false
-            default: true
-            }
-        }
+        let parts = token.array.split { !$0.isNameByte }
         guard let longest = parts.max(by: { $0.count < $1.count }), longest.count >= wordLengths.lowerBound else {
             return nil
         }

@@ -1,3 +1,4 @@
+import Bytes
 import Crypto
 import HTTPClient
 import HTTPSemantics
@@ -57,12 +58,8 @@ extension HMSApp: CredentialedApp {
 extension Array<UInt8> {
     /// Appends a value of a form. All bytes of the value except letters and digits are percent-encoded.
     fileprivate mutating func append(formValue text: String) {
-        let digits = Array("0123456789ABCDEF".utf8)
         for byte in text.utf8 {
-            switch byte {
-            case 0x30...0x39, 0x41...0x5a, 0x61...0x7a: append(byte)
-            default: self += [UInt8(ascii: "%"), digits[Int(byte >> 4)], digits[Int(byte & 15)]]
-            }
+            if byte.isASCIIAlphanumeric { append(byte) } else { append(percentEncoded: byte) }
         }
     }
 }

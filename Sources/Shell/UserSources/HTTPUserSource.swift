@@ -81,11 +81,10 @@ final class HTTPUserSource: @unchecked Sendable {
     private static func escaped(_ text: String) -> String {
         var out: [UInt8] = []
         for byte in text.utf8 {
-            switch byte {
-            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-                UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"):
+            if byte.isNameByte || byte == UInt8(ascii: ".") {
                 out.append(byte)
-            default: out.append(percentEncoded: byte)
+            } else {
+                out.append(percentEncoded: byte)
             }
         }
         return String(decoding: out, as: UTF8.self)

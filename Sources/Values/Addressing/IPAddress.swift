@@ -1,3 +1,5 @@
+import Bytes
+
 /// An IPv4 or IPv6 address, stored as 128 bits. An IPv4 address is stored in the IPv4-mapped form (`::ffff:a.b.c.d`).
 package struct IPAddress: Hashable, Sendable {
     /// The upper 64 bits of the address as a number; 0 for IPv4.
@@ -107,7 +109,7 @@ extension IPAddress: CustomStringConvertible {
         while index < end {
             var value: UInt32 = 0
             let groupStart = index
-            while index < end, let digit = Self.hexDigit(ascii[index]) {
+            while index < end, let digit = ascii[index].hexValue {
                 value = value << 4 | UInt32(digit)
                 index += 1
                 guard index - groupStart <= 4 else { return nil }
@@ -139,15 +141,6 @@ extension IPAddress: CustomStringConvertible {
         guard groups.count == 8 else { return nil }
         high = groups[0..<4].reduce(0) { $0 << 16 | UInt64($1) }
         low = groups[4..<8].reduce(0) { $0 << 16 | UInt64($1) }
-    }
-
-    private static func hexDigit(_ byte: UInt8) -> UInt8? {
-        switch byte {
-        case UInt8(ascii: "0")...UInt8(ascii: "9"): byte - UInt8(ascii: "0")
-        case UInt8(ascii: "a")...UInt8(ascii: "f"): byte - UInt8(ascii: "a") + 10
-        case UInt8(ascii: "A")...UInt8(ascii: "F"): byte - UInt8(ascii: "A") + 10
-        default: nil
-        }
     }
 
     /// The address as dotted IPv4, or as IPv6 in the form of RFC 5952 without brackets.

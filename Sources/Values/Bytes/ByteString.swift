@@ -283,7 +283,14 @@ extension UInt8 {
 
     @inlinable package var isASCIILetter: Bool { asciiLowercased &- UInt8(ascii: "a") < 26 }
 
-    package var hexValue: UInt8? {
+    @inlinable package var isASCIIAlphanumeric: Bool { isASCIILetter || isASCIIDigit }
+
+    /// Whether the byte is an ASCII letter, a digit, a hyphen or an underscore.
+    @inlinable package var isNameByte: Bool {
+        isASCIIAlphanumeric || self == UInt8(ascii: "-") || self == UInt8(ascii: "_")
+    }
+
+    @inlinable package var hexValue: UInt8? {
         switch self {
         case UInt8(ascii: "0")...UInt8(ascii: "9"): self - UInt8(ascii: "0")
         case UInt8(ascii: "a")...UInt8(ascii: "f"): self - UInt8(ascii: "a") + 10

@@ -90,10 +90,7 @@ package struct HeaderFilter: Hashable, Sendable {
     /// Why the settings must not list the name for removal; `nil` if they may.
     package static func complaint(about name: String) -> String? {
         let text = name.last == "*" ? name.dropLast() : Substring(name)
-        let isToken = text.utf8.allSatisfy { byte in
-            (UInt8(ascii: "a")...UInt8(ascii: "z")).contains(byte.asciiLowercased)
-                || (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte) || "-.!%_+`'~".utf8.contains(byte)
-        }
+        let isToken = text.utf8.allSatisfy { $0.isNameByte || ".!%+`'~".utf8.contains($0) }
         guard !text.isEmpty, isToken else { return "expected a header name, or a prefix of names with * at its end" }
         let wanted = HeaderFilter([], names: [name])
         guard let needed = HeaderName.neededTexts.first(where: { wanted.names(it: Array($0.lowercased().utf8)) }) else {

@@ -1,4 +1,5 @@
 import Addressing
+import Bytes
 import Crypto
 package import HTTPSemantics
 package import HTTPServer
@@ -135,20 +136,13 @@ package final class PageGate: @unchecked Sendable {
             guard isPort(text[colon...]) else { return nil }
             host = text[..<colon]
         }
-        let isName = host.utf8.allSatisfy { byte in
-            switch byte {
-            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"),
-                UInt8(ascii: "."), UInt8(ascii: "_"):
-                true
-            default: false
-            }
-        }
+        let isName = host.utf8.allSatisfy { $0.isNameByte || $0 == UInt8(ascii: ".") }
         return isName && (1...253).contains(host.utf8.count) ? String(host) : nil
     }
 
     private static func isPort(_ text: Substring) -> Bool {
         text.isEmpty
-            || (text.first == ":" && text.count <= 6 && text.dropFirst().utf8.allSatisfy { (48...57).contains($0) })
+            || (text.first == ":" && text.count <= 6 && text.dropFirst().utf8.allSatisfy(\.isASCIIDigit))
     }
 
     // MARK: Answers

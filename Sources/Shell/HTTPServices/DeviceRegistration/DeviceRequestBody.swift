@@ -167,15 +167,7 @@ struct WebhookFields {
 
     /// Whether the name is a token as RFC 9110 section 5.6.2 defines it.
     private static func isName(_ name: String) -> Bool {
-        !name.isEmpty
-            && name.utf8.allSatisfy { byte in
-                switch byte {
-                case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-                    UInt8(ascii: "0")...UInt8(ascii: "9"):
-                    true
-                default: "!#$%&'*+-.^_`|~".utf8.contains(byte)
-                }
-            }
+        !name.isEmpty && name.utf8.allSatisfy(\.isTokenCharacter)
     }
 
     private static func isValue(_ value: String) -> Bool {

@@ -136,13 +136,6 @@ package struct UserTemplate: Hashable, Sendable, CustomStringConvertible {
 extension UInt8 {
     /// Whether the byte may be in a UserId: RFC 3261's unreserved characters, `+`, and the `@` before a domain.
     fileprivate var isPlainInAddress: Bool {
-        switch self {
-        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-            UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "_"), UInt8(ascii: "."),
-            UInt8(ascii: "!"), UInt8(ascii: "~"), UInt8(ascii: "*"), UInt8(ascii: "'"), UInt8(ascii: "("),
-            UInt8(ascii: ")"), UInt8(ascii: "+"), UInt8(ascii: "@"):
-            true
-        default: false
-        }
+        isNameByte || ".!~*'()+@".utf8.contains(self)
     }
 }

@@ -1,4 +1,5 @@
 package import Addressing
+import Bytes
 import ProxyPolicy
 import ProxyRuntime
 import PushDelivery
@@ -122,14 +123,7 @@ package struct EventSettings: SettingsGroup, Hashable {
     /// The member `source` of each event.
     var origin: String {
         let name = node ?? HostAddress.name
-        let safe = name.utf8.allSatisfy { byte in
-            switch byte {
-            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-                UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"):
-                true
-            default: false
-            }
-        }
+        let safe = name.utf8.allSatisfy { $0.isNameByte || $0 == UInt8(ascii: ".") }
         return "/sippushd/" + (safe ? name : name.utf8.map { String($0, radix: 16) }.joined())
     }
 }

@@ -1,3 +1,4 @@
+import Bytes
 import JSON
 
 /// The body of an app's report about a push: `{"device":"/api/v1/devices/CODE/"}`.
@@ -39,14 +40,6 @@ struct MarkBody {
             rest = rest.dropFirst(path.count)
             if rest.hasSuffix("/") { rest = rest.dropLast() }
         }
-        let isWord = rest.utf8.allSatisfy { byte in
-            switch byte {
-            case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-                UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "-"), UInt8(ascii: "_"):
-                true
-            default: false
-            }
-        }
-        return isWord && (1...128).contains(rest.utf8.count) ? rest : nil
+        return rest.utf8.allSatisfy(\.isNameByte) && (1...128).contains(rest.utf8.count) ? rest : nil
     }
 }

@@ -1,3 +1,4 @@
+import Bytes
 import Collections
 import HTTPSemantics
 import HTTPServer
@@ -50,7 +51,7 @@ extension PushStatistics {
         if let seconds = Int64(text), (0...latest).contains(seconds) { return UnixTime(seconds: seconds) }
         let parts = text.split(separator: "-", omittingEmptySubsequences: false)
         guard parts.count == 3, parts.map(\.utf8.count) == [4, 2, 2],
-            parts.allSatisfy({ $0.utf8.allSatisfy((UInt8(ascii: "0")...UInt8(ascii: "9")).contains) }),
+            parts.allSatisfy({ $0.utf8.allSatisfy(\.isASCIIDigit) }),
             let year = Int64(parts[0]), year >= 1970,
             let month = Int64(parts[1]), let day = Int64(parts[2])
         else {

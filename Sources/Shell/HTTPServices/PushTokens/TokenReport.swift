@@ -230,13 +230,5 @@ extension UInt8 {
     fileprivate var isSpace: Bool { self == 32 || self == 9 || self == 10 || self == 13 }
 
     /// Whether the byte is a character of one of the two base64 alphabets, or padding.
-    fileprivate var isBase64: Bool {
-        switch self {
-        case UInt8(ascii: "A")...UInt8(ascii: "Z"), UInt8(ascii: "a")...UInt8(ascii: "z"),
-            UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "+"), UInt8(ascii: "/"), UInt8(ascii: "-"),
-            UInt8(ascii: "_"), UInt8(ascii: "="):
-            true
-        default: false
-        }
-    }
+    fileprivate var isBase64: Bool { isNameByte || "+/=".utf8.contains(self) }
 }

@@ -1,4 +1,5 @@
 import Addressing
+import Bytes
 import HTTPClient
 
 /// A callback URL in the only accepted form: ASCII, http or https, no user name, and a host that is a name or a
@@ -70,17 +71,10 @@ struct CallbackURL: Hashable {
         let labels = host.split(separator: ".", omittingEmptySubsequences: false)
         guard host.utf8.count <= 253,
             labels.allSatisfy({ label in
-                (1...63).contains(label.utf8.count)
-                    && label.utf8.allSatisfy { byte in
-                        switch byte | 0x20 {
-                        case UInt8(ascii: "a")...UInt8(ascii: "z"): true
-                        default:
-                            byte >= 0x30 && byte <= 0x39 || byte == UInt8(ascii: "-") || byte == UInt8(ascii: "_")
-                        }
-                    }
+                (1...63).contains(label.utf8.count) && label.utf8.allSatisfy(\.isNameByte)
             }), let last = labels.last?.lowercased()
         else { return false }
-        return !last.hasPrefix("0x") && !last.utf8.allSatisfy { $0 >= 0x30 && $0 <= 0x39 }
+        return !last.hasPrefix("0x") && !last.utf8.allSatisfy(\.isASCIIDigit)
     }
 }
 

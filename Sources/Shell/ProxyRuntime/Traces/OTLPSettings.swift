@@ -1,3 +1,4 @@
+import Bytes
 package import HTTPSemantics
 package import Settings
 
@@ -122,20 +123,11 @@ package struct OTLPSettings: SettingsGroup, Hashable {
         let line = trimmed(line)
         guard !line.isEmpty else { return .some(nil) }
         guard let colon = line.firstIndex(of: UInt8(ascii: ":")), colon > line.startIndex,
-            line[..<colon].allSatisfy(isNameByte)
+            line[..<colon].allSatisfy(\.isNameByte)
         else { return nil }
         let value = trimmed(line[(colon + 1)...])
         guard !value.isEmpty, value.allSatisfy({ $0 >= 0x20 && $0 < 0x7f }) else { return nil }
         return HTTPField(String(decoding: line[..<colon], as: UTF8.self), String(decoding: value, as: UTF8.self))
-    }
-
-    private static func isNameByte(_ byte: UInt8) -> Bool {
-        switch byte {
-        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-            UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "_"):
-            true
-        default: false
-        }
     }
 
     private static func trimmed(_ bytes: ArraySlice<UInt8>) -> ArraySlice<UInt8> {

@@ -1,4 +1,5 @@
 package import Addressing
+import Bytes
 package import Crypto
 import HTTPSemantics
 package import HTTPServer
@@ -34,7 +35,7 @@ package struct WebSocketSettings: SettingsGroup, Hashable {
         let isPlain =
             apiPath.hasPrefix("/")
             && apiPath.dropFirst().split(separator: "/", omittingEmptySubsequences: false).allSatisfy { part in
-                !part.isEmpty && part.utf8.allSatisfy { $0 == 45 || $0 == 95 || 48...57 ~= $0 || 65...90 ~= $0 & 0xdf }
+                !part.isEmpty && part.utf8.allSatisfy(\.isNameByte)
             }
         return isPlain
             ? [] : [SettingComplaint("expected a path of letters, digits, - and _, such as /sip", key: "api-path")]
