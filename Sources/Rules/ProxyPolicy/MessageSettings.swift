@@ -60,13 +60,11 @@ package struct MessageSettings: SettingsGroup {
 extension SettingType<String> {
     /// The type of the setting for the methods of waiting requests: methods that are allowed outside dialogs and start
     /// no call.
-    fileprivate static let waitingMethod = SettingType<String>.parsed("method") { text throws(SettingComplaint) in
+    fileprivate static let waitingMethod = SettingType<String>.checked("method") { text throws(SettingComplaint) in
         switch Method(ByteString(text)) {
-        case .message, .notify, .refer, .subscribe, .options, .info, .publish: return text
+        case .message, .notify, .refer, .subscribe, .options, .info, .publish: break
         case .invite, .ack, .bye, .cancel, .register, .prack, .update, .other:
             throw SettingComplaint("expected MESSAGE, NOTIFY, REFER, SUBSCRIBE, OPTIONS, INFO or PUBLISH")
         }
-    } print: {
-        $0
     }
 }

@@ -257,10 +257,7 @@ package struct DaemonSettings: SettingsGroup {
 
 extension SettingType<String> {
     /// The type of a setting with a header name, or with a prefix of header names that ends with `*`.
-    static let headerPattern = SettingType<String>.parsed("header name") { text throws(SettingComplaint) in
+    static let headerPattern = SettingType<String>.checked("header name") { text throws(SettingComplaint) in
         if let complaint = HeaderFilter.complaint(about: text) { throw SettingComplaint(complaint) }
-        return text
-    } print: {
-        $0
     }
 }

@@ -150,23 +150,17 @@ package struct BearerIssuerSettings: SettingsGroup, Equatable {
 
     /// The type of the setting `jwks-url`: an https URL, because an attacker on the network could replace keys over
     /// plain HTTP. The setting `jwks-url` may be a plain http URL only for this machine.
-    private static let keysURLType = SettingType<String>.parsed("URL") { text throws(SettingComplaint) in
+    private static let keysURLType = SettingType<String>.checked("URL") { text throws(SettingComplaint) in
         let isLocal = ["http://127.0.0.1", "http://localhost", "http://[::1]"].contains { place in
             text.hasPrefix(place) && [":", "/", nil].contains(text.dropFirst(place.count).first)
         }
         guard isLocal || isHTTPS(text) else {
             throw SettingComplaint("expected https://HOST/PATH, or http:// on this machine")
         }
-        return text
-    } print: {
-        $0
     }
 
-    private static let serverType = SettingType<String>.parsed("https URL") { text throws(SettingComplaint) in
+    private static let serverType = SettingType<String>.checked("https URL") { text throws(SettingComplaint) in
         guard isHTTPS(text) else { throw SettingComplaint("expected https://HOST/PATH") }
-        return text
-    } print: {
-        $0
     }
 
     private static func isHTTPS(_ text: String) -> Bool {

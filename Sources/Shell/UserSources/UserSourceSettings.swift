@@ -158,15 +158,12 @@ package struct UserSourceSettings: SettingsGroup, Equatable {
         $0.source
     }
 
-    private static let urlType = SettingType<String>.parsed("URL") { text throws(SettingComplaint) in
+    private static let urlType = SettingType<String>.checked("URL") { text throws(SettingComplaint) in
         let isPlain = text.hasPrefix("http://")
         guard isPlain || text.hasPrefix("https://"), text.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7f }),
             !text.contains("#")
         else {
             throw SettingComplaint("expected https://HOST/PATH, or http:// on this machine or a network of your own")
         }
-        return text
-    } print: {
-        $0
     }
 }

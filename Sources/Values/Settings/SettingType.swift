@@ -205,3 +205,17 @@ extension SettingType {
         }
     }
 }
+
+extension SettingType<String> {
+    /// A text that `check` accepts. If `check` refuses a text, the error contains its complaint.
+    package static func checked(
+        _ name: String, _ check: @escaping @Sendable (String) throws(SettingComplaint) -> Void
+    ) -> SettingType {
+        parsed(name) { text throws(SettingComplaint) in
+            try check(text)
+            return text
+        } print: {
+            $0
+        }
+    }
+}

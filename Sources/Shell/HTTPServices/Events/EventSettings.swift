@@ -85,24 +85,18 @@ package struct EventSettings: SettingsGroup, Hashable {
         return found
     }
 
-    private static let urlType = SettingType<String>.parsed("URL") { text throws(SettingComplaint) in
+    private static let urlType = SettingType<String>.checked("URL") { text throws(SettingComplaint) in
         // A user name or password in the URL is refused, because more people can read the settings than the secrets.
         guard CallbackURL(text) != nil else {
             throw SettingComplaint("expected https://HOST:PORT/PATH, without a user name")
         }
-        return text
-    } print: {
-        $0
     }
 
-    private static let typeType = SettingType<String>.parsed("event type") { text throws(SettingComplaint) in
+    private static let typeType = SettingType<String>.checked("event type") { text throws(SettingComplaint) in
         guard EventType.allCases.contains(where: { matches($0, text) }) else {
             throw SettingComplaint(
                 "expected \(EventType.allCases.map(\.rawValue).joined(separator: ", ")), or call.*, device.* or push.*")
         }
-        return text
-    } print: {
-        $0
     }
 
     private static func matches(_ type: EventType, _ pattern: String) -> Bool {

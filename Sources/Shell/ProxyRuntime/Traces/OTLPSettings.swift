@@ -50,16 +50,13 @@ package struct OTLPSettings: SettingsGroup, Hashable {
             : []
     }
 
-    private static let urlType = SettingType<String>.parsed("URL") { text throws(SettingComplaint) in
+    private static let urlType = SettingType<String>.checked("URL") { text throws(SettingComplaint) in
         let parts = text.split(separator: "/", maxSplits: 3, omittingEmptySubsequences: false)
         guard parts.count >= 3, parts[0] == "http:" || parts[0] == "https:", parts[1].isEmpty, !parts[2].isEmpty,
             text.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7f }), !text.contains("#")
         else { throw SettingComplaint("expected http://HOST:PORT or https://HOST:PORT, with or without a path") }
         // A password in the URL would be in the settings file, which more people can read than the secret's file.
         guard !parts[2].contains("@") else { throw SettingComplaint("expected credentials in headers-file instead") }
-        return text
-    } print: {
-        $0
     }
 
     /// The URL of the requests to the OTLP collector; `nil` if the settings name no collector.
