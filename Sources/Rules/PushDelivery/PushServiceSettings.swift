@@ -96,25 +96,3 @@ extension [PushFile] {
         ].compactMap(\.self)
     }
 }
-
-extension PushServiceSettings {
-    /// Warnings about apps that no device can use, because another app has all their values of `pn-param`.
-    static func unreachable(
-        _ apps: [(String, [String])], first: [String], _ group: String, _ key: String
-    ) -> [String] {
-        var notes: [String] = []
-        var owners = Dictionary(first.map { ($0, group) }) { one, _ in one }
-        for (name, params) in apps {
-            let app = "\(group).apps.\(name)"
-            if params.isEmpty { notes.append("\(app): without \(key) no device belongs to this app") }
-            for param in params {
-                if let other = owners.updateValue(app, forKey: param) {
-                    notes.append(
-                        "\(app): \(key): \(param) is in \(other), too; its devices belong to the last app that names it"
-                    )
-                }
-            }
-        }
-        return notes
-    }
-}

@@ -10,7 +10,7 @@ struct APNsAcceptance: TokenAcceptance {
     private var apps: [App] = []
 
     init(_ settings: APNsSettings) {
-        for app in [settings] + settings.apps.values.filter(\.enabled) {
+        for app in settings.enabledApps {
             apps.append(App(topics: APNsTopics(app.topics), team: app.teamID.map { ByteString($0) }))
         }
     }

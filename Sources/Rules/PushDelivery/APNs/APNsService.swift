@@ -1,35 +1,31 @@
 /// Describes Apple's push service. Apple's production environment and its sandbox are separate providers.
-extension APNsSettings: PushServiceSettings {
+extension APNsSettings: NamedApps, PayloadChoice {
     package static var providers: [PushProvider] { [.apns, .apnsDevelopment] }
     package static var platforms: Set<PushPlatform> { [.apple] }
     package static var tokenKeys: String { "topics and environment" }
     package static var credentialKeys: String { ".key-id, team-id and key-file" }
 
-    package func apps(of provider: PushProvider) -> [PushAppSettings] {
-        [PushAppSettings(params: topics, APNsApp(self, provider))]
-            + otherApps.map { PushAppSettings(named: $0.key, params: $0.value.topics, APNsApp($0.value, provider)) }
+    package static var group: String { "push.apns" }
+    package static var paramKey: String { "topics" }
+
+    package var params: [String] { topics }
+    package var ownFiles: [PushFile] {
+        .named(
+            signingKey: (keyFile, key: "key-file"), certificate: certFile, privateKey: certKeyFile,
+            authorities: caFile) + feedback.files
     }
+    package func rules(of provider: PushProvider) -> any PushAppRules { APNsApp(self, provider) }
 
     package var acceptance: any TokenAcceptance { APNsAcceptance(self) }
 
-    package var files: [PushFile] {
-        ([self] + otherApps.map(\.value)).flatMap { app in
-            [PushFile].named(
-                signingKey: (app.keyFile, key: "key-file"), certificate: app.certFile, privateKey: app.certKeyFile,
-                authorities: app.caFile) + app.feedback.files
-        }
-    }
-
     package var notes: [String] {
-        Self.unreachable(otherApps.map { ($0.key, $0.value.topics) }, first: topics, "push.apns", "topics")
+        unreachableApps
             + (topics + apps.values.flatMap(\.topics)).filter { $0.hasSuffix(".voip") }.map {
                 "push.apns: topics: \($0): expected the bundle identifier without .voip"
             }
     }
 
-    private var otherApps: [(key: String, value: APNsSettings)] {
-        apps.filter(\.value.enabled).sorted { $0.key < $1.key }
-    }
+    package var profile: PayloadProfile { payload }
 }
 
 extension FeedbackSettings {
@@ -39,7 +35,7 @@ extension FeedbackSettings {
 }
 
 /// The rules for one app in one of Apple's environments.
-package final class APNsApp: PushAppRules {
+package final class APNsApp: PayloadChoiceRules {
     package let settings: APNsSettings
     let provider: PushProvider
     private let requests: APNsRequest
@@ -64,9 +60,6 @@ package final class APNsApp: PushAppRules {
             proxy: settings.proxy)
     }
 
-    package var limits: ProviderLimits { settings.limits }
-    package var asksForDeviceCode: Bool { settings.payload == .tenDarts }
-
     /// By default, a phone with a VoIP token gets INVITE and CANCEL after a call's end, because iOS ends an app whose
     /// VoIP push shows no call. Linphone's apps also get both by default, as Flexisip sends them.
     package func afterEnd(of token: PushToken) -> AfterEnd {
@@ -74,8 +67,6 @@ package final class APNsApp: PushAppRules {
         let tokens = try? APNsToken(token, withoutService: settings.tokenService)
         return tokens?.voip != nil || settings.payload == .linphone ? .inviteCancel : .none
     }
-
-    package func afterLateInvite(_ wish: AfterLateInvite?) -> AfterLateInvite { settings.payload.afterLateInvite(wish) }
 
     /// Apple delivers only a few silent pushes an hour to a phone.
     package var refreshPushesPerHour: Int { 3 }

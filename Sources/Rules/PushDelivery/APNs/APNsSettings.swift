@@ -55,10 +55,7 @@ package struct APNsSettings: SettingsGroup, Equatable {
     package init() {}
 
     package static let schema: [Setting<APNsSettings>] = [
-        .bool(
-            "enabled", \.enabled,
-            "Send pushes to Apple devices. If `false`, `registrar.unsupported-push` decides how the daemon treats contacts with `pn-provider=apns` or `apns.dev`."
-        ),
+        .enabled(\.enabled, pushesTo: "Apple devices"),
         .choice(
             "environment", \.environment,
             "Apple's environment for tokens with `pn-provider=apns`: `production`, or `sandbox` for builds from Xcode. Tokens with `pn-provider=apns.dev` always belong to the sandbox."
@@ -71,14 +68,8 @@ package struct APNsSettings: SettingsGroup, Equatable {
             "token-service", \.tokenService,
             "The kind of push token for devices whose `pn-param` does not name the kind: `remote`, or `voip` for PushKit tokens."
         ),
-        .choice(
-            "payload", \.payload,
-            "The payload format of the app: `ecss10`, `ecss10.extended`, `10d` (10darts), or `linphone` (as sent by Flexisip); docs/App-developers.md shows each format."
-        ),
-        .value(
-            "after-end", \.afterEnd, .choice, example: "invite-cancel",
-            "How the daemon tells a phone that a call has ended, if the phone got a push for the call and has not registered since. With `invite-cancel`, when the phone registers within a minute, the daemon sends the INVITE and its CANCEL, so that the app ends the call on its screen. With `push`, the daemon sends the phone a push that reports the end of the call (an end push), for apps that support end pushes (docs/Providers.md). With `none`, the daemon does not tell the phone that the call has ended. By default, `after-end` is `invite-cancel` for VoIP tokens and the payload `linphone`, and `none` for all other apps."
-        ),
+        .payload(\.payload),
+        .afterEnd(\.afterEnd, inviteCancelFor: "VoIP tokens and the payload `linphone`"),
         .choice(
             "remote-push-type", \.remotePushType,
             "The push type (`apns-push-type`) of pushes for calls and missed calls to a device's remote token. With `alert`, iOS shows a notification. With `background`, iOS wakes the app and shows nothing; Apple delivers only a few such pushes an hour."
@@ -106,11 +97,7 @@ package struct APNsSettings: SettingsGroup, Equatable {
             "sandbox-endpoint", \.sandboxEndpoint, example: "https://127.0.0.1:8443",
             "The URL of a server to use for tokens with `pn-provider=apns.dev`, for tests. By default, `sandbox-endpoint` is the URL in `push.apns.endpoint`."
         ),
-        .path(
-            "ca-file", \.caFile, example: "/etc/sippushd/ca.pem",
-            "The certificate authorities (PEM) that the daemon trusts when it connects to the push server. By default, the daemon trusts the system's authorities."
-        )
-        .taken(.atOnce),
+        .authorities(\.caFile),
         .proxy(\.proxy),
         .group("limits", \.limits, "Limits of parallel requests to Apple, for each app."),
         .group("feedback", \.feedback, "Apple's feedback service, or a compatible server."),

@@ -13,20 +13,13 @@ package struct AcrobitsSettings: SettingsGroup, Equatable {
     package init() {}
 
     package static let schema: [Setting<AcrobitsSettings>] = [
-        .bool(
-            "enabled", \.enabled,
-            "Send pushes to Acrobits apps through Acrobits' push server. If `false`, `registrar.unsupported-push` decides how the daemon treats contacts with `pn-provider=acrobits`."
-        ),
+        .enabled(\.enabled, pushesTo: "Acrobits apps through Acrobits' push server"),
         .string("endpoint", \.endpoint, "The URL of Acrobits' push server: scheme, host and port."),
         .choice(
             "after-end", \.afterEnd,
             "How the daemon tells a phone that a call has ended, if the phone got a push for the call and has not registered since. With `push`, the daemon sends the phone a push that reports the end of the call, because Acrobits apps show a call as soon as its push arrives. With `invite-cancel`, when the phone registers within a minute, the daemon sends the INVITE and its CANCEL. With `none`, the daemon does not tell the phone that the call has ended."
         ),
-        .path(
-            "ca-file", \.caFile, example: "/etc/sippushd/ca.pem",
-            "The certificate authorities (PEM) that the daemon trusts when it connects to the push server. By default, the daemon trusts the system's authorities."
-        )
-        .taken(.atOnce),
+        .authorities(\.caFile),
         .proxy(\.proxy),
         .group("limits", \.limits, "Limits of parallel requests to Acrobits' push server."),
     ]

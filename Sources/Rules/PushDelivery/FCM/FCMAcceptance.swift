@@ -10,8 +10,8 @@ struct FCMAcceptance: TokenAcceptance {
     private var hasSeveral: Bool
 
     init(_ settings: FCMSettings) {
-        let apps = [settings] + settings.apps.values.filter(\.enabled)
-        for app in apps { names.formUnion(app.names.map { ByteString($0) }) }
+        let apps = settings.enabledApps
+        for app in apps { names.formUnion(app.allParams.map { ByteString($0) }) }
         hasSeveral = apps.count > 1
         isComplete = hasSeveral || !settings.params.isEmpty
     }
@@ -26,11 +26,6 @@ struct FCMAcceptance: TokenAcceptance {
         // refused only if it looks like a project id.
         return !names.isEmpty && param.isGoogleProjectID ? .googleProject : nil
     }
-}
-
-extension FCMSettings {
-    /// The values of `pn-param` that select the Firebase project.
-    var names: [String] { params + [projectID].compactMap(\.self) }
 }
 
 extension ByteString {

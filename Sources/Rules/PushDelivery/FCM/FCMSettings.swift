@@ -29,21 +29,15 @@ package struct FCMSettings: SettingsGroup, Equatable {
     package init() {}
 
     package static let schema: [Setting<FCMSettings>] = [
-        .bool(
-            "enabled", \.enabled,
-            "Send pushes to Firebase devices. If `false`, `registrar.unsupported-push` decides how the daemon treats contacts with `pn-provider=fcm`."
-        ),
+        .enabled(\.enabled, pushesTo: "Firebase devices"),
         .choice(
             "body-format", \.bodyFormat,
             "The interface to Firebase: v1, or legacy for gateways that accept the legacy messages of ECSS-10."),
-        .value(
-            "payload", \.payload, .choice, example: "ecss10",
-            "The payload format of the app: `ecss10`, `ecss10.extended`, `10d` (10darts), or `linphone` (as sent by Flexisip); docs/App-developers.md shows each format. By default, payload is `ecss10.extended`, which contains the caller, or `ecss10` if `body-format` is legacy."
+        .payload(
+            \.payload,
+            " By default, payload is `ecss10.extended`, which contains the caller, or `ecss10` if `body-format` is legacy."
         ),
-        .value(
-            "after-end", \.afterEnd, .choice, example: "invite-cancel",
-            "How the daemon tells a phone that a call has ended, if the phone got a push for the call and has not registered since. With `invite-cancel`, when the phone registers within a minute, the daemon sends the INVITE and its CANCEL, so that the app ends the call on its screen. With `push`, the daemon sends the phone a push that reports the end of the call (an end push), for apps that support end pushes (docs/Providers.md). With `none`, the daemon does not tell the phone that the call has ended. By default, `after-end` is `invite-cancel` for the payload `linphone`, and `none` for all other apps."
-        ),
+        .afterEnd(\.afterEnd, inviteCancelFor: "the payload `linphone`"),
         .list(
             "params", \.params, example: "[my-project, \"123456789012\"]",
             "The values of `pn-param` for this app besides the project's id: the project's number, or another value that the app sends. If `params` is not empty, or further apps are configured, a REGISTER with another value gets 555."
@@ -62,11 +56,7 @@ package struct FCMSettings: SettingsGroup, Equatable {
         .string(
             "token-endpoint", \.tokenEndpoint, example: "http://127.0.0.1:8080/token",
             "The URL for access tokens. By default, `token-endpoint` is the URL in the service account."),
-        .path(
-            "ca-file", \.caFile, example: "/etc/sippushd/ca.pem",
-            "The certificate authorities (PEM) that the daemon trusts when it connects to the push server or the token server. By default, the daemon trusts the system's authorities."
-        )
-        .taken(.atOnce),
+        .authorities(\.caFile, of: "the push server or the token server"),
         .proxy(\.proxy),
         .group("limits", \.limits, "Limits of parallel requests to Firebase, for each app."),
         .variants(

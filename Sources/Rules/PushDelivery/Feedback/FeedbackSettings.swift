@@ -56,10 +56,7 @@ package struct FeedbackSettings: SettingsGroup, Hashable {
             "cert-key-file", \.certKeyFile, example: "/etc/sippushd/apns-key.pem",
             "The certificate's private key, PEM. By default, the daemon uses the key of `push.apns`."
         ).taken(.atOnce),
-        .path(
-            "ca-file", \.caFile, example: "/etc/sippushd/ca.pem",
-            "The certificate authorities (PEM) that the daemon trusts when it connects to the feedback server. By default, the daemon trusts the system's authorities."
-        ).taken(.atOnce),
+        .authorities(\.caFile, of: "the feedback server"),
         .duration(
             "interval", in: .seconds(60) ... .seconds(30 * 86_400), \.interval,
             "How often the daemon asks the feedback server for dead push tokens."),

@@ -1,21 +1,5 @@
 import Bytes
 
-/// Decides whether a push token is for one of the Huawei apps in the settings.
-struct HMSAcceptance: TokenAcceptance {
-    private let apps: Set<ByteString>
-
-    init(_ settings: HMSSettings) {
-        let apps = [settings] + settings.apps.values.filter(\.enabled)
-        self.apps = Set(apps.compactMap { $0.appID.map { ByteString($0) } })
-    }
-
-    func problem(with token: PushToken) -> TokenProblem? {
-        guard token.prid.isHMSToken else { return .hmsToken }
-        guard !token.param.isEmpty else { return apps.count > 1 ? .hmsParamMissing : nil }
-        return apps.contains(token.param) ? nil : .hmsApp
-    }
-}
-
 extension ByteString {
     /// The maximum length of a push token in bytes. Huawei documents no limit, and its push tokens are shorter than 300
     /// bytes.
@@ -29,6 +13,6 @@ extension ByteString {
 
     /// Whether the text can be the id of an app in the path of a URL, without percent-encoding.
     var isHMSApp: Bool {
-        !isEmpty && count <= 64 && allSatisfy { $0.isASCIILetter || $0.isASCIIDigit || $0 == UInt8(ascii: "-") }
+        !isEmpty && count <= 64 && allSatisfy { $0.isASCIIAlphanumeric || $0 == UInt8(ascii: "-") }
     }
 }

@@ -35,10 +35,7 @@ package struct HMSSettings: SettingsGroup, Equatable {
     package init() {}
 
     package static let schema: [Setting<HMSSettings>] = [
-        .bool(
-            "enabled", \.enabled,
-            "Send pushes to Huawei devices with HMS Core. If `false`, `registrar.unsupported-push` decides how the daemon treats contacts with `pn-provider=hms`."
-        ),
+        .enabled(\.enabled, pushesTo: "Huawei devices with HMS Core"),
         .string(
             "app-id", \.appID, example: "\"100123456\"",
             "The app's id in AppGallery Connect, which is also the OAuth client id. Devices of the app register with this id as `pn-param`. If only one app is configured, the devices may omit `pn-param`."
@@ -47,10 +44,7 @@ package struct HMSSettings: SettingsGroup, Equatable {
             "client-secret", \.clientSecret,
             "The app's client secret, from AppGallery Connect. With `app-id` and `client-secret`, the daemon gets an access token, which it sends with each push."
         ).taken(.atOnce),
-        .choice(
-            "payload", \.payload,
-            "The payload format of the app: `ecss10`, `ecss10.extended`, `10d` (10darts), or `linphone` (as sent by Flexisip); docs/App-developers.md shows each format."
-        ),
+        .payload(\.payload),
         .choice(
             "style", \.style,
             "How phones present a push. With `data`, the push goes to the app's code. With `notification`, the phone's system shows a text, even if battery rules hold the app back. The app then starts when the user touches the text. Set `style` to `notification` if phones whose app was closed do not wake."
@@ -63,21 +57,14 @@ package struct HMSSettings: SettingsGroup, Equatable {
             "category", \.category, categoryType,
             "The category of pushes about calls, such as `VOIP`. Huawei does not delay pushes of the category `VOIP` while a phone sleeps. Huawei must grant the app the right to classify its messages. Without Huawei's grant, set `category` to an empty text."
         ),
-        .value(
-            "after-end", \.afterEnd, .choice, example: "invite-cancel",
-            "How the daemon tells a phone that a call has ended, if the phone got a push for the call and has not registered since. With `invite-cancel`, when the phone registers within a minute, the daemon sends the INVITE and its CANCEL, so that the app ends the call on its screen. With `push`, the daemon sends the phone a push that reports the end of the call (an end push), for apps that support end pushes (docs/Providers.md). With `none`, the daemon does not tell the phone that the call has ended. By default, `after-end` is `invite-cancel` for the payload `linphone`, and `none` for all other apps."
-        ),
+        .afterEnd(\.afterEnd, inviteCancelFor: "the payload `linphone`"),
         .string(
             "endpoint", \.endpoint,
             "The URL of Huawei's push server: scheme, host and port. Older apps use https://api.push.hicloud.com."),
         .string(
             "token-endpoint", \.tokenEndpoint,
             "The URL of Huawei's token service. Older apps use https://login.cloud.huawei.com/oauth2/v3/token."),
-        .path(
-            "ca-file", \.caFile, example: "/etc/sippushd/ca.pem",
-            "The certificate authorities (PEM) that the daemon trusts when it connects to the push server and the token service. By default, the daemon trusts the system's authorities."
-        )
-        .taken(.atOnce),
+        .authorities(\.caFile, of: "the push server and the token service"),
         .proxy(\.proxy),
         .group("limits", \.limits, "Limits of parallel requests to Huawei, for each app."),
         .variants(
@@ -103,13 +90,10 @@ package struct HMSSettings: SettingsGroup, Equatable {
     }
 
     /// A category of Huawei, or an empty text.
-    private static let categoryType = SettingType<String>.parsed("text") { text throws(SettingComplaint) in
+    private static let categoryType = SettingType<String>.checked("text") { text throws(SettingComplaint) in
         guard text.utf8.allSatisfy({ (0x41...0x5a).contains($0) || $0 == UInt8(ascii: "_") }) else {
             throw SettingComplaint("expected capital letters and underscore, or an empty text")
         }
-        return text
-    } print: {
-        $0
     }
 
     /// The URL of Huawei's push server, without a slash at its end.

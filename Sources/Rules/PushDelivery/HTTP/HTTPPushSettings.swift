@@ -8,10 +8,7 @@ package struct HTTPPushSettings: SettingsGroup, Equatable {
     package init() {}
 
     package static let schema: [Setting<HTTPPushSettings>] = [
-        .bool(
-            "enabled", \.enabled,
-            "Send pushes to devices of the apps in `push.http.apps`. If `false`, `registrar.unsupported-push` decides how the daemon treats contacts with `pn-provider=http`."
-        ),
+        .enabled(\.enabled, pushesTo: "devices of the apps in `push.http.apps`"),
         .named(
             "apps", \.apps, exampleName: "my-gateway",
             "The apps to which your own servers send pushes. The name of each group of settings is the `pn-param` of the app's devices. If `pn-param` of a REGISTER names no app in the settings, the daemon treats the REGISTER like a REGISTER with an unknown provider."
@@ -82,15 +79,8 @@ package struct HTTPPushAppSettings: SettingsGroup, Equatable {
             "dead-status", of: statusType, \.deadStatus,
             "The HTTP statuses by which your server reports that the app was removed from the device. The daemon ignores 404 until your server has accepted a push, because a wrong url causes 404 as well."
         ),
-        .choice(
-            "after-end", \.afterEnd,
-            "How the daemon tells a phone that a call has ended, if the phone got a push for the call and has not registered since. With `invite-cancel`, when the phone registers within a minute, the daemon sends the INVITE and its CANCEL, so that the app ends the call on its screen. With `push`, the daemon sends the phone a push that reports the end of the call (an end push), for apps that support end pushes (docs/Providers.md). With `none`, the daemon does not tell the phone that the call has ended."
-        ),
-        .path(
-            "ca-file", \.caFile, example: "/etc/sippushd/ca.pem",
-            "The certificate authorities (PEM) that the daemon trusts when it connects to the push server. By default, the daemon trusts the system's authorities."
-        )
-        .taken(.atOnce),
+        .afterEnd(\.afterEnd),
+        .authorities(\.caFile),
         .path(
             "cert-file", \.certFile, example: "/etc/sippushd/client-cert.pem",
             "The client certificate for the push server, PEM."

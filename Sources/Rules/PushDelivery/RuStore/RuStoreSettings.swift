@@ -17,10 +17,7 @@ package struct RuStoreSettings: SettingsGroup, Equatable {
     package init() {}
 
     package static let schema: [Setting<RuStoreSettings>] = [
-        .bool(
-            "enabled", \.enabled,
-            "Send pushes to RuStore devices. If `false`, `registrar.unsupported-push` decides how the daemon treats contacts with `pn-provider=rustore`."
-        ),
+        .enabled(\.enabled, pushesTo: "RuStore devices"),
         .string(
             "project-id", \.projectID, example: "my-project",
             "The identifier of the project in RuStore's console. Devices of the project's app register with this identifier as `pn-param`. If only one project is configured, the devices may omit `pn-param`."
@@ -29,21 +26,11 @@ package struct RuStoreSettings: SettingsGroup, Equatable {
             "service-token", \.serviceToken,
             "The project's service token, from RuStore's console. The daemon sends the service token with each push."
         ).taken(.atOnce),
-        .choice(
-            "payload", \.payload,
-            "The payload format of the app: `ecss10`, `ecss10.extended`, `10d` (10darts), or `linphone` (as sent by Flexisip); docs/App-developers.md shows each format."
-        ),
-        .value(
-            "after-end", \.afterEnd, .choice, example: "invite-cancel",
-            "How the daemon tells a phone that a call has ended, if the phone got a push for the call and has not registered since. With `invite-cancel`, when the phone registers within a minute, the daemon sends the INVITE and its CANCEL, so that the app ends the call on its screen. With `push`, the daemon sends the phone a push that reports the end of the call (an end push), for apps that support end pushes (docs/Providers.md). With `none`, the daemon does not tell the phone that the call has ended. By default, `after-end` is `invite-cancel` for the payload `linphone`, and `none` for all other apps."
-        ),
+        .payload(\.payload),
+        .afterEnd(\.afterEnd, inviteCancelFor: "the payload `linphone`"),
         .string(
             "endpoint", \.endpoint, "The URL of RuStore's push server: scheme, host and port."),
-        .path(
-            "ca-file", \.caFile, example: "/etc/sippushd/ca.pem",
-            "The certificate authorities (PEM) that the daemon trusts when it connects to the push server. By default, the daemon trusts the system's authorities."
-        )
-        .taken(.atOnce),
+        .authorities(\.caFile),
         .proxy(\.proxy),
         .group("limits", \.limits, "Limits of parallel requests to RuStore, for each project."),
         .variants(

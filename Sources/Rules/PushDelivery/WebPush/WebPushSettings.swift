@@ -21,10 +21,7 @@ package struct WebPushSettings: SettingsGroup, Equatable {
     package init() {}
 
     package static let schema: [Setting<WebPushSettings>] = [
-        .bool(
-            "enabled", \.enabled,
-            "Send pushes to devices with a web push subscription. If `false`, `registrar.unsupported-push` decides how the daemon treats contacts with `pn-provider=webpush`."
-        ),
+        .enabled(\.enabled, pushesTo: "devices with a web push subscription"),
         .list(
             "hosts", of: WebPushHost.settingType, \.hosts,
             "The allowed push services: host, host:port, or *.suffix for all hosts below a name. If the host of a REGISTER's push URL is not in the list, the daemon treats the REGISTER like a REGISTER with an unknown provider. Without the list of hosts, a phone could make the daemon send requests to any host."
@@ -49,14 +46,11 @@ package struct WebPushSettings: SettingsGroup, Equatable {
             "host-queue", in: 1...10_000, \.hostQueue,
             "The maximum number of pushes that wait for one host that `any-host` or `private-hosts` allows. When the queue of the host is full, a further push to the host fails; other hosts are not affected."
         ),
-        .choice(
-            "payload", \.payload,
-            "The payload format of the app: `ecss10`, `ecss10.extended`, `10d` (10darts), or `linphone` (as sent by Flexisip); docs/App-developers.md shows each format. The daemon sends payloads to devices whose `pn-param` is `P256DH.AUTH`, the keys of their subscription in base64url. Pushes to devices whose `pn-param` has a different form have no payload. With `ecss10`, devices at push servers that phones choose get `ecss10.extended`."
+        .payload(
+            \.payload,
+            " The daemon sends payloads to devices whose `pn-param` is `P256DH.AUTH`, the keys of their subscription in base64url. Pushes to devices whose `pn-param` has a different form have no payload. With `ecss10`, devices at push servers that phones choose get `ecss10.extended`."
         ),
-        .choice(
-            "after-end", \.afterEnd,
-            "How the daemon tells a phone that a call has ended, if the phone got a push for the call and has not registered since. With `invite-cancel`, when the phone registers within a minute, the daemon sends the INVITE and its CANCEL, so that the app ends the call on its screen. With `push`, the daemon sends the phone a push that reports the end of the call (an end push), for apps that support end pushes (docs/Providers.md). With `none`, the daemon does not tell the phone that the call has ended."
-        ),
+        .afterEnd(\.afterEnd),
         .path(
             "vapid-key-file", \.keyFile, example: "/etc/sippushd/vapid.pem",
             "The VAPID key that signs requests to push services: a PEM file with a key on the curve P-256 (RFC 8292). Apps need the public key to subscribe; the 200 to a REGISTER contains the public key as `+sip.vapid`."
@@ -65,22 +59,15 @@ package struct WebPushSettings: SettingsGroup, Equatable {
             "vapid-contact", \.contact, contactType, example: "mailto:push@example.net",
             "The mailto: or https: URI at which push services can reach you about problems."
         ).taken(.atOnce),
-        .path(
-            "ca-file", \.caFile, example: "/etc/sippushd/ca.pem",
-            "The certificate authorities (PEM) that the daemon trusts when it connects to a push service. By default, the daemon trusts the system's authorities."
-        )
-        .taken(.atOnce),
+        .authorities(\.caFile, of: "a push service"),
         .proxy(\.proxy),
         .group("limits", \.limits, "Limits of parallel requests to each push service."),
     ]
 
-    private static let contactType = SettingType<String>.parsed("URI") { text throws(SettingComplaint) in
+    private static let contactType = SettingType<String>.checked("URI") { text throws(SettingComplaint) in
         guard text.hasPrefix("mailto:") || text.hasPrefix("https:"), text.utf8.count <= 256,
             ByteString(text).isURLText
         else { throw SettingComplaint("expected a mailto: or https: URI") }
-        return text
-    } print: {
-        $0
     }
 
     static let proxyComplaint =
