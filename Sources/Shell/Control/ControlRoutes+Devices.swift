@@ -13,22 +13,18 @@ import Timekeeping
 /// limit both (`registrar.max-contacts`, `bucket`).
 extension ControlRoutes {
     func registerDevices(in router: inout ServiceRouter) {
-        router.add("GET", "/v1/users/{}/devices", scope: .adminRead, domains: .byDomain, described: .devices) {
-            call throws(ServiceProblem) in
+        router.add("GET", "/v1/users/{}/devices", .devices) { call throws(ServiceProblem) in
             try await showDevices(call)
         }
-        router.add("DELETE", "/v1/users/{}/devices/{}", scope: .admin, domains: .byDomain, described: .removeDevice) {
-            call throws(ServiceProblem) in
+        router.add("DELETE", "/v1/users/{}/devices/{}", .removeDevice) { call throws(ServiceProblem) in
             try await removeDevice(call)
         }
-        router.add("GET", "/v1/users/{}/bucket", scope: .adminRead, domains: .byDomain, described: .bucket) {
-            call throws(ServiceProblem) in
+        router.add("GET", "/v1/users/{}/bucket", .bucket) { call throws(ServiceProblem) in
             let aor = try call.aor()
             // For an unknown user, the list of missed calls is empty too.
             call.answer(call.domains.permits(aor.host) ? await bucket(of: aor) : [])
         }
-        router.add("DELETE", "/v1/users/{}/bucket", scope: .admin, domains: .byDomain, described: .emptyBucket) {
-            call throws(ServiceProblem) in
+        router.add("DELETE", "/v1/users/{}/bucket", .emptyBucket) { call throws(ServiceProblem) in
             try await emptyBucket(call)
         }
     }

@@ -14,12 +14,10 @@ import Timekeeping
 /// message.
 extension ControlRoutes {
     func registerMessages(in router: inout ServiceRouter) {
-        router.add("GET", "/v1/messages", scope: .adminRead, domains: .byDomain, described: .messages) {
-            call throws(ServiceProblem) in
+        router.add("GET", "/v1/messages", .messages) { call throws(ServiceProblem) in
             call.answer(try await messages(call))
         }
-        router.add("DELETE", "/v1/messages/{}", scope: .admin, domains: .byDomain, described: .removeMessage) {
-            call throws(ServiceProblem) in
+        router.add("DELETE", "/v1/messages/{}", .removeMessage) { call throws(ServiceProblem) in
             try await removeMessage(call)
         }
     }

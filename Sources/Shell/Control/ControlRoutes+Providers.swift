@@ -10,25 +10,20 @@ import Timekeeping
 /// The operators' HTTP routes that list push providers, switch them on or off, and pause them.
 extension ControlRoutes {
     func registerProviders(in router: inout ServiceRouter) {
-        router.add("GET", "/v1/providers", scope: .adminRead, domains: .wholeDaemon, described: .providers) {
-            call throws(ServiceProblem) in
+        router.add("GET", "/v1/providers", domains: .wholeDaemon, .providers) { call throws(ServiceProblem) in
             call.answer(await providers())
         }
-        router.add(
-            "GET", "/v1/providers/{}/disable", scope: .adminRead, domains: .wholeDaemon, described: .previewDisable
-        ) { call throws(ServiceProblem) in
+        router.add("GET", "/v1/providers/{}/disable", domains: .wholeDaemon, .previewDisable) {
+            call throws(ServiceProblem) in
             call.answer(ProviderDisableReport(await switchOff(of: try await provider(of: call))))
         }
-        router.add(
-            "POST", "/v1/providers/{}/disable", scope: .admin, domains: .wholeDaemon, described: .disableProvider
-        ) { call throws(ServiceProblem) in
+        router.add("POST", "/v1/providers/{}/disable", domains: .wholeDaemon, .disableProvider) {
+            call throws(ServiceProblem) in
             try await disable(call)
         }
         for (word, state) in [("enable", ProviderState.on), ("pause", .paused), ("resume", .on)] {
-            router.add(
-                "POST", "/v1/providers/{}/\(word)", scope: .admin, domains: .wholeDaemon,
-                described: .providerSwitch(word)
-            ) { call throws(ServiceProblem) in
+            router.add("POST", "/v1/providers/{}/\(word)", domains: .wholeDaemon, .providerSwitch(word)) {
+                call throws(ServiceProblem) in
                 try await switchProvider(call, word, to: state)
             }
         }

@@ -22,8 +22,7 @@ extension ControlRoutes {
             }
             call.answer(reports.filter { domains.permits(ByteString($0.domain)) })
         }
-        router.add("GET", "/v1/upstream", scope: .adminRead, domains: .byDomain, described: .upstreamUsers) {
-            call throws(ServiceProblem) in
+        router.add("GET", "/v1/upstream", .upstreamUsers) { call throws(ServiceProblem) in
             let start = call.request.query("after").flatMap { Int($0) } ?? 0
             let limit = try call.pageLimit()
             let domain = call.request.query("domain").map { ByteString($0.lowercased()) }
@@ -34,8 +33,7 @@ extension ControlRoutes {
             }
             call.answer(page)
         }
-        router.add("GET", "/v1/upstream/{}", scope: .adminRead, domains: .byDomain, described: .upstreamUser) {
-            call throws(ServiceProblem) in
+        router.add("GET", "/v1/upstream/{}", .upstreamUser) { call throws(ServiceProblem) in
             let name = call.parameter()
             let domains = call.domains
             let report = await door.ask(.everything) { engine, now in
@@ -46,8 +44,7 @@ extension ControlRoutes {
             guard let report else { throw ServiceProblem(404, "no user \(name) is kept registered at a PBX") }
             call.answer(report)
         }
-        router.add("POST", "/v1/upstream/{}/retry", scope: .admin, domains: .byDomain, described: .upstreamRetry) {
-            call throws(ServiceProblem) in
+        router.add("POST", "/v1/upstream/{}/retry", .upstreamRetry) { call throws(ServiceProblem) in
             let name = call.parameter()
             call.changes(name)
             let domains = call.domains

@@ -11,20 +11,17 @@ import Routing
 /// The operators' HTTP routes for the rules of users for calls.
 extension ControlRoutes {
     func registerUserRules(in router: inout ServiceRouter) {
-        router.add("GET", "/v1/users/{}/rules", scope: .adminRead, domains: .byDomain, described: .userRules) {
-            call throws(ServiceProblem) in
+        router.add("GET", "/v1/users/{}/rules", .userRules) { call throws(ServiceProblem) in
             let aor = try await knownUser(call)
             let (rules, devices) = await door.ask(.user(aor)) { engine, now in
                 (engine.rules(of: aor) ?? CallRules(), engine.ruledDevices(of: aor, now: now))
             }
             call.answer(UserRulesBody(rules, devices: devices))
         }
-        router.add("PUT", "/v1/users/{}/rules", scope: .admin, domains: .byDomain, described: .putUserRules) {
-            call throws(ServiceProblem) in
+        router.add("PUT", "/v1/users/{}/rules", .putUserRules) { call throws(ServiceProblem) in
             try await putRules(call)
         }
-        router.add("DELETE", "/v1/users/{}/rules", scope: .admin, domains: .byDomain, described: .removeUserRules) {
-            call throws(ServiceProblem) in
+        router.add("DELETE", "/v1/users/{}/rules", .removeUserRules) { call throws(ServiceProblem) in
             call.changes("rules of \(call.parameter())")
             try await setRules(CallRules(), of: try await knownUser(call))
             call.answerDone()

@@ -11,23 +11,13 @@ package import Registration
 /// engine does not keep users in order.
 extension ControlRoutes {
     func registerUsers(in router: inout ServiceRouter) {
-        router.add("GET", "/v1/users", scope: .adminRead, domains: .byDomain, described: .users) {
-            call throws(ServiceProblem) in
-            try users(call)
-        }
-        router.add("PUT", "/v1/users", scope: .admin, domains: .byDomain, described: .putUser) {
-            call throws(ServiceProblem) in
-            try await putUser(call)
-        }
-        router.add("GET", "/v1/users/{}", scope: .adminRead, domains: .byDomain, described: .user) {
-            call throws(ServiceProblem) in
+        router.add("GET", "/v1/users", .users) { call throws(ServiceProblem) in try users(call) }
+        router.add("PUT", "/v1/users", .putUser) { call throws(ServiceProblem) in try await putUser(call) }
+        router.add("GET", "/v1/users/{}", .user) { call throws(ServiceProblem) in
             _ = try await known(call)
             call.answer(UserReport(name: call.parameter()))
         }
-        router.add("DELETE", "/v1/users/{}", scope: .admin, domains: .byDomain, described: .removeUser) {
-            call throws(ServiceProblem) in
-            try await removeUser(call)
-        }
+        router.add("DELETE", "/v1/users/{}", .removeUser) { call throws(ServiceProblem) in try await removeUser(call) }
     }
 
     private func users(_ call: ServiceCall) throws(ServiceProblem) {

@@ -37,14 +37,10 @@ struct ControlRoutes {
         registerUserRules(in: &router)
         registerDevices(in: &router)
         registerMessages(in: &router)
-        router.add("GET", "/v1/held", scope: .adminRead, domains: .byDomain, described: .heldCalls) {
-            call throws(ServiceProblem) in
+        router.add("GET", "/v1/held", .heldCalls) { call throws(ServiceProblem) in
             call.answer(try await heldCalls(call))
         }
-        router.add("DELETE", "/v1/held/{}", scope: .admin, domains: .byDomain, described: .endCall) {
-            call throws(ServiceProblem) in
-            try await endCall(call)
-        }
+        router.add("DELETE", "/v1/held/{}", .endCall) { call throws(ServiceProblem) in try await endCall(call) }
         registerProviders(in: &router)
         registerUpstreamUsers(in: &router)
     }

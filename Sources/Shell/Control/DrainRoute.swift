@@ -5,8 +5,7 @@ struct DrainRoute {
     let drain: @Sendable (Duration) async -> Int
 
     func register(in router: inout ServiceRouter) {
-        router.add("POST", "/v1/drain", scope: .admin, domains: .wholeDaemon, described: .drain) {
-            [drain] call throws(ServiceProblem) in
+        router.add("POST", "/v1/drain", domains: .wholeDaemon, .drain) { [drain] call throws(ServiceProblem) in
             call.changes("the daemon")
             let seconds = try call.number("within", in: Self.times) ?? Self.usualTime
             call.changes("the daemon, within \(seconds) s")

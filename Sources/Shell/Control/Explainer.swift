@@ -132,14 +132,12 @@ final class Explainer: Sendable {
 
 extension Explainer {
     func register(in router: inout ServiceRouter) {
-        router.add("GET", "/v1/explain/{}", scope: .adminRead, domains: .byDomain, described: .explain(inPath: true)) {
-            [self] call throws(ServiceProblem) in
+        router.add("GET", "/v1/explain/{}", .explain(inPath: true)) { [self] call throws(ServiceProblem) in
             try await answer(call, call.parameter())
         }
         // The name is in the query, because the daemon refuses paths with slashes and backslashes, which a Call-ID can
         // contain.
-        router.add("GET", "/v1/explain", scope: .adminRead, domains: .byDomain, described: .explain(inPath: false)) {
-            [self] call throws(ServiceProblem) in
+        router.add("GET", "/v1/explain", .explain(inPath: false)) { [self] call throws(ServiceProblem) in
             guard let name = call.request.query("name"), !name.isEmpty else {
                 throw ServiceProblem(400, "expected name, as user@domain or a Call-ID")
             }

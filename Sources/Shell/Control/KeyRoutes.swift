@@ -17,19 +17,12 @@ struct KeyRoutes {
     let loop: EventLoop
 
     func register(in router: inout ServiceRouter) {
-        router.add("GET", "/v1/apikeys", scope: .adminRead, domains: .byDomain, described: .keys) {
-            call throws(ServiceProblem) in
+        router.add("GET", "/v1/apikeys", .keys) { call throws(ServiceProblem) in
             let domains = call.domains
             call.answer(keys.all.filter { domains.includes($0.domains) }.map { APIKeyReport($0) })
         }
-        router.add("PUT", "/v1/apikeys", scope: .admin, domains: .byDomain, described: .addKey) {
-            call throws(ServiceProblem) in
-            try add(call)
-        }
-        router.add("DELETE", "/v1/apikeys/{}", scope: .admin, domains: .byDomain, described: .removeKey) {
-            call throws(ServiceProblem) in
-            try remove(call)
-        }
+        router.add("PUT", "/v1/apikeys", .addKey) { call throws(ServiceProblem) in try add(call) }
+        router.add("DELETE", "/v1/apikeys/{}", .removeKey) { call throws(ServiceProblem) in try remove(call) }
     }
 
     private func add(_ call: ServiceCall) throws(ServiceProblem) {

@@ -12,19 +12,12 @@ struct MobileAppRoutes {
     let loop: EventLoop
 
     func register(in router: inout ServiceRouter) {
-        router.add("GET", "/v1/apps", scope: .adminRead, domains: .byDomain, described: .apps) {
-            call throws(ServiceProblem) in
+        router.add("GET", "/v1/apps", .apps) { call throws(ServiceProblem) in
             let domains = call.domains
             call.answer(apps.reports.filter { $0.isOf(domains) })
         }
-        router.add("PUT", "/v1/apps", scope: .admin, domains: .byDomain, described: .addApp) {
-            call throws(ServiceProblem) in
-            try add(call)
-        }
-        router.add("DELETE", "/v1/apps/{}", scope: .admin, domains: .byDomain, described: .removeApp) {
-            call throws(ServiceProblem) in
-            try remove(call)
-        }
+        router.add("PUT", "/v1/apps", .addApp) { call throws(ServiceProblem) in try add(call) }
+        router.add("DELETE", "/v1/apps/{}", .removeApp) { call throws(ServiceProblem) in try remove(call) }
     }
 
     private func add(_ call: ServiceCall) throws(ServiceProblem) {

@@ -76,9 +76,8 @@ package struct OperatorServices {
         provisioning.registerForOperators(in: &router)
         Explainer(door: door, store: store, taps: taps, settings: timeline).register(in: &router)
         WakeReportRoute(store: store, loop: loop).register(in: &router, scope: .adminRead)
-        router.add(
-            "POST", "/v1/feedback/pull", scope: .admin, domains: .wholeDaemon, described: .feedback
-        ) { [feedback] call throws(ServiceProblem) in
+        router.add("POST", "/v1/feedback/pull", domains: .wholeDaemon, .feedback) {
+            [feedback] call throws(ServiceProblem) in
             call.changes("dead tokens of Apple's feedback service")
             guard let feedback else { throw ServiceProblem(409, "push.apns.feedback.endpoint is not set") }
             feedback.pull { call.answer($0) }

@@ -64,10 +64,7 @@ struct PushTestRoute {
     let door: ShardDoor
 
     func register(in router: inout ServiceRouter) {
-        router.add("POST", "/v1/push-tests", scope: .admin, domains: .byDomain, described: .pushTest) {
-            call throws(ServiceProblem) in
-            try await send(call)
-        }
+        router.add("POST", "/v1/push-tests", .pushTest) { call throws(ServiceProblem) in try await send(call) }
     }
 
     private func send(_ call: ServiceCall) async throws(ServiceProblem) {

@@ -117,6 +117,16 @@ package struct ServiceRouter {
             showsToken: showsToken, described: description, reader: { _, _ in Reading(login: nil, handler: handler) })
     }
 
+    /// Adds an operators' route. A GET needs a key with the scope `admin.read`; all other methods need `admin`.
+    package mutating func add(
+        _ method: String, _ pattern: String, domains: DomainRule = .byDomain, _ description: RouteDescription,
+        _ handler: @escaping Handler
+    ) {
+        add(
+            method, pattern, scope: method == "GET" ? .adminRead : .admin, domains: domains, described: description,
+            handler)
+    }
+
     /// Adds an HTTP route that reads each request before the sender is known, because the request may contain a
     /// password.
     package mutating func add(

@@ -67,8 +67,7 @@ package final class LiveView: @unchecked Sendable {
     }
 
     package func register(in router: inout ServiceRouter) {
-        router.add("GET", "/v1/live", scope: .adminRead, domains: .wholeDaemon, described: .leftOut) {
-            [self] call throws(ServiceProblem) in
+        router.add("GET", "/v1/live", domains: .wholeDaemon, .leftOut) { [self] call throws(ServiceProblem) in
             try show(to: call)
         }
     }

@@ -78,8 +78,7 @@ package final class PlotRecorder: @unchecked Sendable {
     // MARK: The route
 
     package func register(in router: inout ServiceRouter) {
-        router.add("GET", "/v1/plots", scope: .adminRead, domains: .wholeDaemon, described: .plots) {
-            [self] call throws(ServiceProblem) in
+        router.add("GET", "/v1/plots", domains: .wholeDaemon, .plots) { [self] call throws(ServiceProblem) in
             let isDay: Bool
             switch call.request.query("span") {
             case nil, "hour": isDay = false
