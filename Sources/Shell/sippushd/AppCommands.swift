@@ -55,11 +55,10 @@ let appAddCommand = Command(
 }
 
 let appListCommand = Command(
-    name: "app list", summary: "List the apps whose servers are allowed to register devices.", arguments: "",
+    name: "app list", summary: "List the apps whose servers are allowed to register devices.",
     options: Command.listOptions,
     examples: ["app list --json"]
 ) { invocation throws(Command.Failure) in
-    try invocation.expect(arguments: 0)
     let apps: [AppReport] = try await invocation.askDaemon { control throws(Command.Failure) in
         try await control.get("/v1/apps")
     } orStore: { store throws(StartError) in

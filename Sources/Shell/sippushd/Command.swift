@@ -7,8 +7,8 @@ struct Command: Sendable {
     /// The first one or two words of the command line after `sippushd`, such as `user add`.
     let name: String
     let summary: String
-    /// The arguments of the command, as the usage line shows them.
-    let arguments: String
+    /// The arguments of the command, as the usage line shows them; empty for a command without arguments.
+    var arguments = ""
     let options: [Option]
     /// Examples for the help: complete command lines without `sippushd`.
     let examples: [String]
@@ -92,7 +92,9 @@ struct Command: Sendable {
                 found[name] = value
             }
         }
-        return Invocation(arguments: arguments, options: found)
+        let invocation = Invocation(arguments: arguments, options: found)
+        if self.arguments.isEmpty { try invocation.expect(arguments: 0) }
+        return invocation
     }
 
     var help: String {

@@ -17,6 +17,22 @@ struct ControlConnection {
         try decode(exchange("GET", resource, body: []))
     }
 
+    /// Reads all pages of a list, whose path `resource` may have a query. The closure `entries` returns the entries of a
+    /// page, and `next` returns the value of the query parameter `after` for the next page.
+    func list<Page: Decodable, Entry, Next>(
+        _ resource: String, _ entries: (Page) -> [Entry], next: (Page) -> Next?
+    ) async throws(Command.Failure) -> [Entry] {
+        var found: [Entry] = []
+        var query = resource + (resource.contains("?") ? "&" : "?") + "limit=1000"
+        let first = query
+        while true {
+            let page: Page = try await get(query)
+            found += entries(page)
+            guard let place = next(page) else { return found }
+            query = "\(first)&after=\(pathSegment("\(place)"))"
+        }
+    }
+
     private func decode<Value: Decodable>(_ body: [UInt8]) throws(Command.Failure) -> Value {
         do {
             return try Self.json(body).decoded()

@@ -7,7 +7,6 @@ let doctorCommand = Command(
     name: "doctor",
     summary:
         "Examine settings, files, certificates, DNS, providers, peers and the machine, and print a cure for each problem. This command changes nothing.",
-    arguments: "",
     options: [
         Command.configOption,
         Command.Option(
@@ -24,7 +23,6 @@ let doctorCommand = Command(
     ],
     examples: ["doctor", "doctor --user sippushd --json"]
 ) { invocation throws(Command.Failure) in
-    try invocation.expect(arguments: 0)
     let findings = await invocation.diagnosis()
     if try !invocation.printJSON(findings) {
         for finding in findings {

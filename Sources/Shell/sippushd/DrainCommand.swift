@@ -2,7 +2,6 @@ import Control
 
 let drainCommand = Command(
     name: "drain", summary: "Refuse new calls, and stop the daemon when the calls that wait or ring have ended.",
-    arguments: "",
     options: [
         Command.configOption,
         Command.Option(
@@ -11,7 +10,6 @@ let drainCommand = Command(
     ],
     examples: ["drain --within 60"]
 ) { invocation throws(Command.Failure) in
-    try invocation.expect(arguments: 0)
     let time = invocation.value("--within").map { "?within=\(pathSegment($0))" } ?? ""
     let report: DrainReport = try await ControlConnection(invocation).post("/v1/drain\(time)", timeout: .seconds(10))
     say(report.calls == 0 ? "no call waits or rings; the daemon stops" : "\(report.calls) calls wait or ring")

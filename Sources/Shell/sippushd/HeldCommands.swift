@@ -1,19 +1,11 @@
 import Control
 
 let heldListCommand = Command(
-    name: "held list", summary: "Show the calls that ring or wait for a phone, and their devices.", arguments: "",
+    name: "held list", summary: "Show the calls that ring or wait for a phone, and their devices.",
     options: Command.listOptions,
     examples: ["held list"]
 ) { invocation throws(Command.Failure) in
-    try invocation.expect(arguments: 0)
-    let control = try ControlConnection(invocation)
-    var calls: [HeldCallReport] = []
-    var next: UInt64? = 0
-    while let after = next {
-        let page: HeldCallPage = try await control.get("/v1/held?limit=1000&after=\(after)")
-        calls += page.calls
-        next = page.next
-    }
+    let calls = try await ControlConnection(invocation).list("/v1/held", \HeldCallPage.calls, next: \.next)
     if try invocation.printJSON(calls) { return }
     let table = Table(
         ("CALL", 18), ("AOR", 32), ("CALLER", 32), ("SINCE", 22), ("SLEEPING", 14), ("RINGING", 14), ("CALL-ID", 0))

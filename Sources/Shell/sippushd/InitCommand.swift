@@ -8,7 +8,6 @@ let initCommand = Command(
     name: "init",
     summary:
         "Write a configuration file with which the daemon can start. Without --domain, this command asks for the domain, the PBX, TLS and the push providers.",
-    arguments: "",
     options: [
         Command.configOption,
         Command.Option(
@@ -54,7 +53,6 @@ let initCommand = Command(
     ],
     examples: ["init", "init --domain example.net --pbx 192.0.2.10 --fcm-account /etc/sippushd/firebase.json"]
 ) { invocation throws(Command.Failure) in
-    try invocation.expect(arguments: 0)
     let path = invocation.configPath
     let old = try invocation.oldConfiguration(at: path)
     let answers: NewSettings

@@ -46,11 +46,10 @@ let keyAddCommand = Command(
 }
 
 let keyListCommand = Command(
-    name: "apikey list", summary: "List the keys of the HTTP API, with their scopes and domains.", arguments: "",
+    name: "apikey list", summary: "List the keys of the HTTP API, with their scopes and domains.",
     options: Command.listOptions,
     examples: ["apikey list"]
 ) { invocation throws(Command.Failure) in
-    try invocation.expect(arguments: 0)
     let keys: [APIKeyReport] = try await invocation.askDaemon { control throws(Command.Failure) in
         try await control.get("/v1/apikeys")
     } orStore: { store throws(StartError) in

@@ -5,15 +5,9 @@ let messageListCommand = Command(
     arguments: "[\(userArgument)]", options: Command.listOptions,
     examples: ["message list bob"]
 ) { invocation throws(Command.Failure) in
-    let user = invocation.arguments.isEmpty ? "" : "&user=\(pathSegment(try invocation.onlyUser()))"
-    let control = try ControlConnection(invocation)
-    var messages: [MessageReport] = []
-    var next: UInt64? = 0
-    while let after = next {
-        let page: MessagePage = try await control.get("/v1/messages?limit=1000&after=\(after)\(user)")
-        messages += page.messages
-        next = page.next
-    }
+    let user = invocation.arguments.isEmpty ? "" : "?user=\(pathSegment(try invocation.onlyUser()))"
+    let messages = try await ControlConnection(invocation)
+        .list("/v1/messages\(user)", \MessagePage.messages, next: \.next)
     if try invocation.printJSON(messages) { return }
     let table = Table(
         ("MESSAGE", 10), ("AOR", 32), ("FROM", 32), ("SINCE", 22), ("UNTIL", 22), ("BYTES", 8), ("DEVICES", 0))

@@ -3,11 +3,9 @@ import PushSending
 
 let providerListCommand = Command(
     name: "provider list", summary: "Show the push providers, and each app's counts of accepted and failed pushes.",
-    arguments: "",
     options: Command.listOptions,
     examples: ["provider list"]
 ) { invocation throws(Command.Failure) in
-    try invocation.expect(arguments: 0)
     let providers: [ProviderReport] = try await ControlConnection(invocation).get("/v1/providers")
     if try invocation.printJSON(providers) { return }
     let table = Table(
@@ -155,10 +153,9 @@ private func switchProvider(
 let feedbackPullCommand = Command(
     name: "feedback pull",
     summary: "Ask Apple's feedback service immediately for dead push tokens, and remove the contacts of these tokens.",
-    arguments: "", options: Command.listOptions,
+    options: Command.listOptions,
     examples: ["feedback pull"]
 ) { invocation throws(Command.Failure) in
-    try invocation.expect(arguments: 0)
     let report: FeedbackReport = try await ControlConnection(invocation).post(
         "/v1/feedback/pull", timeout: .seconds(600))
     if try !invocation.printJSON(report) {

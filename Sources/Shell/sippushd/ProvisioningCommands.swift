@@ -93,17 +93,10 @@ let userLinksCommand = Command(
     name: "user links",
     summary:
         "List the links with which phones get accounts: unused links, and links that were used in the last 30 days.",
-    arguments: "", options: Command.listOptions, examples: ["user links"]
+    options: Command.listOptions, examples: ["user links"]
 ) { invocation throws(Command.Failure) in
-    try invocation.expect(arguments: 0)
-    let control = try ControlConnection(invocation)
-    var links: [ProvisionLinkReport] = []
-    var after = ""
-    repeat {
-        let page: ProvisionLinkPage = try await control.get("/v1/provisioning?limit=1000" + after)
-        links += page.links
-        after = page.next.map { "&after=\($0)" } ?? ""
-    } while !after.isEmpty
+    let links = try await ControlConnection(invocation)
+        .list("/v1/provisioning", \ProvisionLinkPage.links, next: \.next)
     if try invocation.printJSON(links) { return }
     let table = Table(
         ("USER", 32), ("MADE", 22), ("UNTIL", 22), ("PASSWORD", 10), ("BY", 24), ("USED", 0))

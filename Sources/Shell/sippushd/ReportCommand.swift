@@ -5,7 +5,6 @@ let reportCommand = Command(
     name: "report",
     summary:
         "Show how many phones came within 5, 10 and 30 seconds after a push about a call, and how many never came.",
-    arguments: "",
     options: [
         Command.configOption,
         Command.Option(
@@ -21,7 +20,6 @@ let reportCommand = Command(
     ],
     examples: ["report", "report --days 7 --by system", "report --by app --format csv"]
 ) { invocation throws(Command.Failure) in
-    try invocation.expect(arguments: 0)
     let days = invocation.value("--days") ?? "\(WakeReport.defaultDays)"
     guard let number = Int64(days), WakeReport.dayLimits.contains(number) else {
         throw .usage("--days takes 1 to \(WakeReport.dayLimits.upperBound)")

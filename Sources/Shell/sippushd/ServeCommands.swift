@@ -8,11 +8,9 @@ import Timekeeping
 
 let serveCommand = Command(
     name: "serve", summary: "Run the daemon in the foreground until SIGTERM. SIGHUP reloads the settings.",
-    arguments: "",
     options: [Command.configOption, logFormatOption],
     examples: ["serve --config /etc/sippushd/sippushd.yaml --log-format json"]
 ) { invocation throws(Command.Failure) in
-    try invocation.expect(arguments: 0)
     let settings = try invocation.settings()
     var format = settings.log.format
     if let text = invocation.value("--log-format") {
@@ -48,7 +46,6 @@ private let logFormatOption = Command.Option(
 let checkConfigCommand = Command(
     name: "check-config",
     summary: "Check a configuration file, or print a sample configuration or the manual of all settings.",
-    arguments: "",
     options: [
         Command.configOption,
         Command.Option(
@@ -71,7 +68,6 @@ let checkConfigCommand = Command(
     ],
     examples: ["check-config --config sippushd.yaml", "check-config --print-sample"]
 ) { invocation throws(Command.Failure) in
-    try invocation.expect(arguments: 0)
     if invocation.has("--print-sample") {
         say(text: DaemonSettings.sample)
         return

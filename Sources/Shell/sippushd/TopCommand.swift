@@ -3,14 +3,13 @@ import Glibc
 import ProxyRuntime
 
 let topCommand = Command(
-    name: "top", summary: "Show rates, calls that wait or ring, and the slowest pushes, each second.", arguments: "",
+    name: "top", summary: "Show rates, calls that wait or ring, and the slowest pushes, each second.",
     options: [
         Command.configOption,
         Command.Option(name: "--once", value: nil, help: "Print the values of one second, and end the command."),
     ],
     examples: ["top", "top --once"]
 ) { invocation throws(Command.Failure) in
-    try invocation.expect(arguments: 0)
     let control = try ControlConnection(invocation)
     var earlier = try await TopText.look(control)
     while true {

@@ -5,15 +5,9 @@ let upstreamListCommand = Command(
     summary: "Show the users whom the daemon keeps registered at a PBX, and the state of each registration.",
     arguments: "[DOMAIN]", options: Command.listOptions, examples: ["upstream list", "upstream list example.net"]
 ) { invocation throws(Command.Failure) in
-    let domain = invocation.arguments.first.map { "&domain=\(pathSegment($0))" } ?? ""
-    let control = try ControlConnection(invocation)
-    var users: [UpstreamUserReport] = []
-    var next: Int? = 0
-    while let after = next {
-        let page: UpstreamUserPage = try await control.get("/v1/upstream?limit=1000&after=\(after)\(domain)")
-        users += page.users
-        next = page.next
-    }
+    let domain = invocation.arguments.first.map { "?domain=\(pathSegment($0))" } ?? ""
+    let users = try await ControlConnection(invocation)
+        .list("/v1/upstream\(domain)", \UpstreamUserPage.users, next: \.next)
     if try invocation.printJSON(users) { return }
     let table = Table(("AOR", 40), ("STATE", 12), ("SINCE", 22), ("STATUS", 8), ("REMAINING", 0))
     for user in users { table.row(user) }

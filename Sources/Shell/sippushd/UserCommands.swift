@@ -42,19 +42,11 @@ let userRemoveCommand = Command.removing(
 }
 
 let userListCommand = Command(
-    name: "user list", summary: "List all users.", arguments: "", options: Command.listOptions,
+    name: "user list", summary: "List all users.", options: Command.listOptions,
     examples: ["user list --json"]
 ) { invocation throws(Command.Failure) in
-    try invocation.expect(arguments: 0)
     let users: [UserReport] = try await invocation.askDaemon { control throws(Command.Failure) in
-        var users: [UserReport] = []
-        var after = ""
-        while true {
-            let page: UserPage = try await control.get("/v1/users?limit=1000" + after)
-            users += page.users
-            guard let next = page.next else { return users }
-            after = "&after=" + pathSegment(next)
-        }
+        try await control.list("/v1/users", \UserPage.users, next: \.next)
     } orStore: { store throws(StartError) in
         try store.users()
     }
