@@ -54,18 +54,6 @@ package enum EngineFunctions {
         }
     }
 
-    /// An HMAC key that several closures share. ``KeyBox`` is a class, because computing a code changes the key's
-    /// internal state.
-    ///
-    /// - The class is `@unchecked Sendable`, because only the engine's thread uses it.
-    private final class KeyBox: @unchecked Sendable {
-        private var key: HMACKey
-
-        init(_ secret: [UInt8]) throws(CryptoError) { key = try HMACKey(secret.span) }
-
-        func code(for bytes: [UInt8]) -> [UInt8] { key.code(for: bytes) }
-    }
-
     /// Unpredictable random numbers, taken from the system in blocks of 64, because each system call costs time.
     ///
     /// - The class is `@unchecked Sendable`, because only the engine's thread uses it.
@@ -90,6 +78,17 @@ package enum EngineFunctions {
 
         func read(_ bytes: ByteString) -> ReadMessage { reader.read(bytes, isStream: false) }
     }
+}
+
+/// An HMAC key that closures share. ``KeyBox`` is a class, because computing a code changes the key's internal state.
+///
+/// - The class is `@unchecked Sendable`, because only the engine's thread uses it.
+final class KeyBox: @unchecked Sendable {
+    private var key: HMACKey
+
+    init(_ secret: [UInt8]) throws(CryptoError) { key = try HMACKey(secret.span) }
+
+    func code(for bytes: [UInt8]) -> [UInt8] { key.code(for: bytes) }
 }
 
 extension DialogSeal {

@@ -17,32 +17,19 @@ package enum UpstreamCode {
             // The oldest of several secrets is used, so that each user's `UpstreamToken` stays the same.
             try await store.secrets(named: name).last?.value
         }
-        let keeping: (StoredSecret, @Sendable ([UInt8]) -> [UInt8])
+        let secret: [UInt8]
+        let key: KeyBox
         do throws(CryptoError) {
-            if let stored { return code(of: try HMACKey(stored.span)) }
-            let secret = StoredSecret(name: name, createdAt: now, value: try RandomBytes.make(32))
-            let key = try HMACKey(secret.value.span)
-            keeping = (secret, code(of: key))
+            secret = if let stored { stored } else { try RandomBytes.make(32) }
+            key = try KeyBox(secret)
         } catch {
             throw StartError("cannot create the key of tokens: \(error)")
         }
-        let (secret, code) = keeping
-        try await StartError.wrapping { () async throws(StoreError) in try await store.keep([.addSecret(secret)]) }
-        return code
-    }
-
-    private static func code(of key: consuming HMACKey) -> @Sendable ([UInt8]) -> [UInt8] {
-        let box = KeyBox(key)
-        return { box.code(for: $0) }
-    }
-
-    /// Holds an HMAC key for a closure, because the key's internal state changes while it computes a code.
-    ///
-    /// - The type is `@unchecked Sendable`, because only the engine's thread uses it.
-    private final class KeyBox: @unchecked Sendable {
-        private var key: HMACKey
-        init(_ key: consuming HMACKey) { self.key = key }
-        func code(for bytes: [UInt8]) -> [UInt8] { key.code(for: bytes) }
+        if stored == nil {
+            let made = StoredSecret(name: name, createdAt: now, value: secret)
+            try await StartError.wrapping { () async throws(StoreError) in try await store.keep([.addSecret(made)]) }
+        }
+        return { key.code(for: $0) }
     }
 }
 
