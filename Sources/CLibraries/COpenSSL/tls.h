@@ -21,8 +21,8 @@ static inline EVP_PKEY *tls_make_rsa_key(void)
 }
 
 static inline EVP_PKEY *tls_make_p256_key(void) { return EVP_EC_gen("P-256"); }
-static inline void tls_set_extension_issuer(X509V3_CTX *context, X509 *certificate) {
-    X509V3_set_ctx(context, certificate, certificate, NULL, NULL, 0);
+static inline void tls_set_extension_issuer(X509V3_CTX *context, X509 *issuer, X509 *certificate) {
+    X509V3_set_ctx(context, issuer, certificate, NULL, NULL, 0);
 }
 static inline long tls_memory(BIO *bio, char **bytes) { return BIO_get_mem_data(bio, bytes); }
 static inline void tls_set_strict_options(SSL_CTX *context) {

@@ -12,6 +12,8 @@ package struct CertificateReport: Hashable, Sendable {
     package let chainFault: String?
     /// The requested host names that the certificate does not cover.
     package let missingNames: [String]
+    /// Whether the owner may present the certificate to servers, too.
+    package let isForClients: Bool
 
     /// Reads the certificate, and checks that the key belongs to the certificate.
     ///
@@ -38,6 +40,7 @@ package struct CertificateReport: Hashable, Sendable {
         var pointers: [OpaquePointer?] = unsafe chain.map { unsafe $0 }
         let code = unsafe tls_chain_fault(&pointers, Int32(pointers.count), authorities)
         chainFault = code == X509_V_OK ? nil : unsafe String(cString: X509_verify_cert_error_string(Int(code)))
+        unsafe isForClients = X509_check_purpose(own, X509_PURPOSE_SSL_CLIENT, 0) == 1
         missingNames = asked.filter { name in
             unsafe X509_check_host(own, name, 0, 0, nil) != 1 && X509_check_ip_asc(own, name, 0) != 1
         }

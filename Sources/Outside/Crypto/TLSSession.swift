@@ -111,6 +111,12 @@ package final class TLSSession: @unchecked Sendable {
         return unsafe String(cString: X509_verify_cert_error_string(code))
     }
 
+    /// Whether the peer has presented a certificate of an authority that this side trusts.
+    package var hasProvedPeer: Bool {
+        guard verificationFailure == nil else { return false }
+        return unsafe SSL_get0_peer_certificate(raw) != nil
+    }
+
     /// The names of the peer according to its trusted certificate, in lower case (RFC 5922 section 7.1); empty without
     /// a trusted certificate. The names are the certificate's SIP domains; without SIP domains, its DNS names; without
     /// both, its common name.

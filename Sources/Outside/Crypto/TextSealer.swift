@@ -47,6 +47,12 @@ package final class TextSealer: @unchecked Sendable {
         keys.insert(new, at: 0)
     }
 
+    /// Adds a key that only decrypts, unless a key with the same number is there.
+    package func know(_ key: [UInt8], number: UInt8) throws(CryptoError) {
+        guard !keys.contains(where: { $0.number == number }) else { return }
+        keys.append(try Key(number, key.span))
+    }
+
     /// Removes a key; texts that were encrypted with the key can no longer be decrypted.
     package func forget(_ number: UInt8) { keys.removeAll { $0.number == number } }
 

@@ -1,7 +1,8 @@
 /// The parameters of the next statement of a ``PreparedConnection``, in PostgreSQL's binary format. A parameter that is
 /// not bound is NULL.
 package final class PostgreSQLParameters {
-    /// The bytes of all values, one after the other. The first byte belongs to no value, so that the array has an address.
+    /// The bytes of all values, one after the other. The first byte belongs to no value, so that the array has an
+    /// address.
     private(set) var bytes: [UInt8] = [0]
     /// The part of ``bytes`` that each parameter has; `nil` for NULL.
     private(set) var places: [Range<Int>?] = []
@@ -51,6 +52,27 @@ package final class PostgreSQLParameters {
         for value in values {
             append(Int32(clamping: value.count))
             out.append(contentsOf: value)
+        }
+        return out
+    }
+
+    /// Writes an array of values of the type `bigint` in PostgreSQL's binary format.
+    package static func array(_ values: [Int64]) -> [UInt8] {
+        var out: [UInt8] = []
+        func append(_ number: UInt64, bytes count: Int) {
+            for shift in stride(from: (count - 1) * 8, through: 0, by: -8) {
+                out.append(UInt8(truncatingIfNeeded: number >> shift))
+            }
+        }
+        append(values.isEmpty ? 0 : 1, bytes: 4)  // dimensions
+        append(0, bytes: 4)  // no value is NULL
+        append(20, bytes: 4)  // the number of the type bigint
+        guard !values.isEmpty else { return out }
+        append(UInt64(values.count), bytes: 4)
+        append(1, bytes: 4)  // the index of the first value
+        for value in values {
+            append(8, bytes: 4)
+            append(UInt64(bitPattern: value), bytes: 8)
         }
         return out
     }

@@ -36,6 +36,8 @@ import Glibc
     /// The number of rows that each statement of the batch changed or returned.
     private var counts: [Int] = []
     private var rows: PostgreSQLRows?
+    /// The rows of all queries since the last ``results()``, in their order.
+    private var allRows: [PostgreSQLRows] = []
     private var failure: PostgreSQLError?
 
     /// Connects to one server.
@@ -67,8 +69,8 @@ import Glibc
         return try send(statement)
     }
 
-    /// Sends a statement with the bound parameters. The number of different texts must be small, because each text stays
-    /// prepared.
+    /// Sends a statement with the bound parameters. The number of different texts must be small, because each text
+    /// stays prepared.
     @discardableResult
     package func send(text sql: String) throws(PostgreSQLError) -> Int {
         if let statement = texts[sql] { return try send(statement) }
@@ -88,8 +90,18 @@ import Glibc
         }
         try receive(within: limit ?? self.limit)
         guard let found = rows else { throw PostgreSQLError(kind: .connection, message: "the query returned no rows") }
-        rows = nil
+        (rows, allRows) = (nil, [])
         return found
+    }
+
+    /// Runs all statements that were sent outside a transaction, and returns the rows of the queries among them, in
+    /// their order. One round trip runs all statements.
+    package func results(within limit: Duration? = nil) throws(PostgreSQLError) -> [PostgreSQLRows] {
+        allRows = []
+        try sync()
+        try receive(within: limit ?? self.limit)
+        defer { allRows = [] }
+        return allRows
     }
 
     /// Begins a transaction, and a batch of statements.
@@ -105,6 +117,7 @@ import Glibc
         isInTransaction = false
         try sync()
         try receive(within: limit)
+        allRows = []
     }
 
     /// Runs statements without parameters outside a transaction, such as a script.
@@ -116,8 +129,8 @@ import Glibc
     /// The number of rows that a statement of the last batch changed.
     package func count(of statement: Int) -> Int { counts.indices.contains(statement) ? counts[statement] : 0 }
 
-    /// Whether the server has sent nothing since the last result. An idle server sends something only when it closes the
-    /// connection.
+    /// Whether the server has sent nothing since the last result. An idle server sends something only when it closes
+    /// the connection.
     package var isQuiet: Bool {
         var descriptor = pollfd(fd: unsafe PQsocket(connection.raw), events: Int16(POLLIN), revents: 0)
         return unsafe poll(&descriptor, 1, 0) == 0
@@ -193,6 +206,7 @@ import Glibc
         case PGRES_TUPLES_OK:
             let found = unsafe PostgreSQLRows(result)
             note(found.count, of: command)
+            allRows.append(found)
             return rows = found
         case PGRES_COMMAND_OK:
             note(unsafe Int(String(cString: PQcmdTuples(result))) ?? 0, of: command)

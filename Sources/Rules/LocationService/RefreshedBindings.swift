@@ -33,6 +33,15 @@ package struct RefreshedBindings {
         agents.indices.contains(Int(place)) ? agents[Int(place)] : nil
     }
 
+    /// Removes and returns the given bindings whose last refresh is not in the store.
+    package mutating func take(_ bindings: [DeviceID]) -> [(device: DeviceID, agent: ByteString?)] {
+        let taken = bindings.compactMap { device in
+            places.removeValue(forKey: device).map { (device: device, agent: agent(at: $0)) }
+        }
+        if places.isEmpty { agents = [] }
+        return taken
+    }
+
     /// Removes and returns some bindings, each with the User-Agent of its phone.
     package mutating func take(_ limit: Int) -> [(device: DeviceID, agent: ByteString?)] {
         let taken = places.prefix(limit).map { (device: $0.key, agent: agent(at: $0.value)) }

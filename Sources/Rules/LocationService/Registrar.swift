@@ -17,6 +17,8 @@ package import Timekeeping
 package struct Registrar: ~Copyable {
     package var bindings: BindingTable
     package var users: UserDirectory
+    /// The work that waits until the store has answered about users, while several nodes use the store.
+    package var reads = UserReads()
     /// The rules for the REGISTERs of phones that belong to no tenant.
     private var commonProcessor: RegisterProcessor
     /// The REGISTER rules of tenants with their own push apps, by domain in lower case.
@@ -48,12 +50,13 @@ package struct Registrar: ~Copyable {
     private var unfit: [TokenProblem: Int] = [:]
 
     package init(
-        settings: RegistrarSettings, users: UserDirectory, enabled: Set<PushProvider>, startedAt date: UnixTime
+        settings: RegistrarSettings, users: UserDirectory, enabled: Set<PushProvider>, startedAt date: UnixTime,
+        run: UInt32? = nil
     ) {
         self.users = users
         commonProcessor = RegisterProcessor(settings: settings)
         enabledProviders = enabled
-        bindings = BindingTable(enabled: ProviderSet(enabled), startedAt: date)
+        bindings = BindingTable(enabled: ProviderSet(enabled), startedAt: date, run: run)
     }
 
     /// Sets the push apps and limits of the tenants (T41.4, T41.5). Stored contacts of a tenant remain even above a new
@@ -250,6 +253,12 @@ package struct Registrar: ~Copyable {
         return (rows, !refreshedLately.isEmpty)
     }
 
+    /// Removes and returns the rows of a user's bindings whose last refresh is not in the store.
+    package mutating func refreshedRows(of aor: AddressOfRecord, now: Moment) -> [StoredBinding] {
+        refreshedLately.take(bindings.ids(of: aor))
+            .compactMap { bindings.stored($0.device, userAgent: $0.agent, now: now) }
+    }
+
     /// Restores a stored binding at start-up. If the result is false, the caller must delete the binding from the
     /// store.
     package mutating func restore(_ row: StoredBinding, now: Moment) -> Bool {
@@ -260,6 +269,34 @@ package struct Registrar: ~Copyable {
             unfit[problem, default: 0] += 1
             return true
         }
+    }
+
+    /// Replaces the bindings of a user by the rows that the store has just returned.
+    package mutating func adopt(_ rows: [StoredBinding], of aor: AddressOfRecord, now: Moment) -> BindingTable.Adoption
+    {
+        bindings.adopt(rows, of: aor, settings: (ownProcessors[aor.host] ?? commonProcessor).settings, now: now)
+    }
+
+    /// Adopts the accounts that the store has just returned. An account of the question that the store has not returned
+    /// does not exist.
+    package mutating func adopt(_ accounts: [DigestUser], askedFor subjects: [UserSubject]) {
+        for case .account(let name, let realm) in subjects {
+            if !accounts.contains(where: { $0.name == name && $0.realm == realm }) {
+                users.remove(name: name, realm: realm)
+            }
+        }
+        for account in accounts where users.user(named: account.name, realm: account.realm) != account {
+            users.add(account)
+        }
+    }
+
+    /// Whether the store is writing a change of the user's bindings.
+    package func isChanging(_ aor: AddressOfRecord) -> Bool { works[aor] != nil }
+
+    /// Notes that a change of a user goes to the store, so that the engine asks earlier questions about the user again.
+    package mutating func changeOrdered(of aor: AddressOfRecord) {
+        guard !reads.isEmpty else { return }
+        reads.changeOrdered(of: aor, devices: bindings.ids(of: aor))
     }
 
     /// The number of stored contacts for each push token problem, returned only once after each start.

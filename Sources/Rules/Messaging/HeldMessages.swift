@@ -26,9 +26,13 @@ package struct HeldMessages: ~Copyable {
     private var stored: [StoredMessage]
 
     /// Creates the table with the stored messages from before the restart.
-    package init(restoring stored: [StoredMessage] = []) {
+    ///
+    /// - Parameters:
+    ///   - stored: the messages.
+    ///   - first: new messages get ids above this id, which keeps the ids of a cluster's nodes apart.
+    package init(restoring stored: [StoredMessage] = [], idsAfter first: UInt64 = 0) {
         self.stored = stored
-        lastID = stored.map(\.id).max() ?? 0
+        lastID = max(first, stored.map(\.id).max() ?? 0)
     }
 
     /// Removes and returns the stored messages from before the restart, oldest first.

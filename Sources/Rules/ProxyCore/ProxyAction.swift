@@ -1,6 +1,8 @@
 package import AccessLimits
 package import Addressing
+package import Bytes
 package import Calling
+package import LocationService
 package import Messaging
 package import ProxyPolicy
 package import PushDelivery
@@ -64,6 +66,18 @@ package enum ProxyAction: Sendable {
     case readKeys(issuer: Int)
     /// Continue the HTTP login with the given ticket, because the source of users has answered.
     case userSettled(LoginTicket)
+    /// Read the given users from the store, and report them to ``ProxyEngine/usersRead(_:_:now:)``.
+    ///
+    /// If `waiting` is not `nil`, first commit that something waits at this node for phones of a user. The node that
+    /// commits last, this node or the phone's node, sees the commit of the other node.
+    indirect case readUsers(UserReads.Question, waiting: Announcement?)
+    /// Ask the store at which other nodes something waits for phones of the given user, and report the nodes to
+    /// ``ProxyEngine/nodesFound(waitingFor:_:now:)``.
+    case findNodes(waitingFor: AddressOfRecord)
+    /// Commit soon that nothing waits at this node for phones of the given users any more.
+    case endWaiting([AddressOfRecord])
+    /// Commit soon that the INVITE with the given Call-ID no longer waits for phones of the user.
+    case endInvite(AddressOfRecord, callID: ByteString)
     /// Look up the addresses of a host name, and report the addresses to ``ProxyEngine/resolved(_:to:now:)``.
     case resolve(NextHop, ResolutionTicket)
 }

@@ -63,15 +63,17 @@ package final class ProxyEngine {
         self.functions = functions
         registrar = Registrar(
             settings: settings.registrar, users: stored.users,
-            enabled: settings.configuredProviders.subtracting(stored.disabledProviders), startedAt: date)
+            enabled: settings.configuredProviders.subtracting(stored.disabledProviders), startedAt: date,
+            run: settings.node?.run)
         access = AccessControl(settings, functions.digest)
-        network = Network(settings)
+        network = Network(settings, functions)
         upstreamUsers = UpstreamUsers(settings, functions, ceiling: stored.registerCeiling)
         let branchKey = BranchKey(functions.random(), functions.random())
         ledger = PushLedger(
             settings, restoring: stored.bucketEntries, random: functions.random, deviceCode: functions.deviceCode,
             log: functions.log)
-        messages = HeldMessages(restoring: stored.messages)
+        messages = HeldMessages(
+            restoring: stored.messages, idsAfter: settings.node.map { UInt64($0.run) << OwnNode.runShift } ?? 0)
         sip = TransactionLayer(
             branchKey: branchKey, ringLimit: settings.call.ringLimit, tagKey: functions.random())
         calls = Calls(packing: functions.packing, limits: HeldShares.Limits(settings))
@@ -116,6 +118,23 @@ package final class ProxyEngine {
     package func takeActions(into taken: inout [ProxyAction]) {
         if !taken.isEmpty { taken.removeAll(keepingCapacity: true) }
         swap(&taken, &output.actions)
+        if let nodes = network.flows.nodes { Self.name(nodes, in: &taken) }
+    }
+
+    /// Writes this node into the Path of all contacts that go to the store of several nodes.
+    private static func name(_ nodes: Nodes, in actions: inout [ProxyAction]) {
+        func named(_ change: EngineChange) -> EngineChange {
+            guard case .binding(.upsert(let row)) = change else { return change }
+            return .binding(.upsert(nodes.written(row)))
+        }
+        for index in actions.indices {
+            switch actions[index] {
+            case .commit(let changes, let ticket): actions[index] = .commit(changes.map(named), ticket)
+            case .record(let changes): actions[index] = .record(changes.map(named))
+            case .refresh(let rows): actions[index] = .refresh(rows.map(nodes.written))
+            default: break
+            }
+        }
     }
 
     package var nextDeadline: Instant? {
@@ -168,6 +187,8 @@ enum EngineTimer: Sendable {
     case usersDue
     /// The keys of the issuers of bearer tokens must be read again.
     case keysDue
+    /// The engine asks the store about the users for whose phones something waits.
+    case nodesDue
     /// The engine checks whether the forwarded request of a call has got a response. The ``ForkID`` shows whether the
     /// slot in ``Calls`` now belongs to a newer call.
     case silence(place: UInt32, ForkID)

@@ -95,6 +95,8 @@ package struct ProxySettings: Sendable {
     package var upstreamCheck = UpstreamCheckSettings.off
     /// The domains, in lower case, whose users the daemon keeps registered at a PBX.
     package var upstreamRegistrations: [ByteString: UpstreamRegistrationSettings] = [:]
+    /// This daemon as a node of a cluster; `nil` if no other daemon uses the store.
+    package var node: OwnNode?
     /// Whether phones must authenticate by digest.
     package var authenticates = true
     package var digest = DigestSettings()

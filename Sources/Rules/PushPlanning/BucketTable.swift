@@ -50,6 +50,16 @@ package struct BucketTable: Sendable {
         buckets.all.filter { $0.value.hasOld(settings, now: now) }.map(\.key)
     }
 
+    /// Takes over a user's missed calls as the store has them; see ``MissedCallBucket/adopt(_:now:)``.
+    package mutating func adopt(_ rows: [StoredBucketEntry], of aor: AddressOfRecord, now: UnixTime) {
+        guard buckets.place(of: aor) != nil || !rows.isEmpty else { return }
+        let place = buckets.madePlace(of: aor)
+        entryCount -= buckets[place].count
+        buckets[place].adopt(rows.map(\.entry), now: now)
+        entryCount += buckets[place].count
+        if buckets[place].isEmpty { buckets.remove(at: place) }
+    }
+
     /// Applies an event to a user's list of missed calls, and returns the changes for the store.
     package mutating func change(
         _ aor: AddressOfRecord, _ event: (inout MissedCallBucket, BucketSettings) -> [BucketChange]

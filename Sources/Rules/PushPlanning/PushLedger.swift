@@ -19,7 +19,7 @@ package struct PushLedger: ~Copyable {
     var orders: [PushDispatcher.Action] = []
     package internal(set) var timeline: PushTimeline
     package internal(set) var unread: UnreadPushes
-    package internal(set) var buckets: BucketTable
+    package var buckets: BucketTable
     package var refreshes: RefreshPushes
     var limits: PushRates
     /// The rate limit of log lines about refused pushes of callers.

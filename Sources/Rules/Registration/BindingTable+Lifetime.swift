@@ -1,4 +1,5 @@
 package import Addressing
+package import Bytes
 package import PushDelivery
 package import Timekeeping
 
@@ -10,11 +11,14 @@ extension BindingTable {
         package let aor: AddressOfRecord
         /// Whether the binding was one of several flows of a device, which keeps its id.
         package let isFurtherFlow: Bool
+        /// The Path values of the binding's last REGISTER, topmost first.
+        package let path: [ByteString]
     }
 
-    private func ended(at slot: UInt32) -> Ended {
+    func ended(at slot: UInt32) -> Ended {
         let id = self[slot].id
-        return Ended(id: id, aor: aor(at: slot), isFurtherFlow: device(of: id) != id)
+        let path = self[slot].pathLength > 0 ? binding(at: slot).path : []
+        return Ended(id: id, aor: aor(at: slot), isFurtherFlow: device(of: id) != id, path: path)
     }
 
     /// Removes bindings without push token whose granted expiry is over. ``removeExpired(limit:now:)`` examines at most
@@ -103,22 +107,12 @@ extension BindingTable {
     package mutating func restore(_ row: StoredBinding, settings: RegistrarSettings, now: Moment) -> Restored {
         guard row.id.rawValue > 0, slot(of: row.id) == nil, let contact = RestoredContact(row, settings: settings)
         else { return .dropped }
-        // If the wall clock was set back, the stored expiry may be too late, so the binding stays for at most the
-        // granted time.
-        let remaining = min(row.freshUntil - now.date, .seconds(Int64(row.granted)))
-        let content = Binding.Content(
-            aor: row.aor, contact: row.contact, callID: row.callID, path: row.path,
-            // The flow of a restored binding is treated as closed, because connections end with the process and their
-            // numbers are used again.
-            flow: row.flow.closed, cseq: row.cseq, granted: row.granted, freshUntil: now.instant + remaining,
-            registeredAt: row.registeredAt,
-            q: contact.q, provider: contact.provider, marks: contact.marks,
-            nonce: KeptNonce(name: row.nonce.name, count: row.nonce.stored, stored: row.nonce.stored))
+        let content = contact.content(of: row, on: row.flow.closed, now: now)
         guard enabled.contains(number: content.provider) || now.instant < content.freshUntil,
             let record = makeRecord(row.id, content)
         else {
             // The id of a refused row is never used again, because a list of missed calls may still contain the id.
-            if row.id >= nextID { nextID = DeviceID(rawValue: row.id.rawValue &+ 1) }
+            noteUsed(row.id)
             noteDeparted(row.aor)
             return .dropped
         }
@@ -128,7 +122,7 @@ extension BindingTable {
 }
 
 /// The values of a binding that are derived from its stored contact.
-private struct RestoredContact {
+struct RestoredContact {
     var q: UInt16 = 1000
     var provider: UInt8 = 0
     var marks: Binding.Marks = []
@@ -167,5 +161,19 @@ private struct RestoredContact {
         q = contact.q
         marks = contact.marks(
             needsReview: problem != nil || provider == 0 && push != .none, isFlow: RegistrationFlow(contact) != nil)
+    }
+    /// The values of the row's binding.
+    ///
+    /// The parameter `flow` is the flow for requests to the device. The flow of a row from an earlier run or from
+    /// another node is closed, because connections end with the process, and their numbers are used again.
+    func content(of row: StoredBinding, on flow: Flow, now: Moment) -> Binding.Content {
+        // If the wall clock was set back, the stored expiry may be too late, so the binding stays for at most the
+        // granted time.
+        let remaining = min(row.freshUntil - now.date, .seconds(Int64(row.granted)))
+        return Binding.Content(
+            aor: row.aor, contact: row.contact, callID: row.callID, path: row.path, flow: flow, cseq: row.cseq,
+            granted: row.granted, freshUntil: now.instant + remaining, registeredAt: row.registeredAt, q: q,
+            provider: provider, marks: marks,
+            nonce: KeptNonce(name: row.nonce.name, count: row.nonce.stored, stored: row.nonce.stored))
     }
 }

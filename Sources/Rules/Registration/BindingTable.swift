@@ -40,14 +40,22 @@ package struct BindingTable: ~Copyable, Sendable {
     var successors: [DeviceID: DeviceID] = [:]
     /// The id that the next new binding gets.
     package internal(set) var nextID = DeviceID(rawValue: 1)
+    /// Whether other nodes of a cluster give ids too. Each run of a node has a range of ids of its own.
+    private let sharesIDs: Bool
 
     /// Creates an empty table of bindings.
     ///
     /// With the date of the start, new ids are higher than all ids of earlier runs, even of deleted rows. The id of a
     /// removed device must not be reused, because a list of missed calls may still contain the id. Without the date of
-    /// the start, binding ids count from 1.
-    package init(enabled: ProviderSet, startedAt date: UnixTime? = nil) {
+    /// the start, binding ids count from 1. In a cluster, the number of the node's run makes the ids of all nodes
+    /// different. Each run has a billion ids, which are higher than all ids of a daemon without a cluster.
+    package init(enabled: ProviderSet, startedAt date: UnixTime? = nil, run: UInt32? = nil) {
         self.enabled = enabled
+        sharesIDs = run != nil
+        if let run {
+            nextID = DeviceID(rawValue: 1 << 62 | UInt64(run) << 30 | 1)
+            return
+        }
         // Device ids grow with the time: each millisecond since 1970 has a million ids. For two centuries, these ids
         // fit into a signed 64-bit column of the store.
         if let date { nextID = DeviceID(rawValue: UInt64(max(0, date.milliseconds)) << 20 | 1) }
@@ -107,6 +115,13 @@ package struct BindingTable: ~Copyable, Sendable {
             if self[slot].marks.contains(.isUnreachable) { isFound = true }
         }
         return isFound
+    }
+
+    /// The ids of all bindings of a user, valid or expired.
+    package func ids(of aor: AddressOfRecord) -> [DeviceID] {
+        var ids: [DeviceID] = []
+        forEachSlot(of: aor) { ids.append(self[$0].id) }
+        return ids
     }
 
     package func binding(_ id: DeviceID) -> Binding? { slot(of: id).map { binding(at: $0) } }
@@ -200,9 +215,16 @@ extension BindingTable {
         } else {
             byAOR.insert(hash: hash, slot: slot)
         }
-        if id >= nextID { nextID = DeviceID(rawValue: id.rawValue &+ 1) }
+        noteUsed(id)
         scheduleExpiry(of: slot)
         if !countByDomain.isEmpty { countByDomain[aor.host]? += 1 }
+    }
+
+    /// Makes the next id higher than the given id. The ids of other nodes do not change the next id, because two nodes
+    /// would otherwise give the same id to two devices.
+    mutating func noteUsed(_ id: DeviceID) {
+        guard id >= nextID, !sharesIDs || id.rawValue >> 30 == nextID.rawValue >> 30 else { return }
+        nextID = DeviceID(rawValue: id.rawValue &+ 1)
     }
 
     /// Replaces the record in a slot by a new record of the same device and AOR.

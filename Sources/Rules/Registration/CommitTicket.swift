@@ -4,6 +4,8 @@ package struct CommitTicket: Hashable, Sendable {
     package enum Owner: Hashable, Sendable {
         case registrar
         case messages
+        /// The notices for other nodes, which follow the commit of a refreshed contact.
+        case nodes
     }
 
     package let owner: Owner

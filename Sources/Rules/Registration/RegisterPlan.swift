@@ -138,8 +138,8 @@ extension BindingTable {
         for id in plan.removed + plan.installs.map(\.id) + [plan.refresh?.id].compactMap({ $0 }) {
             if let slot = slot(of: id) {
                 if busy { self[slot].marks.insert(.isBusy) } else { self[slot].marks.remove(.isBusy) }
-            } else if id >= nextID {
-                nextID = DeviceID(rawValue: id.rawValue &+ 1)
+            } else {
+                noteUsed(id)
             }
         }
     }

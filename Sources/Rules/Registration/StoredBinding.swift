@@ -47,6 +47,15 @@ package struct StoredBinding: Hashable, Sendable {
     }
 }
 
+extension StoredBinding {
+    /// The row with another Path and flow.
+    package func with(path: [ByteString], on flow: Flow) -> StoredBinding {
+        StoredBinding(
+            id: id, aor: aor, contact: contact, callID: callID, cseq: cseq, path: path, flow: flow, granted: granted,
+            freshUntil: freshUntil, registeredAt: registeredAt, isPush: isPush, userAgent: userAgent, nonce: nonce)
+    }
+}
+
 /// A change of one binding for the store.
 package enum BindingChange: Hashable, Sendable {
     /// Insert or replace the row of a binding.

@@ -22,6 +22,8 @@ package struct IncomingRequest {
     package private(set) var nonce: NonceUse?
     /// Whether the request has waited for the answer of a source of users.
     package private(set) var hasWaited = false
+    /// Whether the store was asked about the users whom the request concerns.
+    package private(set) var reading = Reading.none
     /// The request's server transaction; `nil` if responses are sent statelessly.
     package private(set) var server: ServerTransactionID?
 
@@ -54,6 +56,21 @@ package struct IncomingRequest {
         return incoming
     }
 
+    /// Whether the users whom a request concerns are as the store has them.
+    package enum Reading: Hashable, Sendable {
+        case none
+        case fresh
+        /// The store did not answer, so the engine decides by the last known contacts.
+        case stale
+    }
+
+    /// A copy of the request, with the note whether the store has answered about its users.
+    package func read(_ reading: Reading) -> IncomingRequest {
+        var incoming = self
+        incoming.reading = reading
+        return incoming
+    }
+
     /// A copy of the request with the authenticated sender.
     package func proved(by sender: AddressOfRecord?) -> IncomingRequest {
         var proved = self
@@ -72,7 +89,7 @@ package struct IncomingRequest {
     package func with(_ request: SIPRequest) -> IncomingRequest {
         var changed = IncomingRequest(request, on: flow, isTrusted: isTrusted)
         (changed.key, changed.sender, changed.hasWaited, changed.server) = (key, sender, hasWaited, server)
-        changed.nonce = nonce
+        (changed.nonce, changed.reading) = (nonce, reading)
         return changed
     }
 

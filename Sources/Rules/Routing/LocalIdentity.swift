@@ -11,8 +11,13 @@ package struct Listener: Sendable {
     package let bound: Endpoint
     /// The `host:port` for Via and Record-Route: the listener's advertised name or else its bound address.
     package let sentBy: ByteString
+    /// Whether only other nodes of the cluster reach the listener.
+    package let isForNodes: Bool
 
-    package init(number: UInt16, transport: Transport, bound: Endpoint, sentBy: ByteString) {
+    package init(
+        number: UInt16, transport: Transport, bound: Endpoint, sentBy: ByteString, isForNodes: Bool = false
+    ) {
+        self.isForNodes = isForNodes
         self.number = number
         self.transport = transport
         self.bound = bound
@@ -36,7 +41,8 @@ package struct LocalIdentity: Sendable {
     /// Creates the identity from the SIP listeners, the domains and the addresses of this machine.
     ///
     /// A listener on the unspecified address is reached at each address in `machine`. The parameter `others` has the
-    /// program's TCP listeners for other protocols, such as the HTTP API.
+    /// program's TCP listeners for other protocols, such as the HTTP API. The place of the nodes' listener is no name
+    /// of the daemon, because other nodes reach the daemon by Route values of their own.
     package init(
         listeners: [Listener], domains: [ByteString], machine: [IPAddress] = [], others: [Endpoint] = []
     ) {
@@ -47,7 +53,7 @@ package struct LocalIdentity: Sendable {
         self.domains = domains.map { $0.lowercased() }
         var sentBys: [(host: ByteString, port: UInt16)] = []
         var hosts = Set<ByteString>()
-        for listener in listeners {
+        for listener in listeners where !listener.isForNodes {
             for place in [listener.sentBy.lowercased(), ByteString(listener.bound.description)] {
                 let host = Self.host(of: place)
                 guard host.count < place.count, let port = place[host.count + 1..<place.count].decimal(as: UInt16.self),
@@ -81,7 +87,7 @@ package struct LocalIdentity: Sendable {
     }
 
     /// Whether a listener speaks TLS, so that `sips:` requests can be sent.
-    package var hasTLS: Bool { listeners.contains { $0.transport == .tls } }
+    package var hasTLS: Bool { listeners.contains { $0.transport == .tls && !$0.isForNodes } }
 
     /// Whether the endpoint is one of the daemon's own listeners, so that a message to it would come back (T9.4).
     package func isOurs(_ transport: Transport, _ endpoint: Endpoint) -> Bool {
@@ -135,10 +141,12 @@ package struct LocalIdentity: Sendable {
     /// is sent.
     ///
     /// The listener `wished` is preferred, then a listener on the same address, then any other listener. A loopback
-    /// listener sends to an address outside this machine only if no other listener exists.
+    /// listener sends to an address outside this machine only if no other listener exists. The nodes' listener is never
+    /// chosen, because only other nodes accept its certificate.
     package func listener(for transport: Transport, to remote: IPAddress, preferring wished: UInt16?) -> Listener? {
         let speaking = { (listener: Listener) in
-            listener.transport == transport && !transport.isWebSocket && listener.bound.address.isV4 == remote.isV4
+            listener.transport == transport && !transport.isWebSocket && !listener.isForNodes
+                && listener.bound.address.isV4 == remote.isV4
         }
         let fitting = { (listener: Listener) in
             speaking(listener) && (remote.isLoopback || !listener.bound.address.isLoopback)

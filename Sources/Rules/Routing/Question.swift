@@ -2,7 +2,7 @@ package import Addressing
 package import Bytes
 package import SIPGrammar
 
-/// The purpose of an OPTIONS that this daemon itself sends (RFC 3261 section 11).
+/// The purpose of an OPTIONS or NOTIFY that this daemon itself sends (RFC 3261 section 11, RFC 3680).
 package enum Question {
     /// The OPTIONS asks a phone whether it is awake; any response shows that it is awake.
     case phone
@@ -13,6 +13,8 @@ package enum Question {
     case pbx(Int, Endpoint)
     /// The OPTIONS tests whether an address of the daemon's advertised host name leads to this daemon.
     case ourselves(Endpoint)
+    /// A NOTIFY tells another node that a phone has registered here.
+    case node
 }
 
 /// The content of an OPTIONS that this daemon itself sends; the OPTIONS names only the receiver and this daemon.

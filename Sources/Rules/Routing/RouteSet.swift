@@ -23,14 +23,17 @@ package enum RouteSet {
         package var rows: [ByteString]? { changed ? texts : nil }
 
         /// The Route values as they are written into the header field.
-        package var texts: [ByteString] {
-            routes.map { route in
-                var text: [UInt8] = [UInt8(ascii: "<")]
-                text.append(route.uri.text)
-                text.append(UInt8(ascii: ">"))
-                for parameter in route.parameters { text.append(parameter) }
-                return ByteString(text)
-            }
+        package var texts: [ByteString] { RouteSet.texts(of: routes) }
+    }
+
+    /// Route values as they are written into the header field.
+    package static func texts(of routes: ArraySlice<NameAddress>) -> [ByteString] {
+        routes.map { route in
+            var text: [UInt8] = [UInt8(ascii: "<")]
+            text.append(route.uri.text)
+            text.append(UInt8(ascii: ">"))
+            for parameter in route.parameters { text.append(parameter) }
+            return ByteString(text)
         }
     }
 
@@ -45,8 +48,10 @@ package enum RouteSet {
     /// Removes the daemon's own Route values, and reads the dialog token in them.
     ///
     /// The closure `open` decrypts a dialog token, and returns `nil` for a token that does not belong to the request.
+    /// With `hasNodes`, a Route value of another node counts as the daemon's own, because its dialog token is good at
+    /// each node.
     package static func preprocess(
-        _ request: SIPRequest, identity: LocalIdentity, open: (ByteString) -> DialogPass?
+        _ request: SIPRequest, identity: LocalIdentity, hasNodes: Bool = false, open: (ByteString) -> DialogPass?
     ) -> Kind {
         var next = Next(requestURI: request.uri, routes: request.routes[...], changed: false)
         var pass: DialogPass?
@@ -61,7 +66,9 @@ package enum RouteSet {
             next.changed = true
         }
         var tokenText: ByteString?
-        while let first = next.routes.first, identity.isUs(first.uri) {
+        while let first = next.routes.first,
+            identity.isUs(first.uri) || hasNodes && first.uri.user.flatMap({ open($0) }) != nil
+        {
             guard let user = first.uri.user else {
                 // A Route value with this daemon and no user is a phone's preloaded route to its outbound proxy, and is
                 // removed.

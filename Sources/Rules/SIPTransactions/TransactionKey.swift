@@ -1,5 +1,5 @@
 import Bytes
-import SIPGrammar
+package import SIPGrammar
 
 /// A 128-bit hash that identifies the transaction of a request (RFC 3261 section 17.2.3), made from parts of the
 /// request.
@@ -11,6 +11,9 @@ package struct TransactionKey: Hashable, Sendable {
 
     /// The 32 bits by which the index finds keys; the table compares all 128 bits of found keys.
     var hash: UInt32 { UInt32(truncatingIfNeeded: low) }
+
+    /// Creates the key of the INVITE that a CANCEL names.
+    package init(inviteOf cancel: SIPRequest) { self.init(cancel, as: .invite) }
 
     /// Creates the key of the request's transaction.
     ///

@@ -65,6 +65,12 @@ package struct WakeDesk: ~Copyable {
     /// Whether no work waits for any device.
     package var isEmpty: Bool { devices.isEmpty }
 
+    /// Whether something waits for the device.
+    package func isWaitedFor(_ device: DeviceID) -> Bool { devices[device] != nil }
+
+    /// The devices for which something waits.
+    package var waitedFor: [DeviceID] { devices.all.map(\.key) }
+
     /// Whether ``WakeDesk`` waits for messages on no flow.
     package var watchesNothing: Bool { flows.count == 0 }
 

@@ -5,6 +5,7 @@ package import ProxyRuntime
 package import Reactor
 import Resolver
 package import Telemetry
+import Timekeeping
 
 /// All services of the HTTP API, for application servers and apps.
 ///
@@ -39,7 +40,7 @@ package final class ApplicationServices: @unchecked Sendable {
                 apps.add(app)
             }
         }
-        codes = try await DeviceCodes.load(store)
+        codes = try await DeviceCodes.load(store, now: loop.moment.date)
     }
 
     /// Reads the certificate authorities of webhook receivers again.

@@ -25,7 +25,7 @@ package final class DatabaseStore: ProxyStore, @unchecked Sendable {
     private let log: Log
     private let lock: StoreLock
     private let outcomes: StoreOutcomes
-    private let writer: StoreWriter
+    let writer: StoreWriter
     private let reader: StoreReader
     private let backups: StoreBackups?
     private let timeline: TimelineWriting
@@ -38,6 +38,8 @@ package final class DatabaseStore: ProxyStore, @unchecked Sendable {
     private var lastServiceTicket: UInt64 = 0
     /// Asks the database whether it can lose acknowledged changes.
     var findShortcoming: @Sendable () -> String? = { nil }
+    /// Reads users for a node of a cluster; `nil` if one daemon uses the store.
+    var nodes: PostgreSQLNodes?
 
     /// The parts of a store that depend on the database.
     struct Parts {
@@ -234,14 +236,18 @@ package final class DatabaseStore: ProxyStore, @unchecked Sendable {
         let mark = try await note(Self.journalMark).flatMap { UInt64($0) } ?? 0
         let missed = journal.missedCalls(after: mark)
         if !missed.isEmpty { try await reader.write { try $0.write(missed) } }
+        let isShared = nodes != nil
         return try await reader.read { connection in
-            var users = UserDirectory()
-            for user in try connection.users() { users.add(user) }
-            return StoredState(
-                users: users, bucketEntries: try connection.bucketEntries(),
+            var state = StoredState(
                 disabledProviders: Set(try connection.providers(.off)),
-                pausedProviders: Set(try connection.providers(.paused)), messages: try connection.messages(),
-                userRules: try connection.userRules())
+                pausedProviders: Set(try connection.providers(.paused)))
+            // A node of a cluster reads a user when a request needs the user.
+            guard !isShared else { return state }
+            for user in try connection.users() { state.users.add(user) }
+            state.bucketEntries = try connection.bucketEntries()
+            state.messages = try connection.messages()
+            state.userRules = try connection.userRules()
+            return state
         }
     }
 
@@ -303,6 +309,7 @@ package final class DatabaseStore: ProxyStore, @unchecked Sendable {
     }
 
     package func close() {
+        nodes?.stop()
         reader.stop()
         backups?.stop()
         writer.stop()

@@ -1,8 +1,9 @@
+import Addressing
 import Crypto
 import FoundationEssentials
 package import Timekeeping
 
-/// The result of `sippushd cert check`: the certificates that phones get, and their problems.
+/// The result of `sippushd cert check`: the certificates that phones and other nodes get, and their problems.
 package struct CertificateCheck {
     /// The description of each certificate, on one line.
     package private(set) var lines: [String] = []
@@ -19,6 +20,8 @@ package struct CertificateCheck {
         }
 
         package let kind: Kind
+        /// Whether the certificate is the one that other nodes of the cluster get.
+        package let isForNodes: Bool
         package let text: String
     }
 
@@ -30,8 +33,32 @@ package struct CertificateCheck {
     package init(on date: UnixTime) { self.date = date }
 
     /// Checks the certificates in the settings. Each name under which phones know the daemon must be in one of the
-    /// certificates.
+    /// certificates for phones.
     package mutating func check(_ settings: DaemonSettings, authorities: String?) {
+        checkForPhones(settings, authorities: authorities)
+        checkForNodes(settings.cluster)
+    }
+
+    /// Checks this node's certificate as other nodes do.
+    private mutating func checkForNodes(_ cluster: ClusterSettings) {
+        guard let certificate = cluster.certFile, let key = cluster.keyFile else { return }
+        let place = cluster.advertise ?? cluster.listen
+        let address = place.map(\.address).flatMap { $0.isUnspecified ? nil : $0.description }
+        guard let report = report((certificate, key), address.map { [$0] } ?? [], cluster.caFile, isForNodes: true)
+        else { return }
+        for address in report.missingNames {
+            add(
+                .missingName, "\(certificate): it does not cover \(address), at which other nodes reach this node",
+                isForNodes: true)
+        }
+        if !report.isForClients {
+            add(
+                .untrusted, "\(certificate): it is for servers only, but a node also connects to other nodes",
+                isForNodes: true)
+        }
+    }
+
+    private mutating func checkForPhones(_ settings: DaemonSettings, authorities: String?) {
         var names = settings.advertise.map { [Self.host($0)] } ?? []
         names += settings.domains.filter { !names.contains($0) }
         let pairs = settings.tls.files
@@ -53,7 +80,8 @@ package struct CertificateCheck {
     }
 
     private mutating func report(
-        _ pair: (certificate: String, key: String), _ names: [String], _ authorities: String?
+        _ pair: (certificate: String, key: String), _ names: [String], _ authorities: String?,
+        isForNodes: Bool = false
     ) -> CertificateReport? {
         do throws(TLSError) {
             let identity = TLSIdentity(certificate: .file(pair.certificate), key: .file(pair.key))
@@ -63,28 +91,37 @@ package struct CertificateCheck {
                 "\(pair.certificate): for \(report.names.joined(separator: ", ")); until \(Self.day(report.ends)) (\(days) days)"
             )
             if report.begins > date {
-                add(.notYetValid, "\(pair.certificate): it is not valid before \(Self.day(report.begins))")
+                add(
+                    .notYetValid, "\(pair.certificate): it is not valid before \(Self.day(report.begins))",
+                    isForNodes: isForNodes)
             }
             if report.ends <= date {
-                add(.expired, "\(pair.certificate): it expired on \(Self.day(report.ends))")
+                add(
+                    .expired, "\(pair.certificate): it expired on \(Self.day(report.ends))", isForNodes: isForNodes)
             } else if report.ends < date + Self.warningTime {
-                add(.expiresSoon, "\(pair.certificate): it expires on \(Self.day(report.ends)), in \(days) days")
+                add(
+                    .expiresSoon, "\(pair.certificate): it expires on \(Self.day(report.ends)), in \(days) days",
+                    isForNodes: isForNodes)
             }
             // The chain is checked only within the certificate's dates, because phones never trust a certificate
             // outside its dates.
             if report.begins <= date, report.ends > date, let fault = report.chainFault {
-                add(.untrusted, "\(pair.certificate): phones do not trust it: \(fault)")
+                let peers = isForNodes ? "other nodes" : "phones"
+                add(
+                    .untrusted, "\(pair.certificate): \(peers) do not trust it: \(fault)", isForNodes: isForNodes)
             }
             return report
         } catch {
             let words = "\(error)"
             let saysWhere = words.contains(pair.certificate) || words.contains(pair.key)
-            add(.unreadable, saysWhere ? words : "\(pair.certificate): \(words)")
+            add(.unreadable, saysWhere ? words : "\(pair.certificate): \(words)", isForNodes: isForNodes)
             return nil
         }
     }
 
-    private mutating func add(_ kind: Fault.Kind, _ text: String) { faults.append(Fault(kind: kind, text: text)) }
+    private mutating func add(_ kind: Fault.Kind, _ text: String, isForNodes: Bool = false) {
+        faults.append(Fault(kind: kind, isForNodes: isForNodes, text: text))
+    }
 
     static func host(_ text: String) -> String {
         guard let colon = text.lastIndex(of: ":"), !text.hasSuffix("]") else { return text }

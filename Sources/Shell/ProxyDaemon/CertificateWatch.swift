@@ -75,7 +75,8 @@ final class CertificateWatch: @unchecked Sendable {
 extension DaemonSettings {
     /// The certificate files that the daemon presents to peers, without duplicates.
     fileprivate var shownCertificates: [String] {
-        var files = [tls.certFile] + tls.certificates.values.map(\.certFile) + [api.certFile, admin.certFile]
+        var files = [tls.certFile] + tls.certificates.values.map(\.certFile)
+        files += [api.certFile, admin.certFile, cluster.certFile]
         for case .certificate(let file, _) in push.services.filter(\.enabled).flatMap(\.files) { files.append(file) }
         return Set(files.compactMap { $0 }).sorted()
     }

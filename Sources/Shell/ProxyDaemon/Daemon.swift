@@ -33,7 +33,7 @@ package final class Daemon: @unchecked Sendable {
     /// The number of file descriptors, including sockets, that the process can open.
     private let descriptors: Int
     private(set) var settings: DaemonSettings
-    private let store: any ProxyStore
+    private let store: DatabaseStore
     let door: ShardDoor
     private let shard: ProxyShard
     let streams: StreamFlows
@@ -49,6 +49,8 @@ package final class Daemon: @unchecked Sendable {
     let taps: MessageTaps
     let events: EventService
     private let bound: BoundSockets
+    /// This daemon as a node of a cluster; `nil` if no other daemon uses the store.
+    private let node: OwnNode?
     private let tls: ListenerTLS
     private var control: ControlService?
     /// The live view of the operators' web page; `nil` without the admin API.
@@ -101,7 +103,7 @@ package final class Daemon: @unchecked Sendable {
         let access = settings.api.access(settings.limits)
         api = APIService(access, loop: loop, keys: keys, log: log)
         admin = APIService(settings.admin.access(like: access), loop: loop, keys: keys, log: log)
-        tls = try ListenerTLS(settings.tls, on: loop)
+        tls = try ListenerTLS(settings.tls, cluster: settings.cluster, on: loop)
         do {
             streams = try StreamFlows(
                 loop: loop, limits: flowLimits, tls: tls.setup, pingInterval: settings.webSocket.pingInterval,
@@ -118,12 +120,14 @@ package final class Daemon: @unchecked Sendable {
         services = try await ApplicationServices(
             settings: settings.api, domains: settings.domains,
             keepsTimeline: settings.push.timeline.maximumRecords > 0, store: store, loop: loop, log: log)
-        dialogKeys = try await DialogKeys(store: store, log: log, now: loop.moment.date)
+        dialogKeys = try await DialogKeys(
+            store: store, isShared: store.shared != nil, log: log, now: loop.moment.date)
         // The secret for each `UpstreamToken` is needed even without a domain under `register-upstream`, because a
         // reload can add a domain.
         let upstreamCode = try await UpstreamCode.make(store: store, now: loop.moment.date)
+        node = bound.node(of: settings, run: store.shared?.run)
         let engine = try await Self.makeEngine(
-            settings, push, listeners: bound.listeners, store: store,
+            settings, push, listeners: bound.listeners, store: store, node: node,
             functions: try EngineFunctions.make(
                 seal: dialogKeys.sealer, deviceCode: { [services] in services.deviceCode(of: $0) },
                 upstreamCode: upstreamCode, log: log),
@@ -134,13 +138,13 @@ package final class Daemon: @unchecked Sendable {
             throw StartError("users: \(error)")
         }
         keySources = KeySources(settings.bearer, on: loop)
-        let resolver = try HopResolver(loop: loop, spoken: Set(bound.listeners.map(\.transport)), tls: tls.setup)
+        let resolver = try HopResolver(loop: loop, spoken: bound.spoken, tls: tls.setup)
         events = try EventService(
             settings.events, store: settings.store, hasDomains: settings.domains.count > 1, on: loop, log: log)
         shard = ProxyShard(
             loop: loop, engine: engine, streams: streams,
             services: ShardServices(
-                store: store, push: push, resolve: { resolver.resolve($0, $1) },
+                store: store, shared: store.shared, push: push, resolve: { resolver.resolve($0, $1) },
                 askUser: { [users] in users.ask($0, $1) }, readKeys: { [keySources] in keySources.read($0, $1) },
                 tell: { [events] in events.note($0) }, flushEvents: { [events] in events.flush() }),
             log: log)
@@ -291,8 +295,10 @@ package final class Daemon: @unchecked Sendable {
         } catch {
             throw StartError("cannot create a timer: \(error)")
         }
+        let node = node
         loop.post {
             shard.assumeIsolated { shard in
+                if let node { shard.joinCluster(at: node.place.string) }
                 // The calls of the earlier run can already have caused events.
                 shard.reportsEvents(events.isOn)
                 shard.start(sockets: sockets)
@@ -334,9 +340,14 @@ package final class Daemon: @unchecked Sendable {
     // MARK: Reload
 
     private func reloadTLS() {
+        reloadCertificate { () throws(StartError) in try tls.load(settings.tls) }
+        reloadCertificate { () throws(StartError) in try tls.load(settings.cluster) }
+        bound.replaceTLS(tls)
+    }
+
+    private func reloadCertificate(_ load: () throws(StartError) -> Void) {
         do throws(StartError) {
-            try tls.load(settings.tls)
-            bound.replaceTLS(tls)
+            try load()
         } catch {
             log.error(
                 "the certificate was not reloaded, so the old certificate stays in use",

@@ -18,7 +18,7 @@ extension DaemonSettings {
         plan.domain = domains.first ?? ""
         plan.usesTLS = api.certFile != nil
         plan.endpoints = endpoints
-        plan.listeners = listeners.map { ($0.transport, $0.bound.port) }
+        plan.listeners = listeners.filter { !$0.isForNodes }.map { ($0.transport, $0.bound.port) }
         plan.algorithms = digest.algorithms
         let sources = users.rules.sources.map { (name: "the source \($0.name) of users", domains: $0.domains) }
         let issuers = bearer.rules.issuers.map { (name: "the login server \($0.name)", domains: $0.domains) }

@@ -54,6 +54,7 @@ package struct DaemonSettings: SettingsGroup {
     package var advertise: String?
     package var store = "/var/lib/sippushd/sippushd.db"
     package var postgreSQL = PostgreSQLSettings()
+    package var cluster = ClusterSettings()
     package var calls: String?
     package var control = "/run/sippushd/control.sock"
     package var auth = AuthenticationMode.digest
@@ -108,6 +109,10 @@ package struct DaemonSettings: SettingsGroup {
         .group(
             "postgresql", \.postgreSQL,
             "PostgreSQL as the store, in place of the SQLite file; docs/PostgreSQL.md."),
+        .group(
+            "cluster", \.cluster,
+            "This daemon as one of several daemons (nodes) on one database. The nodes speak SIP over TLS to one another."
+        ),
         .path(
             "calls", \.calls, example: "/run/sippushd/calls",
             "The folder of the call journal. After a restart, the daemon reads the active calls from the journal and continues them. By default, the journal is in a folder beside the store. The daemon writes the journal during calls, so put the folder in memory (tmpfs) if the disk is slow. The folder must survive a restart of the daemon: for /run/sippushd, set RuntimeDirectoryPreserve=yes in the systemd unit."
@@ -206,6 +211,7 @@ package struct DaemonSettings: SettingsGroup {
                 SettingComplaint("expected algorithms that digest.algorithms has as well: \(names)", key: "users"))
         }
         found += tenantComplaints
+        found += clusterComplaints
         for (domain, group) in registerUpstream.sorted(by: { $0.key < $1.key }) {
             if !domains.contains(where: { $0.lowercased() == domain.lowercased() }) {
                 found.append(

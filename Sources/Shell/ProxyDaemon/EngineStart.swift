@@ -18,10 +18,11 @@ import Timekeeping
 extension Daemon {
     /// Creates the engine and restores the stored state, so that the engine is ready for the first message.
     static func makeEngine(
-        _ settings: DaemonSettings, _ push: PushService, listeners: [Listener], store: any ProxyStore,
-        functions: ProxyFunctions, now: Moment
+        _ settings: DaemonSettings, _ push: PushService, listeners: [Listener], store: DatabaseStore,
+        node: OwnNode?, functions: ProxyFunctions, now: Moment
     ) async throws(StartError) -> ProxyEngine {
-        let engineSettings = settings.engineSettings(with: push)
+        var engineSettings = settings.engineSettings(with: push)
+        engineSettings.node = node
         do throws(StoreError) {
             var stored = try await store.engineState()
             stored.registerCeiling = try await RegisterCeiling.stored(in: store)
@@ -32,7 +33,11 @@ extension Daemon {
                     others: settings.api.listen + settings.admin.listen),
                 functions: functions, restoring: stored, startedAt: now.date)
             engine.reportsEvents(settings.events.url != nil)
-            try await restore(engine, from: store, unreadAge: engineSettings.unreadAge, now: now)
+            if let shared = store.shared {
+                try await restoreCalls(engine, from: store, shared, now: now)
+            } else {
+                try await restore(engine, from: store, unreadAge: engineSettings.unreadAge, now: now)
+            }
             return engine
         } catch {
             throw StartError(error)
@@ -69,6 +74,29 @@ extension Daemon {
             for push in pushes { engine.restoreUnread(push.code, push.matter, of: push.device, at: push.requestedAt) }
             lastPush = pushes.last
             if lastPush == nil { break }
+        }
+        engine.restored(now: now)
+    }
+
+    /// Restores the calls of this node's earlier run. A node reads users only when a request or call needs them.
+    private static func restoreCalls(
+        _ engine: ProxyEngine, from store: any ProxyStore, _ shared: any SharedStore, now: Moment
+    ) async throws(StoreError) {
+        for dialog in try await store.dialogRenewals(after: now.date) {
+            engine.restoreDialog(dialog.digest, until: dialog.until, now: now)
+        }
+        var lastCall: UInt64 = 0
+        while true {
+            let calls = try await store.calls(after: lastCall, limit: restoreLimit)
+            guard let last = calls.last?.id else { break }
+            let users = Set(calls.compactMap { $0.userCall?.aor })
+            let found = await withCheckedContinuation { waiter in
+                shared.read(users.map { .user($0) }, waiting: nil) { waiter.resume(returning: $0) }
+            }
+            guard let found else { throw StoreError("the database does not answer") }
+            for user in found.users { engine.restore(user, now: now) }
+            for call in calls where !shared.wasTakenOver || call.waiting.isEmpty { engine.restore(call, now: now) }
+            lastCall = last
         }
         engine.restored(now: now)
     }

@@ -10,6 +10,8 @@ final class ListenerTLS {
     /// The TLS context of WebSocket listeners; their connections begin with HTTP. The value is `nil` if the settings
     /// name no certificate.
     private(set) var web: TLSContext?
+    /// The TLS context of the listener for other nodes; `nil` if the settings name no cluster.
+    private(set) var nodes: TLSContext?
     /// The TLS configuration for connections that the daemon opens.
     let setup = TLSSetup()
     private let tickets: TicketKeys
@@ -18,13 +20,16 @@ final class ListenerTLS {
     /// The time for which one key encrypts new session tickets; in the next hour, the key only decrypts its tickets.
     private static let ticketLife: Duration = .seconds(3600)
 
-    init(_ settings: TLSSettings, on loop: EventLoop) throws(StartError) {
+    init(
+        _ settings: TLSSettings, cluster: ClusterSettings = ClusterSettings(), on loop: EventLoop
+    ) throws(StartError) {
         do {
             tickets = try TicketKeys()
         } catch {
             throw StartError("tls: \(error)")
         }
         try load(settings)
+        try load(cluster)
         do {
             let timer = try LoopTimer(on: loop) { [weak self] in self?.rotate() }
             timer.arm(at: SystemClock.now + Self.ticketLife)
@@ -51,6 +56,42 @@ final class ListenerTLS {
         } catch {
             throw StartError("tls: \(error)")
         }
+    }
+
+    /// Reads the TLS certificates and the key for the links to other nodes; after an error, the previous ones stay in
+    /// use.
+    func load(_ settings: ClusterSettings) throws(StartError) {
+        do throws(TLSError) {
+            let server = try settings.serverContext()
+            let client = try settings.clientContext()
+            nodes = server
+            setup.changed(nodes: client)
+        } catch {
+            throw StartError("cluster: \(error)")
+        }
+    }
+}
+
+extension ClusterSettings {
+    /// The own certificate, and the authority of the nodes; `nil` without a cluster.
+    private var files: (own: TLSIdentity, authority: PEM)? {
+        guard let certFile, let keyFile, let caFile else { return nil }
+        return (TLSIdentity(certificate: .file(certFile), key: .file(keyFile)), .file(caFile))
+    }
+
+    /// The context for connections from other nodes, which must present a certificate of the cluster's authority. No
+    /// session is resumed, so that each connection checks the certificate.
+    fileprivate func serverContext() throws(TLSError) -> TLSContext? {
+        guard let (own, authority) = files else { return nil }
+        return try TLSContext.server(
+            identities: [own], protocols: TLSSettings.protocols, clients: .mustShow(authority))
+    }
+
+    /// The context for connections to other nodes, whose certificates must come from the cluster's authority.
+    fileprivate func clientContext() throws(TLSError) -> TLSContext? {
+        guard let (own, authority) = files else { return nil }
+        return try TLSContext.client(
+            authority: authority, certificate: own.certificate, key: own.key, protocols: TLSSettings.protocols)
     }
 }
 

@@ -63,7 +63,9 @@ extension DaemonSettings {
             throw StartError("postgresql: \(error)")
         }
         do throws(StoreError) {
-            return .postgreSQL(try PostgreSQLPlace(connection, password: password), beside: store)
+            var place = try PostgreSQLPlace(connection, password: password)
+            place.node = cluster.node
+            return .postgreSQL(place, beside: store)
         } catch {
             throw StartError(error)
         }

@@ -41,6 +41,8 @@ package enum SetupCheck {
         check.authority(settings.tls.clientCAFile, "client-ca-file")
         check.listener(settings.api.certFile, settings.api.keyFile, "api")
         check.listener(settings.admin.certFile, settings.admin.keyFile, "admin")
+        check.listener(settings.cluster.certFile, settings.cluster.keyFile, "cluster")
+        check.authority(settings.cluster.caFile, "cluster.ca-file")
         check.authority(settings.api.deviceRegistration.webhookAuthorityFile, "webhook-ca-file")
         for (_, source) in settings.users.inOrder {
             check.authority(source.caFile)
@@ -114,11 +116,7 @@ package enum SetupCheck {
     /// Returns one line for each address in the settings that another program uses. The check of ports makes sense only
     /// while no daemon runs with the settings.
     package static func takenPorts(of settings: DaemonSettings) -> [String] {
-        var places = settings.listen.map {
-            ("\($0.transport.parameterName):\($0.endpoint)", $0.endpoint, $0.transport != .udp)
-        }
-        places += (settings.api.listen + settings.admin.listen).map { ("http:\($0)", $0, true) }
-        return places.compactMap { name, endpoint, isStream in
+        return settings.places.compactMap { name, endpoint, isStream in
             guard let obstacle = PortCheck.obstacle(to: endpoint, isStream: isStream), obstacle.isAddressInUse else {
                 return nil
             }
@@ -310,5 +308,20 @@ package enum SetupCheck {
             }
             return nil
         }
+    }
+}
+
+extension DaemonSettings {
+    /// All addresses at which the daemon listens, with their names in the doctor's report.
+    var places: [(name: String, endpoint: Endpoint, isStream: Bool)] {
+        var places = listen.map {
+            (
+                name: "\($0.transport.parameterName):\($0.endpoint)", endpoint: $0.endpoint,
+                isStream: $0.transport != .udp
+            )
+        }
+        places += (api.listen + admin.listen).map { ("http:\($0)", $0, true) }
+        if let place = cluster.listen { places.append(("cluster.listen \(place)", place, true)) }
+        return places
     }
 }

@@ -14,6 +14,9 @@ package import Timekeeping
 /// Each month, a new key is created for the tokens of new dialogs. An old key is kept as long as a dialog with a token
 /// of the key exists.
 ///
+/// In a cluster, each node reads the keys every few seconds, and a new key only decrypts until all nodes have read it.
+/// Nodes remove no old key, because another node's dialogs may need it.
+///
 /// - The class is `@unchecked Sendable`, because only its shard's loop uses it.
 package final class DialogKeys: @unchecked Sendable {
     package let sealer = TextSealer()
@@ -22,12 +25,20 @@ package final class DialogKeys: @unchecked Sendable {
     /// The time for which a key encrypts the tokens of new dialogs, before the daemon creates the next key.
     static let age: Duration = .seconds(30 * 86_400)
     private static let pause: Duration = .seconds(86_400)
+    /// The time after which a node of a cluster reads the keys again.
+    private static let sharedPause: Duration = .seconds(5)
+    /// The age at which a key encrypts in a cluster. Until then, each node has read the key.
+    static let sharedAge: Duration = .seconds(30)
 
     private let store: any ProxyStore
+    /// Whether several nodes use the store.
+    private let isShared: Bool
     private let log: Log
     /// The dialog keys, newest first.
     private var keys: [Key]
     private var timer: LoopTimer?
+    /// The number of the key that encrypts in a cluster; `nil` until there are several keys.
+    private var sealing: UInt8?
 
     /// One stored dialog key. The first byte of the stored value is the key's number, with which each token of the key
     /// begins.
@@ -52,23 +63,34 @@ package final class DialogKeys: @unchecked Sendable {
 
     /// Reads the dialog keys from the store. If the newest key is missing or too old, a new key is persisted before it
     /// encrypts a token.
-    package init(store: any ProxyStore, log: Log, now: UnixTime) async throws(StartError) {
-        self.store = store
+    package init(
+        store: any ProxyStore, isShared: Bool = false, log: Log, now: UnixTime
+    ) async throws(StartError) {
+        (self.store, self.isShared) = (store, isShared)
         self.log = log
         let secrets = try await StartError.wrapping { () async throws(StoreError) in
             try await store.secrets(named: Self.name)
         }
         keys = secrets.compactMap { Key($0) }
+        if isDue(at: now) {
+            let newest: Key
+            do throws(CryptoError) {
+                newest = try Key(number: nextNumber, at: now)
+            } catch {
+                throw StartError("cannot create a key for dialog tokens: \(error)")
+            }
+            // If another node of the cluster makes a key at the same time, the store keeps only one of both.
+            let stored = try await StartError.wrapping { () async throws(StoreError) in
+                try await store.keep([.addSecret(newest.secret)])
+                return try await store.secrets(named: Self.name)
+            }
+            keys = stored.compactMap { Key($0) }
+        }
         do throws(CryptoError) {
-            if isDue(at: now) { keys.insert(try Key(number: nextNumber, at: now), at: 0) }
             for key in keys.reversed() { try sealer.use(key.bytes, number: key.number) }
+            try useOldEnough(at: now)
         } catch {
             throw StartError("cannot create a key for dialog tokens: \(error)")
-        }
-        if let newest = keys.first?.secret, newest.createdAt == now {
-            try await StartError.wrapping { () async throws(StoreError) in
-                try await store.keep([.addSecret(newest)])
-            }
         }
     }
 
@@ -87,7 +109,33 @@ package final class DialogKeys: @unchecked Sendable {
             (engine.settings.call.dialogLifetime, engine.dialogs.renewals.keys(at: now.date))
         }
         turn(lifetime: lifetime, inUse: inUse, now: now.date)
-        timer?.arm(at: now.instant + Self.pause)
+        if isShared, let secrets = try? await store.secrets(named: Self.name) {
+            learn(secrets, at: now.date)
+        }
+        timer?.arm(at: now.instant + (isShared ? Self.sharedPause : Self.pause))
+    }
+
+    /// Takes the keys that other nodes have created.
+    func learn(_ secrets: [StoredSecret], at date: UnixTime) {
+        let stored = secrets.compactMap { Key($0) }
+        guard !stored.isEmpty else { return }
+        keys = stored
+        do throws(CryptoError) {
+            for key in stored { try sealer.know(key.bytes, number: key.number) }
+            try useOldEnough(at: date)
+        } catch {
+            log.error("the daemon cannot use a key for dialog tokens of another node", [.error: .described(error)])
+        }
+    }
+
+    /// In a cluster, encrypts with the newest key that all nodes have read.
+    private func useOldEnough(at date: UnixTime) throws(CryptoError) {
+        guard isShared, keys.count > 1,
+            let key = keys.first(where: { date - $0.secret.createdAt >= Self.sharedAge }) ?? keys.last,
+            key.number != sealing
+        else { return }
+        try sealer.use(key.bytes, number: key.number)
+        sealing = key.number
     }
 
     /// Creates a new dialog key if the newest key is too old. Deletes dialog keys that no living dialog needs, and the
@@ -99,7 +147,7 @@ package final class DialogKeys: @unchecked Sendable {
     ///   - now: the present date.
     func turn(lifetime: Duration, inUse: Set<UInt8>, now: UnixTime) {
         store.record([.pruneDialogRenewals(before: now)])
-        while keys.count > 1, let oldest = keys.last, !inUse.contains(oldest.number),
+        while !isShared, keys.count > 1, let oldest = keys.last, !inUse.contains(oldest.number),
             now - keys[keys.count - 2].secret.createdAt > lifetime * 2
         {
             keys.removeLast()
@@ -110,7 +158,8 @@ package final class DialogKeys: @unchecked Sendable {
         do throws(CryptoError) {
             let key = try Key(number: nextNumber, at: now)
             store.commit([.addSecret(key.secret)]) { [weak self] result in
-                if result.isStored { self?.take(key) }
+                // A node of a cluster takes the key when it reads the keys again.
+                if result.isStored, let self, !self.isShared { self.take(key) }
             }
         } catch {
             log.error(

@@ -2,6 +2,7 @@ import AccessLimits
 import Addressing
 import Bytes
 import Collections
+import LocationService
 package import Persistence
 package import ProxyCore
 import ProxyPolicy
@@ -267,6 +268,9 @@ package actor ProxyShard: LoopActor {
         case user(UserTicket, UserAnswer)
         case registerCeiling(UInt32)
         case keys(Result<[BearerKey], UserFault>, issuer: Int)
+        case users(ReadTicket, StoredUsers?)
+        case found(waitingFor: AddressOfRecord, [String])
+        case nodes(NodeNews)
     }
 
     private func arrived(_ arrival: Arrival) {
@@ -290,6 +294,11 @@ package actor ProxyShard: LoopActor {
         case .keys(let keys, let issuer): engine.keysRead(keys, of: issuer, now: loop.moment)
         case .resolved(let ticket, let hops): engine.resolved(ticket, to: hops, now: loop.moment)
         case .registerCeiling(let ceiling): engine.registerCeilingStored(ceiling, now: loop.moment)
+        case .users(let ticket, let users): engine.usersRead(ticket, users, now: loop.moment)
+        case .found(let aor, let names): engine.nodesFound(waitingFor: aor, names, now: loop.moment)
+        case .nodes(.peers(let peers)): engine.nodesChanged(peers, now: loop.moment)
+        case .nodes(.invites(let invites)): engine.invitesTakenOver(invites, now: loop.moment)
+        case .nodes(.messages(let rows, let users)): engine.messagesTakenOver(rows, for: users, now: loop.moment)
         }
     }
 
@@ -489,6 +498,10 @@ package actor ProxyShard: LoopActor {
         case .readKeys(let issuer): readKeys(issuer)
         case .userSettled(let ticket): logins.removeValue(forKey: ticket)?.resume()
         case .storeRegisterCeiling(let ceiling): store(ceiling)
+        case .readUsers(let question, let waiting): read(question, waiting: waiting)
+        case .findNodes(let aor): findNodes(waitingFor: aor)
+        case .endWaiting(let users): services.shared?.endWaiting(users)
+        case .endInvite(let aor, let callID): services.shared?.endInvite(aor, callID: callID)
         }
     }
 
@@ -525,6 +538,29 @@ package actor ProxyShard: LoopActor {
             guard result.isStored else { return }
             self?.onLoop { $0.arrived(.registerCeiling(ceiling)) }
         }
+    }
+
+    private func read(_ question: UserReads.Question, waiting: Announcement?) {
+        services.shared?.read(question.subjects, waiting: waiting) { [weak self] users in
+            self?.answered { $0.arrived(.users(question.ticket, users)) }
+        }
+    }
+
+    private func findNodes(waitingFor aor: AddressOfRecord) {
+        services.shared?.nodes(waitingFor: aor) { [weak self] names in
+            guard !names.isEmpty else { return }
+            self?.answered { $0.arrived(.found(waitingFor: aor, names)) }
+        }
+    }
+
+    /// Announces this daemon to the other nodes of the cluster, and follows which nodes live.
+    package func joinCluster(at place: String) {
+        services.shared?.join(at: place) { [weak self] news in self?.answered { $0.arrived(.nodes(news)) } }
+    }
+
+    /// Runs `body` on the shard's loop; a thread of the store calls ``answered(_:)``.
+    private nonisolated func answered(_ body: @escaping @Sendable (isolated ProxyShard) -> Void) {
+        loop.post { self.assumeIsolated(body) }
     }
 
     private func readKeys(_ issuer: Int) {

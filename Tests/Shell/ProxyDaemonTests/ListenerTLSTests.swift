@@ -110,7 +110,7 @@ struct ListenerTLSTests {
 }
 
 /// The TLS contexts of a daemon, and peers that connect to it, on one loop.
-private actor TLSMeeting {
+actor TLSMeeting {
     let loop: EventLoop
     nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }
     private var tls: ListenerTLS?
@@ -122,6 +122,31 @@ private actor TLSMeeting {
     func load(_ settings: TLSSettings) throws {
         if let tls { try tls.load(settings) } else { tls = try ListenerTLS(settings, on: loop) }
     }
+
+    /// Loads the certificates for other nodes; the nodes' listener has the number 3.
+    func load(_ settings: TLSSettings = TLSSettings(), cluster: ClusterSettings) throws {
+        if let tls { return try tls.load(cluster) }
+        let made = try ListenerTLS(settings, cluster: cluster, on: loop)
+        made.setup.usesForNodes(3)
+        tls = made
+    }
+
+    /// Connects a client to the listener for nodes, and returns the names that the client proved; `nil` if the
+    /// handshake fails.
+    func nodes(meet client: TLSContext) async throws -> [String]? {
+        try await meet(tls?.nodes, client.makeClientSession(host: "127.0.0.1"))
+    }
+
+    /// Connects the node to another node at 127.0.0.1, and returns the names that the own certificate proved there;
+    /// `nil` if the handshake fails. With `isNode` false, the flow is a flow to a SIP server.
+    func node(meets server: TLSContext, isNode: Bool = true) async throws -> [String]? {
+        let flow = Flow(
+            transport: .tls, listener: isNode ? 3 : 0, connection: 0, remote: Endpoint(.loopbackV4, 1))
+        return try await meet(server, tls?.setup.session(for: flow))
+    }
+
+    /// Connects the node to itself.
+    func nodeMeetsItself() async throws -> [String]? { try await node(meets: try #require(tls?.nodes)) }
 
     /// Connects a client to the daemon, and returns the names that the client proved; `nil` if the handshake fails.
     func server(_ isWeb: Bool, meets client: TLSContext) async throws -> [String]? {

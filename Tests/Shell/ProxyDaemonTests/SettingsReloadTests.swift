@@ -13,7 +13,9 @@ struct SettingsReloadTests {
     private static let changes: [String: String] = [
         "domains": "[example.org]", "listen": "[\"udp:127.0.0.1:5061\"]", "load-balancers": "[192.0.2.20]",
         "advertise": "sip.example.org", "store": "/tmp/x.db",
-        "postgresql.connection": "\"host=a dbname=b\"", "postgresql.password-file": "/tmp/a", "calls": "/tmp/calls",
+        "postgresql.connection": "\"host=a dbname=b\"", "postgresql.password-file": "/tmp/a",
+        "cluster.node": "a", "cluster.listen": "\"192.0.2.21:5071\"", "cluster.advertise": "\"192.0.2.21:5071\"",
+        "cluster.cert-file": "/tmp/a", "cluster.key-file": "/tmp/a", "cluster.ca-file": "/tmp/a", "calls": "/tmp/calls",
         "control": "/tmp/x.sock",
         "auth": "\"off\"", "trusted": "[192.0.2.10]", "strip-headers": "[\"Y-*\"]", "upstream": "sip:192.0.2.1",
         "upstream-hosts": "[pbx.example.org]", "upstream-check.interval": "7s", "upstream-check.patience": "7s",

@@ -61,6 +61,33 @@ struct DialogKeysTests {
         }
     }
 
+    @Test func `each node can read the tokens of the others while the key changes`() async throws {
+        try await withStore { store in
+            let (call, tag) = (ByteString("call"), ByteString("tag"))
+            func number(_ keys: DialogKeys) -> UInt8? {
+                let text = ByteString(keys.sealer.seal([1], with: call, tag))
+                return keys.sealer.open(text, with: call, tag).map { UInt8(truncatingIfNeeded: $0.digest >> 56) }
+            }
+            func node(after duration: Duration) async throws -> DialogKeys {
+                try await DialogKeys(store: store, isShared: true, log: .silent, now: Self.start + duration)
+            }
+            let old = try await node(after: .zero)
+            let month = Self.day * 30
+            // The node that starts after a month creates the second key, but the first node does not know the key yet.
+            let new = try await node(after: month)
+            #expect(number(new) == number(old))
+            let secrets = try await store.secrets(named: DialogKeys.name)
+            #expect(secrets.count == 2)
+            old.learn(secrets, at: Self.start + month + .seconds(5))
+            #expect(number(old) == 1)
+            for keys in [new, old] { keys.learn(secrets, at: Self.start + month + DialogKeys.sharedAge) }
+            #expect(number(new) == 2)
+            #expect(number(old) == 2)
+            let text = ByteString(new.sealer.seal([7], with: call, tag))
+            #expect(old.sealer.open(text, with: call, tag)?.plain == [7])
+        }
+    }
+
     @Test func `the key is on the disk before anything is sealed with it`() async throws {
         try await withStore { store in
             _ = try await Self.keys(store, after: .zero)

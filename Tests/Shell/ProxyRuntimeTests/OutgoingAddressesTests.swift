@@ -38,4 +38,22 @@ struct OutgoingAddressesTests {
         #expect(sources.askers(of: Self.asked(by: 2).on(connection: 7)) == [Self.asked(by: 0), Self.asked(by: 2)])
         #expect(sources.askers(of: Self.asked(by: 9)) == [Self.asked(by: 9)])
     }
+
+    @Test(arguments: [0, 1, 2])
+    func `the nodes' listener shares no connection, wherever it is in the list`(place: Int) throws {
+        let bound = try #require(Endpoint("192.0.2.20:5060"))
+        let listeners = (0..<3).map { number in
+            Listener(
+                number: UInt16(number), transport: .tls, bound: bound, sentBy: ByteString("192.0.2.20:5060"),
+                isForNodes: number == place)
+        }
+        let sources = OutgoingAddresses(listeners)
+        let flows = (0..<3).map { Self.asked(by: UInt16($0)) }
+        let others = flows.indices.filter { $0 != place }.map { flows[$0] }
+        #expect(sources.address(of: flows[place]) == bound.address)
+        #expect(sources.wish(others[0]) == sources.wish(others[1]))
+        #expect(!others.map(sources.wish).contains(sources.wish(flows[place])))
+        #expect(sources.askers(of: flows[place].on(connection: 7)) == [flows[place]])
+        #expect(sources.askers(of: others[0].on(connection: 7)) == others)
+    }
 }

@@ -32,20 +32,24 @@ struct ShardScene: Sendable {
     let folder: StoreFolder
     let udp: Endpoint
     let tcp: Endpoint
+    /// The listener for other nodes, which has the number 2; `nil` without a cluster.
+    let nodes: Endpoint?
 
     static let bob = AddressOfRecord(user: ByteString("bob"), host: ByteString("example.net"))
 
     /// Runs a test with a new shard. Phones of the scene need no password, and requests for users of other domains go
-    /// to `gateway.test`.
-    static func with(limits: FlowLimits = FlowLimits(), _ body: (ShardScene) async throws -> Void) async throws {
+    /// to `gateway.test`. With `cluster`, the shard has a listener for other nodes.
+    static func with(
+        limits: FlowLimits = FlowLimits(), cluster: NodeContexts? = nil, _ body: (ShardScene) async throws -> Void
+    ) async throws {
         try await withLoop { loop in
             let folder = try StoreFolder()
             let bench = Bench(loop)
-            let parts = try await bench.run { try ShardParts(on: $0.loop, folder, limits) }
+            let parts = try await bench.run { try ShardParts(on: $0.loop, folder, limits, cluster) }
             let scene = ShardScene(
                 bench: bench, shard: parts.shard, streams: parts.streams, store: parts.store, push: parts.push,
                 lookUps: parts.lookUps, places: Places(loop), folder: folder, udp: parts.socket.local,
-                tcp: parts.listener.local)
+                tcp: parts.listener.local, nodes: parts.nodes?.local)
             let result: Result<Void, any Error>
             do {
                 result = .success(try await body(scene))
@@ -122,6 +126,24 @@ final class HeldLookUps: @unchecked Sendable {
     func answer(_ number: Int, with hops: [ResolvedHop]) { waiting[number](hops) }
 }
 
+/// The TLS contexts of a node.
+struct NodeContexts: Sendable {
+    let server: TLSContext
+    let client: TLSContext
+
+    /// Makes the contexts of a node whose certificate has the given address, with a new authority.
+    init(address: String) throws {
+        let made = try CertificateAuthority.make(name: "ca", validDays: 10)
+        let authority = PEM.bytes(made.certificate)
+        let own = try CertificateAuthority(TLSIdentity(certificate: authority, key: .bytes(made.key)))
+            .issue(name: "node-a", addresses: [address], validDays: 10)
+        let (certificate, key) = (PEM.bytes(own.certificate), PEM.bytes(own.key))
+        server = try TLSContext.server(
+            identities: [TLSIdentity(certificate: certificate, key: key)], clients: .mustShow(authority))
+        client = try TLSContext.client(authority: authority, certificate: certificate, key: key)
+    }
+}
+
 /// A shard with the parts that it uses. The type is `@unchecked Sendable`, because only the loop's thread uses it.
 private final class ShardParts: @unchecked Sendable {
     let shard: ProxyShard
@@ -131,9 +153,12 @@ private final class ShardParts: @unchecked Sendable {
     let lookUps = HeldLookUps()
     let socket: UDPSocket
     let listener: StreamListener
+    let nodes: StreamListener?
 
-    init(on loop: EventLoop, _ folder: StoreFolder, _ limits: FlowLimits) throws {
-        let streams = try StreamFlows(loop: loop, limits: limits, log: .silent)
+    init(on loop: EventLoop, _ folder: StoreFolder, _ limits: FlowLimits, _ cluster: NodeContexts?) throws {
+        let tls = TLSSetup()
+        tls.changed(nodes: cluster?.client)
+        let streams = try StreamFlows(loop: loop, limits: limits, tls: tls, log: .silent)
         self.streams = streams
         store = try folder.open(loop: loop, log: .silent)
         push = try PushService(loop: loop, settings: try Self.pushSettings(folder), log: .silent)
@@ -141,7 +166,13 @@ private final class ShardParts: @unchecked Sendable {
         listener = try StreamListener(
             boundTo: Endpoint(.loopbackV4, 0), on: loop, limit: 100, connectionLimits: StreamFlows.streamLimits(limits)
         ) { streams.accepted($0, by: 1) }
-        let engine = try Self.makeEngine(on: loop, udp: socket.local, tcp: listener.local, push)
+        nodes = try cluster.map {
+            try StreamListener(
+                boundTo: Endpoint(.loopbackV4, 0), on: loop, tls: $0.server, limit: 100,
+                connectionLimits: StreamFlows.streamLimits(limits)
+            ) { streams.accepted($0, by: 2, transport: .tls) }
+        }
+        let engine = try Self.makeEngine(on: loop, udp: socket.local, tcp: listener.local, nodes?.local, push)
         let listeners = engine.identity.listeners
         let services = ShardServices(
             store: store, push: push, resolve: { [lookUps] hop, done in lookUps.ask(hop, done) })
@@ -167,7 +198,7 @@ private final class ShardParts: @unchecked Sendable {
     }
 
     private static func makeEngine(
-        on loop: EventLoop, udp: Endpoint, tcp: Endpoint, _ push: PushService
+        on loop: EventLoop, udp: Endpoint, tcp: Endpoint, _ nodes: Endpoint?, _ push: PushService
     ) throws -> ProxyEngine {
         var settings = ProxySettings()
         settings.domains = [ByteString("example.net")]
@@ -175,10 +206,15 @@ private final class ShardParts: @unchecked Sendable {
         settings.upstream = NextHop("sip:gateway.test")
         settings.configuredProviders = [.apns, .fcm]
         settings.dispatch = push.setup
-        let listeners = [
+        var listeners = [
             Listener(number: 0, transport: .udp, bound: udp, sentBy: ByteString("\(udp)")),
             Listener(number: 1, transport: .tcp, bound: tcp, sentBy: ByteString("\(tcp)")),
         ]
+        if let nodes {
+            listeners.append(
+                Listener(
+                    number: 2, transport: .tls, bound: nodes, sentBy: ByteString("\(nodes)"), isForNodes: true))
+        }
         let sealer = TextSealer()
         try sealer.use([UInt8](repeating: 7, count: 32), number: 1)
         return ProxyEngine(

@@ -1,4 +1,4 @@
-import Addressing
+package import Addressing
 import Bytes
 package import ProxyCore
 package import ProxyPolicy
@@ -16,6 +16,7 @@ package enum EngineFixture {
     package static func engine(
         _ stored: StoredState, seed: UInt64, log: Log = .silent, hasTLS: Bool = false,
         startedAt date: UnixTime = UnixTime(seconds: 1_790_000_000),
+        node: OwnNode? = nil, at address: IPAddress = IPAddress(v4: 0x0a00_0001),
         _ change: (inout ProxySettings) -> Void = { _ in }
     ) -> ProxyEngine {
         var settings = ProxySettings()
@@ -25,19 +26,25 @@ package enum EngineFixture {
         settings.configuredProviders = [.fcm]
         settings.dispatch = dispatch
         change(&settings)
-        let proxy = Endpoint(IPAddress(v4: 0x0a00_0001), 5060)
+        settings.node = node
+        let proxy = Endpoint(address, 5060)
         var listeners = [
-            Listener(number: 0, transport: .udp, bound: proxy, sentBy: ByteString("10.0.0.1:5060")),
-            Listener(number: 1, transport: .tcp, bound: proxy, sentBy: ByteString("10.0.0.1:5060")),
+            Listener(number: 0, transport: .udp, bound: proxy, sentBy: ByteString("\(proxy)")),
+            Listener(number: 1, transport: .tcp, bound: proxy, sentBy: ByteString("\(proxy)")),
         ]
         if hasTLS {
-            let address = proxy.address
             listeners += [
                 Listener(
                     number: 2, transport: .tls, bound: Endpoint(address, 5061), sentBy: ByteString("10.0.0.1:5061")),
                 Listener(
                     number: 3, transport: .wss, bound: Endpoint(address, 443), sentBy: ByteString("10.0.0.1:443")),
             ]
+        }
+        if let node {
+            listeners.append(
+                Listener(
+                    number: node.listener, transport: .tls, bound: Endpoint(proxy.address, 5071), sentBy: node.place,
+                    isForNodes: true))
         }
         let identity = LocalIdentity(listeners: listeners, domains: settings.domains)
         var random = SeededGenerator(seed: seed)

@@ -79,6 +79,22 @@ package struct SimulatedDisk {
             userRules: userRules.values.sorted { $0.aor.description < $1.aor.description })
     }
 
+    /// The rows of the store about a user; `nil` if no binding has the device.
+    package func user(_ subject: UserSubject) -> StoredUser? {
+        let found: AddressOfRecord? =
+            switch subject {
+            case .user(let aor): aor
+            case .device(let device): bindings[device]?.aor
+            case .account: nil
+            }
+        return found.map { aor in
+            StoredUser(
+                aor: aor, bindings: bindings.values.filter { $0.aor == aor }.sorted { $0.id < $1.id },
+                bucketEntries: (buckets[aor] ?? [:]).values.map { StoredBucketEntry(aor: aor, entry: $0) },
+                rules: userRules[aor])
+        }
+    }
+
     func holdsToken(_ prid: ByteString) -> Bool {
         bindings.values.contains { $0.contact.string.contains("pn-prid=\(prid)") }
     }

@@ -18,7 +18,9 @@ import Waking
 /// Carries out the orders that a call's ``Fork`` returns.
 extension ProxyEngine {
     func branchFailed(_ branch: Int, of call: ProxiedRequest, with status: Status, now: Moment) {
-        update(call, now: now) { $0.failed(branch, with: status, response: nil) }
+        // Another node pushes the phone after a 430 (RFC 5626 section 5.3.1).
+        let isFlowGone = status == .serviceUnavailable && network.flows.isOfNode(call.source)
+        update(call, now: now) { $0.failed(branch, with: isFlowGone ? .flowFailed : status, response: nil) }
     }
 
     /// Applies an event to the fork of a call, and carries out the orders that the fork returns. Then it writes the
@@ -200,7 +202,14 @@ extension ProxyEngine {
         outgoingEnded(call)
         tellEnd(of: call, now: now)
         rememberEnded(call, now: now)
+        withdraw(call)
         calls.finish(call)
+    }
+
+    /// Withdraws a call from the store of several nodes, because it no longer waits.
+    private func withdraw(_ call: ProxiedRequest) {
+        guard network.flows.haveNodes, let key = call.userCall?.key else { return }
+        act(.endInvite(key.aor, callID: key.callID))
     }
 }
 

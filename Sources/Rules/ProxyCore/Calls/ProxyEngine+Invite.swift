@@ -43,6 +43,15 @@ extension ProxyEngine {
         begin(incoming, server, key, targets, caller, parties, now: now)
     }
 
+    /// The number of a new call. In a cluster, the number depends on the INVITE alone. A node that continues the call
+    /// of another node thus replaces the call's entry in the lists of missed calls.
+    private func callRef(of key: UserCallKey) -> CallRef {
+        guard network.flows.haveNodes else { return CallRef(rawValue: functions.random()) }
+        let text = Array("\(key.aor) ".utf8) + key.callID.array + [32] + key.fromTag.array
+        let hash = functions.digest.code(text).prefix(8).reduce(0 as UInt64) { $0 << 8 | UInt64($1) }
+        return CallRef(rawValue: max(hash, 1))
+    }
+
     /// Creates a call to a user after the caller got 100, and offers the call to the devices whose turn is now.
     private func begin(
         _ incoming: IncomingRequest, _ server: ServerTransactionID, _ key: UserCallKey, _ targets: [ForkTarget],
@@ -58,7 +67,7 @@ extension ProxyEngine {
             (treatment.map { $0 != .ring } ?? target.canBeWoken) ? target.id : nil
         }
         let userCall = UserCall(
-            ref: CallRef(rawValue: functions.random()), key: key, receivedAt: now.date,
+            ref: callRef(of: key), key: key, receivedAt: now.date,
             pushDeadline: now.date + holdTime, holdUntil: now.instant + holdTime, caller: caller,
             mayPush: woken.isEmpty || plan.silence != nil
                 || mayWake(woken.count, phonesOf: aor, for: caller, incoming, now: now))

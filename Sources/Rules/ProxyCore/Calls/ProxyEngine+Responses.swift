@@ -310,6 +310,7 @@ extension ProxyEngine {
         case .ourselves:
             if response.status.isFinal { _ = sip.legs.endQuestion(client) }
             ownNameAnswered()
+        case .node: if response.status.isFinal { _ = sip.legs.endQuestion(client) }
         }
     }
 
@@ -320,7 +321,8 @@ extension ProxyEngine {
         case .upstream(let place)?: upstreamIsSilent(at: place, wasSent: wasSent, now: now)
         case .pbx(let number, let place)?: pbxIsSilent(number, at: place, wasSent: wasSent, now: now)
         case .ourselves(let place)?: ownNameFailed(at: place)
-        case .phone?, nil: break
+        // A lost NOTIFY is no failure, because the other node also asks the store (`nodesDue`).
+        case .phone?, .node?, nil: break
         }
     }
 }

@@ -80,7 +80,7 @@ extension ProxyEngine {
             requestURI: withoutGRUU(next, pass, now: now).requestURI.text,
             via: via(for: number, listener: listener, incoming),
             maxForwards: (request.maxForwards ?? 71) - 1)
-        edits.routes = next.rows
+        edits.routes = dialogRoutes(pass, next, now: now)
         edits.topViaAddition = incoming.viaAddition
         strip(&edits, of: incoming, to: flow.remote)
         act(.send(request.forwarded(edits).bytes, on: flow))
@@ -116,7 +116,7 @@ extension ProxyEngine {
         now: Moment
     ) {
         var edits = RequestEdits(requestURI: next.requestURI.text, via: .empty, maxForwards: 70)
-        edits.routes = next.rows
+        edits.routes = dialogRoutes(pass, next, now: now)
         transmit(
             incoming, edits, for: 0, of: call, on: hop, device: nil,
             alternatives: insteadOfConnection(hop, pass, next), mayUseTCP: mayUseTCP(pass, next), now: now)
@@ -207,7 +207,7 @@ extension ProxyEngine {
         _ incoming: IncomingRequest, _ request: DialogRequest, of call: ProxiedRequest, on flow: Flow, now: Moment
     ) {
         var edits = RequestEdits(requestURI: request.next.requestURI.text, via: .empty, maxForwards: 70)
-        edits.routes = request.next.rows
+        edits.routes = dialogRoutes(request.pass, request.next, now: now)
         transmit(incoming, edits, for: 0, of: call, on: flow, device: nil, alternatives: [], now: now)
     }
 

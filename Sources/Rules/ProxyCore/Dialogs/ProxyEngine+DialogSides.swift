@@ -169,10 +169,24 @@ extension ProxyEngine {
         return next
     }
 
+    /// The Route values of a request inside a dialog. If another node has the phone's flow, the first value leads to
+    /// that node.
+    func dialogRoutes(_ pass: DialogPass, _ next: RouteSet.Next, now: Moment) -> [ByteString]? {
+        guard network.flows.haveNodes, case .phone(let device) = pass.receiver.party,
+            let node = network.flows.nodeRoute(to: registrar.bindings.forkTarget(device, now: now.instant))
+        else { return next.rows }
+        return node.routes + next.texts
+    }
+
     func dialogFlow(_ pass: DialogPass, _ next: RouteSet.Next, now: Moment) -> Flow? {
         let side = pass.receiver
         switch side.party {
         case .phone(let binding):
+            if network.flows.haveNodes,
+                let node = network.flows.nodeRoute(to: registrar.bindings.forkTarget(binding, now: now.instant))
+            {
+                return node.flow
+            }
             if registrar.bindings.hasFurtherFlows(binding), let flow = bestFlow(of: binding, for: side.flow, now: now) {
                 return isTrusted(flow) ? place(next, insteadOf: flow, pass, now: now) : flow
             }

@@ -17,13 +17,20 @@ extension ProxyEngine {
     func recordRoutes(
         _ incoming: IncomingRequest, _ edits: RequestEdits, to flow: Flow, device: DeviceID?, now: Moment
     ) -> [ByteString] {
-        guard let inbound = identity.listener(incoming.flow.listener), let outbound = identity.listener(flow.listener)
+        guard let inbound = identity.listener(incoming.flow.listener), let next = identity.listener(flow.listener)
         else { return [] }
+        let outbound = next.isForNodes ? listenerForPhone(device, instead: inbound) : next
         let user = dialogToken(incoming, to: flow, device: device, now: now)
         let isSIPS = edits.requestURI.isSIPS
         let callee = Self.recordRoute(user, outbound, isSIPS: isSIPS)
         guard inbound.number != outbound.number else { return [callee] }
         return [callee, Self.recordRoute(user, inbound, isSIPS: isSIPS && inbound.transport.isSecure)]
+    }
+
+    /// The listener whose transport a phone at another node uses, so that the phone can send to any node.
+    private func listenerForPhone(_ device: DeviceID?, instead other: Listener) -> Listener {
+        let transport = device.flatMap { registrar.bindings.flow(of: $0)?.transport }
+        return identity.listeners.first { $0.transport == transport && !$0.isForNodes } ?? other
     }
 
     static func recordRoute(_ user: [UInt8], _ listener: Listener, isSIPS: Bool) -> ByteString {
@@ -80,7 +87,7 @@ extension ProxyEngine {
     /// The kind of a request's Route (with a dialog token, with a forged dialog token or without token), and the next
     /// hop of the request.
     func route(of request: SIPRequest) -> RouteSet.Kind {
-        RouteSet.preprocess(request, identity: identity) { pass($0, of: request) }
+        RouteSet.preprocess(request, identity: identity, hasNodes: network.flows.nodes != nil) { pass($0, of: request) }
     }
 
     /// Decrypts the dialog token in a request; `nil` if the dialog token is forged or belongs to another call.

@@ -198,10 +198,11 @@ extension ProxyEngine {
         arm(message, at: now.instant + (message.expiresAt - now.date))
     }
 
-    /// Restores the stored messages at start-up. After a restart, a message younger than one minute causes a new push,
+    /// Restores stored messages, oldest first. After a restart, a message younger than one minute causes a new push,
     /// because the restart may have lost the first push.
-    func restoreMessages(now: Moment) {
-        for row in messages.takeStored() {
+    func restore(_ rows: [StoredMessage], now: Moment) {
+        var restored: [HeldMessage] = []
+        for row in rows where messages[row.id] == nil {
             guard row.expiresAt > now.date, let request = functions.reread(row.request) else {
                 act(.record([.message(.delete(row.id))]))
                 continue
@@ -209,6 +210,7 @@ extension ProxyEngine {
             let caller = caller(of: row, request)
             let message = HeldMessage(restoring: row, request, from: caller, now: now)
             messages.add(message)
+            restored.append(message)
             // An outdated NOTIFY can be in the store if the daemon ended before it removed the older of two NOTIFYs.
             dropNotices(olderThan: message, now: now)
             arm(message, at: now.instant + (message.expiresAt - now.date))
@@ -223,7 +225,7 @@ extension ProxyEngine {
                 if now.date - row.receivedAt < .seconds(60) { wake(device, for: message, now: now) }
             }
         }
-        for message in messages.page(after: 0, limit: .max) {
+        for message in restored where messages[message.id] != nil {
             for recipient in message.recipients { sendNext(to: recipient.device, of: message.aor, now: now) }
         }
     }

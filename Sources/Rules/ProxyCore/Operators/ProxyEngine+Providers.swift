@@ -59,6 +59,7 @@ extension ProxyEngine {
     private func forget(_ ended: [BindingTable.Ended], of provider: PushProvider, now: Moment) {
         guard !ended.isEmpty else { return }
         act(.record(ended.map { .binding(.delete($0.id)) }))
+        for binding in ended { registrar.changeOrdered(of: binding.aor) }
         if ledger.timeline.isOn {
             let records = ended.prefix(min(Self.mostRecords, settings.recordsKept)).map { binding in
                 TimelineChange.record(TimelineRecord(contact: binding.id, of: binding.aor, provider, at: now.date))

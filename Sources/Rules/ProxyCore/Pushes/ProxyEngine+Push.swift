@@ -101,6 +101,7 @@ extension ProxyEngine {
             log.notice(
                 "the push provider replaced a contact's push token, and the daemon stored the new token",
                 [.aor: .described(aor), .device: .described(device)])
+            registrar.changeOrdered(of: aor)
             act(.record(changes.map { .binding($0) }))
             return false
         case .accepted, .retry, .renewCredential, .credentialsRefused, .foreignToken, .noConnection, .payloadRefused,
@@ -265,6 +266,7 @@ extension ProxyEngine {
                             token: token, since: since ?? now.date, recordedAt: now.date, source: source,
                             domain: aor.host)))
             }
+            registrar.changeOrdered(of: aor)
             act(.record(changes))
         }
         if ledger.buckets.unread(device, of: aor) > 0 {

@@ -5,6 +5,7 @@ import ProxyPolicy
 import PushDelivery
 import PushPlanning
 import Registration
+import Routing
 import Telemetry
 import Timekeeping
 
@@ -55,8 +56,10 @@ extension ProxyEngine {
 
     private func askToRefresh(_ contact: RefreshPushes.Contact, granted: UInt32, now: Moment) {
         let device = registrar.bindings.device(of: contact.binding)
+        // The node with the phone's flow sends the push.
         guard
             let target = registrar.bindings.forkTarget(device, through: contact.binding, now: now.instant),
+            !network.flows.isAtOtherNode(target.path),
             let token = target.pushToken, let aor = registrar.bindings.binding(contact.binding)?.aor,
             let id = ledger.dispatcher.directory.app(for: token), let app = ledger.dispatcher.directory[id]
         else { return }

@@ -93,7 +93,9 @@ extension ProxyEngine {
     /// Removes a nonce from all bindings of a user, in memory and in the store.
     func endNonce(_ name: UInt64, of user: AddressOfRecord, now: Moment) {
         let changes = registrar.bindings.forget(nonce: name, of: user, now: now)
-        if !changes.isEmpty { act(.record(changes.map { .binding($0) })) }
+        guard !changes.isEmpty else { return }
+        registrar.changeOrdered(of: user)
+        act(.record(changes.map { .binding($0) }))
     }
 
     /// Whether a request may use a nonce that the daemon sent in a push to the user. Over UDP, the daemon accepts a

@@ -142,6 +142,7 @@ extension ProxyEngine {
             complete(work, plan, for: aor, now: now)
         case .committing(let plan, let ticket):
             if case .register = work { noteReturn(of: plan.refreshed, now: now) }
+            registrar.changeOrdered(of: aor)
             act(.commit(plan.persist.map(EngineChange.binding), ticket))
         }
     }
@@ -221,6 +222,7 @@ extension ProxyEngine {
             countWake(of: binding, by: incoming)
             bindingReturned(binding, of: aor, isPush: nil, now: now)
         }
+        if !plan.refreshed.isEmpty { findNodes(waitingFor: aor) }
     }
 
     /// Completes a REGISTER that only refreshes one contact with a push token.
@@ -239,7 +241,14 @@ extension ProxyEngine {
         }
         countWake(of: refresh.id, by: incoming)
         bindingReturned(refresh.id, of: aor, isPush: true, now: now)
+        findNodes(waitingFor: aor)
         noteUpstreamUser(aor, signed: now.date, now: now)
+    }
+
+    /// Orders the question which other nodes have something waiting for a phone that has just registered here. The order
+    /// comes after the commit of the phone's contact.
+    private func findNodes(waitingFor aor: AddressOfRecord) {
+        if network.flows.nodes?.hasPeers == true { act(.findNodes(waitingFor: aor)) }
     }
 
     private func noteAccepted(_ incoming: IncomingRequest, toWriteLater rows: some Collection<DeviceID>, now: Moment) {
@@ -292,7 +301,7 @@ extension ProxyEngine {
 
     /// Refuses a REGISTER or HTTP request because the registrar is busy or the store has failed; the client may retry
     /// later.
-    private func refuse(_ work: RegistrarWork, retryAfter seconds: Int, now: Moment) {
+    func refuse(_ work: RegistrarWork, retryAfter seconds: Int, now: Moment) {
         switch work {
         case .register(let incoming):
             refuseRegister(
@@ -414,8 +423,11 @@ extension ProxyEngine {
     func removeExpiredBindings(now: Moment) {
         let ended = registrar.bindings.removeExpired(limit: Self.expiryBatch, now: now.instant)
         guard !ended.isEmpty else { return }
-        act(.record(ended.map { .binding(.delete($0.id)) }))
+        // The node that has the phone's flow knows the latest expiry, and removes the contact from the store.
+        let own = network.flows.haveNodes ? ended.filter { !network.flows.isAtOtherNode($0.path) } : ended
+        if !own.isEmpty { act(.record(own.map { .binding(.delete($0.id)) })) }
         for binding in ended {
+            registrar.changeOrdered(of: binding.aor)
             deviceRemoved(binding.id, of: binding.aor, binding.isFurtherFlow ? nil : .expired, now: now)
         }
     }

@@ -156,7 +156,8 @@ extension ProxyEngine {
         edits.topViaAddition = incoming.viaAddition
         edits.maxBreadth = UInt32(call.breadth)
         strip(&edits, of: incoming, to: flow.remote)
-        if request.makesDialog {
+        // The node that sent the request over has written its Record-Route, which is good at every node.
+        if request.makesDialog, !network.flows.isOfNode(incoming.flow) {
             edits.recordRoutes = recordRoutes(incoming, edits, to: flow, device: device, now: now)
         }
         let outgoing = request.forwarded(edits)
@@ -314,6 +315,7 @@ extension ProxyEngine {
 /// Chooses the hop to a device by the flow of the device's registration and not by its Contact (T9.1 to T9.4).
 extension ProxyEngine {
     func hop(to target: ForkTarget) -> DeviceHop {
+        if let hop = network.flows.nodeHop(to: target) { return hop }
         let isOfTrusted = isTrusted(target.flow)
         if isOfTrusted, let uri = target.pathURI {
             guard let hop = NextHop(uri) else { return .unreachable }

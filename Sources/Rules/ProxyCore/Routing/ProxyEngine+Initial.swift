@@ -246,9 +246,12 @@ extension ProxyEngine {
         case .device(let device, let user): (aor, only) = (user, device)
         }
         var contacts = registrar.bindings.forkTargets(for: aor, now: now.instant)
-        guard !contacts.isEmpty || isKnown(aor) else {
+        guard !contacts.isEmpty || isKnown(aor) || incoming.reading == .stale else {
             refuse(.notFound, because: .unknownUser)
             return
+        }
+        if contacts.isEmpty, incoming.reading == .stale {
+            return refuse(.serviceUnavailable, because: .usersAway, fields: [Self.retryAfter(seconds: 5)])
         }
         if contacts.isEmpty, incoming.request.method == .invite {
             return offerToNobody(incoming, of: aor, caller: caller, now: now)

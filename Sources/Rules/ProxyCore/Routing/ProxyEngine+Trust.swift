@@ -16,7 +16,7 @@ extension ProxyEngine {
     /// Whether the flow's peer is trusted, by its address or its certificate. Over WebSocket, only a certificate makes
     /// a peer trusted, because the address may be that of a reverse proxy for web pages.
     package func isTrusted(_ flow: Flow) -> Bool {
-        if !flow.transport.isWebSocket, isTrusted(flow.remote) { return true }
+        if !flow.transport.isWebSocket, isTrusted(flow.remote) || network.flows.isOfNode(flow) { return true }
         guard let names = network.flows.names(on: flow) else { return false }
         return settings.trusted.contains { peer in names.contains { peer.matches(name: $0) } }
     }

@@ -8,6 +8,10 @@ struct Network: ~Copyable {
     /// The running DNS look-ups, and the addresses that refused TCP lately.
     var lookups = Lookups()
     var upstream = UpstreamState()
+    /// The users for whose phones something waits at this node, as the store knows.
+    var waiting = WaitingUsers()
 
-    init(_ settings: ProxySettings) { flows = KnownFlows(settings) }
+    init(_ settings: ProxySettings, _ functions: ProxyFunctions) {
+        flows = KnownFlows(settings, nodes: settings.node.map { Nodes($0, seal: functions.seal) })
+    }
 }

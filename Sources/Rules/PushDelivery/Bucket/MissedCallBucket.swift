@@ -91,6 +91,26 @@ package struct MissedCallBucket: Sendable {
         for index in rows.indices { rows[index].isOver = true }
     }
 
+    /// The time after which a call that some node has stored as active counts as ended, because no call rings so long.
+    private static let longestCall: Duration = .seconds(600)
+
+    /// Takes over the rows of a store that other nodes change as well. A call that still rings or waits at this node
+    /// stays as it is, and so does a call in a list that is being pushed.
+    ///
+    /// - Parameters:
+    ///   - entries: the rows that the store has just returned.
+    ///   - now: the present time. A call that still rings or waits at another node is left out.
+    package mutating func adopt(_ entries: [BucketEntry], now: UnixTime) {
+        let own = rows.filter { row in !row.isOver || reporting.contains { $0.callRef == row.callRef } }
+        let present = Set(own.map(\.callRef))
+        var others = entries.filter { entry in
+            !present.contains(entry.callRef) && (entry.isOver || now - entry.date > Self.longestCall)
+        }
+        for index in others.indices { others[index].isOver = true }
+        let all = others + own
+        rows = ShortList(all.sorted { ($0.date, $0.callRef.rawValue) < ($1.date, $1.callRef.rawValue) })
+    }
+
     package var entries: [BucketEntry] { Array(rows) }
     package var count: Int { rows.count }
     package var isEmpty: Bool { rows.isEmpty }

@@ -222,6 +222,20 @@ package struct DigestAuthenticator: Sendable {
         return .challenge(isStale ? .stale : .nothingShown)
     }
 
+    /// Whether a request may have one of the daemon's nonces: a young nonce, made for the sender or sent in a push, or a
+    /// nonce in a REGISTER that a binding may have kept. This look needs no user, so most invented credentials are told
+    /// apart before anything is read.
+    package func mayHaveMade(_ request: SIPRequest, as role: Role, for holder: NonceHolder, now: Instant) -> Bool {
+        let all = role == .registrar ? request.authorization : request.proxyAuthorization
+        return all.contains { credentials in
+            guard let text = Nonce.NonceText(credentials.nonce) else { return false }
+            guard text.nonce.isYoung(now: now, lifetime: settings.nonceLifetime) else {
+                return role == .registrar && settings.reusesNonces
+            }
+            return text.nonce.marks.contains(.isPushed) || text.isMade(for: holder, functions)
+        }
+    }
+
     /// How the sender got the nonce; `nil` if the sender may not use the nonce.
     ///
     /// During its lifetime, a nonce belongs to the peer for whom it was made, and ``NonceLedger`` has its count. After

@@ -3,8 +3,8 @@ package import ProxyPolicy
 package import Registration
 package import Timekeeping
 
-/// The engine's knowledge about flows: the time of each flow's last message, and the host names in its peer's
-/// certificate.
+/// The engine's knowledge about flows: the time of each flow's last message, the host names in its peer's certificate,
+/// and the nodes of the cluster that have flows of phones.
 package struct KnownFlows: ~Copyable {
     /// The time of the last message on each flow; `nil` if `call.ring-live-flow-within` is zero.
     private var activity: FlowActivity?
@@ -14,8 +14,13 @@ package struct KnownFlows: ~Copyable {
     private var isTimerArmed = false
     /// The host names in the certificates of the peers of open connections, by connection number.
     private var provedNames: [UInt64: [String]] = [:]
+    /// The nodes of the cluster; `nil` if no other daemon uses the store.
+    package var nodes: Nodes?
 
-    package init(_ settings: ProxySettings) { watchActivity(settings) }
+    package init(_ settings: ProxySettings, nodes: Nodes? = nil) {
+        self.nodes = nodes
+        watchActivity(settings)
+    }
 
     package mutating func watchActivity(_ settings: ProxySettings) {
         let span = settings.call.ringLiveFlowWithin

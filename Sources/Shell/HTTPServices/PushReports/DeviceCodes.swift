@@ -3,6 +3,7 @@ import Bytes
 import Crypto
 import Persistence
 import ProxyRuntime
+import Timekeeping
 
 /// Creates the codes by which apps name their devices. Nobody can create a code without the daemon's key, and a code
 /// reveals nothing about the device (T7).
@@ -20,7 +21,7 @@ final class DeviceCodes: @unchecked Sendable {
     private static let tagLength = 16
     /// The name under which the store keeps the key of the device codes.
     static let noteKey = "device-code-key"
-    static let keyLength = 32
+    static let keyLength = PermanentSecret.byteCount
 
     init(key: [UInt8]) throws(CryptoError) { self.key = try HMACKey(key.span) }
 
@@ -54,21 +55,15 @@ final class DeviceCodes: @unchecked Sendable {
 
 extension DeviceCodes {
     /// Loads the key of the device codes from the store. The first start creates the key and stores it before any code
-    /// is created.
-    static func load(_ store: any ProxyStore) async throws(StartError) -> DeviceCodes {
+    /// is created. Stores of version 0.1 have the key in a note.
+    static func load(_ store: any ProxyStore, now: UnixTime) async throws(StartError) -> DeviceCodes {
         let note = try await StartError.wrapping { () async throws(StoreError) in try await store.note(noteKey) }
         var key = note.flatMap { Hex.decode(Array($0.utf8)) } ?? []
-        let isNew = key.count != keyLength
-        let codes: DeviceCodes
+        if key.count != keyLength { key = try await PermanentSecret.load(noteKey, from: store, now: now) }
         do throws(CryptoError) {
-            if isNew { key = try RandomBytes.make(keyLength) }
-            codes = try DeviceCodes(key: key)
+            return try DeviceCodes(key: key)
         } catch {
             throw StartError("cannot create a key for device codes: \(error)")
         }
-        guard isNew else { return codes }
-        let change = ServiceChange.note(key: noteKey, value: String(decoding: Hex.encode(key), as: UTF8.self))
-        try await StartError.wrapping { () async throws(StoreError) in try await store.keep([change]) }
-        return codes
     }
 }

@@ -6,7 +6,7 @@ extension CommandStore {
         do throws(PostgreSQLFailure) {
             let tables = try address.open()
             if address.isExclusive {
-                var lock = PostgreSQLLock()
+                var lock = PostgreSQLLock(of: nil)
                 try lock.take(on: tables, patience: address.times.connect)
             }
             try PostgreSQLSchema.migrate(tables)

@@ -13,7 +13,7 @@ import Timekeeping
 final class PostgreSQLDatabase: StoreDatabase, @unchecked Sendable {
     private let address: PostgreSQLPlace
     private let log: Log
-    private var lock = PostgreSQLLock()
+    private var lock: PostgreSQLLock
     private var tables: PostgreSQLTables?
     /// The identity of the store at the start, so that no other database takes its place.
     private let identity: String
@@ -27,6 +27,7 @@ final class PostgreSQLDatabase: StoreDatabase, @unchecked Sendable {
     /// - Throws: why the database cannot be used.
     init(_ address: PostgreSQLPlace, log: Log) throws(PostgreSQLFailure) {
         (self.address, self.log) = (address, log)
+        lock = PostgreSQLLock(of: address.node)
         let tables = try address.open()
         if address.isExclusive { try lock.take(on: tables, patience: address.times.lock) }
         try PostgreSQLSchema.migrate(tables)
@@ -40,8 +41,11 @@ final class PostgreSQLDatabase: StoreDatabase, @unchecked Sendable {
     var place: String { address.name }
     var lookInterval: Duration { address.times.look }
     /// The pause between two connection attempts. Different daemons take different pauses, so that they do not all
-    /// connect to a restarted server at the same time.
-    var probeInterval: Duration { .milliseconds(.random(in: 1000...1500)) }
+    /// connect to a restarted server at the same time. With several servers, the pause is short, because a standby can
+    /// be promoted within a second.
+    var probeInterval: Duration {
+        .milliseconds(Int.random(in: address.servers.count > 1 ? 200...400 : 1000...1500))
+    }
     var isAway: Bool { failure.withLock { $0 != nil } }
     /// Why the database can lose confirmed changes; `nil` if it cannot.
     var shortcoming: String? { weakness.withLock { $0.map { "\($0.reason); \($0.cure)" } } }
@@ -106,12 +110,15 @@ final class PostgreSQLDatabase: StoreDatabase, @unchecked Sendable {
 
     /// Asks the server whether it still answers.
     func look() throws(StoreFailure) {
-        guard let tables, !isAway else { return }
-        do throws(PostgreSQLError) {
-            try tables.connection.send("SELECT 1")
-            _ = try tables.connection.result(within: address.times.look)
+        guard tables != nil, !isAway else { return }
+        do throws(PostgreSQLFailure) {
+            let tables = try openTables()
+            try PostgreSQLFailure.wrapping { () throws(PostgreSQLError) in
+                try tables.connection.send("SELECT 1")
+                _ = try tables.connection.result(within: address.times.look)
+            }
         } catch {
-            throw failed(.server(error))
+            throw failed(error)
         }
     }
 
@@ -122,7 +129,9 @@ final class PostgreSQLDatabase: StoreDatabase, @unchecked Sendable {
     // MARK: The connection
 
     private func openTables() throws(PostgreSQLFailure) -> PostgreSQLTables {
-        if let tables { return tables }
+        // After the end of the server, another server may already accept writes.
+        if let tables, tables.connection.isQuiet { return tables }
+        tables = nil
         let opened = try PostgreSQLFailure.wrapping { () throws(PostgreSQLError) in
             PostgreSQLTables(
                 try address.connect(answersWithin: address.times.write), patience: address.times.write)

@@ -8,6 +8,8 @@ package struct PostgreSQLPlace: Sendable {
     var times = Times()
     /// Whether a writer takes the lock of the store.
     package var isExclusive = true
+    /// The name of this daemon in a cluster; `nil` if no other daemon may use the store.
+    package var node: String?
 
     /// The time limits of connections.
     struct Times: Sendable {
@@ -51,7 +53,12 @@ package struct PostgreSQLPlace: Sendable {
         var last = PostgreSQLError(kind: .connection, message: "no server")
         for server in servers {
             do throws(PostgreSQLError) {
-                return try PreparedConnection(server, opensWithin: times.connect, answersWithin: limit)
+                let connection = try PreparedConnection(server, opensWithin: times.connect, answersWithin: limit)
+                if let node {
+                    _ = try PostgreSQLTables(connection, patience: limit).rows(
+                        "SELECT set_config('sippushd.node', $1, false)", node)
+                }
+                return connection
             } catch {
                 last = error
                 problems.append(servers.count == 1 ? error.message : "\(server.name): \(error.message)")

@@ -3,8 +3,8 @@ package import Reactor
 package import Telemetry
 
 extension DatabaseStore {
-    /// Opens the store in a PostgreSQL database, which only one daemon uses at a time, and migrates the database to this
-    /// program's schema. The journal of calls stays in local files.
+    /// Opens the store in a PostgreSQL database, which only one daemon uses at a time, and migrates the database to
+    /// this program's schema. The journal of calls stays in local files.
     ///
     /// - Parameters:
     ///   - address: the database.
@@ -31,6 +31,12 @@ extension DatabaseStore {
             parts, outcomes: outcomes, calls: callsFolder ?? path + "-calls", isShared: callsFolder != nil,
             timeline: settings, loop: loop, log: log)
         findShortcoming = { database.shortcoming }
+        guard let name = address.node else { return }
+        do throws(PostgreSQLFailure) {
+            nodes = try PostgreSQLNodes(address, name: name, log: log)
+        } catch {
+            throw StoreError(address.name, error)
+        }
     }
 
     private static func parts(

@@ -35,6 +35,8 @@ struct StoreIntake {
     private let groupSizeLimit: Int
     /// The number of changes in the queue, without lazy rows.
     private(set) var count = 0
+    /// Whether the writer has taken a batch, and has not finished writing it.
+    private(set) var isWriting = false
     private var lazyRows: [DeviceID: StoredBinding] = [:]
     private(set) var isClosed = false
     /// The last notice to the writer's thread about waiting entries.
@@ -125,6 +127,7 @@ struct StoreIntake {
             _ = entries.popFirst()
         }
         count -= taken
+        isWriting = true
         let tickets = batch.entries.count { $0.ticket != nil }
         awaited -= tickets
         // The estimated group size rises immediately and falls slowly, so that a few small commits do not lower the
@@ -139,6 +142,9 @@ struct StoreIntake {
         }
         return batch
     }
+
+    /// Notes that the writer has finished the batch that it took.
+    mutating func written() { isWriting = false }
 
     /// Refuses all later changes; changes in the queue are still written.
     mutating func close() { isClosed = true }

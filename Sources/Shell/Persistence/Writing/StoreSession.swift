@@ -162,9 +162,13 @@ actor StoreSession {
 
     @discardableResult
     private func write(_ batch: StoreIntake.Batch) -> Bool {
-        guard !batch.isEmpty || deferred.count > 0 else { return true }
+        guard !batch.isEmpty || deferred.count > 0 else {
+            intake.withLock { $0.written() }
+            return true
+        }
         let start = loop.now
         let outcome = commit(batch)
+        intake.withLock { $0.written() }
         let duration = loop.now - start
         switch outcome {
         case .stored(let missing, let delayed):

@@ -95,6 +95,8 @@ package final class StoreWriter: Sendable {
 
     /// The number of changes in the queue, without lazy rows.
     package var queueLength: Int { intake.withLock { $0.count } }
+    /// Whether a change waits, or is being written.
+    var hasUnwritten: Bool { intake.withLock { $0.count > 0 || $0.isWriting } }
 
     /// Why the store can write no changes; `nil` if the store can write, or if a test of the disk has succeeded.
     package var failure: String? { health.withLock { $0.failure } }

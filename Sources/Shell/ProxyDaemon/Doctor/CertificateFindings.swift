@@ -8,6 +8,19 @@ package enum CertificateFindings {
 
     private static func finding(_ fault: CertificateCheck.Fault) -> Finding {
         switch fault.kind {
+        case .unreadable where fault.isForNodes, .missingName where fault.isForNodes,
+            .expired where fault.isForNodes, .untrusted where fault.isForNodes:
+            Finding(
+                area, .wrong, fault.text,
+                cure:
+                    "Make a certificate for this node with the cluster's CA: sippushd cluster cert. Then send SIGHUP: systemctl reload sippushd."
+            )
+        case .expiresSoon where fault.isForNodes:
+            Finding(
+                area, .note, fault.text,
+                cure:
+                    "Make a new certificate for this node: sippushd cluster cert. Then send SIGHUP: systemctl reload sippushd."
+            )
         case .notSet:
             Finding(
                 area, .note, "there is no certificate, so phones connect without TLS",

@@ -112,11 +112,7 @@ package struct Doctor {
     }
 
     private var ports: [PortFact] {
-        var places = settings.listen.map {
-            ("\($0.transport.parameterName):\($0.endpoint)", $0.endpoint, $0.transport != .udp)
-        }
-        places += (settings.api.listen + settings.admin.listen).map { ("http:\($0)", $0, true) }
-        return places.filter { $0.1.port != 0 }.map { name, endpoint, isStream in
+        settings.places.filter { $0.endpoint.port != 0 }.map { name, endpoint, isStream in
             let obstacle = PortCheck.obstacle(to: endpoint, isStream: isStream)
             let isTaken = obstacle?.isAddressInUse == true
             return PortFact(

@@ -50,6 +50,9 @@ extension DaemonSettings {
             read("bearer.issuers.\(name).ca-file", issuer.caFile)
         }
         read("postgresql.password-file", postgreSQL.passwordFile)
+        read("cluster.cert-file", cluster.certFile)
+        read("cluster.key-file", cluster.keyFile)
+        read("cluster.ca-file", cluster.caFile)
         read("hep.password-file", hep.passwordFile)
         read("hep.ca-file", hep.caFile)
         for path in events.secretFiles { read("events.secret-files", path) }

@@ -9,17 +9,21 @@ struct OutgoingAddresses {
     /// The addresses of the listeners, with the listener's number as the index.
     private let addresses: [IPAddress?]
     /// For each listener, the number of the first listener with the same address. Listeners with equal addresses share
-    /// connections.
+    /// connections. The nodes' listener shares no connection, because only its connections lead to nodes.
     private let shared: [UInt16]
 
     init(_ listeners: [Listener]) {
         var addresses: [IPAddress?] = []
+        let nodes = listeners.first(where: \.isForNodes)?.number
         for listener in listeners {
             while addresses.count <= Int(listener.number) { addresses.append(nil) }
             addresses[Int(listener.number)] = listener.bound.address.isUnspecified ? nil : listener.bound.address
         }
         self.addresses = addresses
-        shared = addresses.map { address in UInt16(clamping: addresses.firstIndex(of: address) ?? 0) }
+        shared = addresses.indices.map { index in
+            let fitting = addresses.indices.first { addresses[$0] == addresses[index] && $0 != nodes.map(Int.init) }
+            return nodes == UInt16(clamping: index) ? UInt16(clamping: index) : UInt16(clamping: fitting ?? 0)
+        }
     }
 
     /// The address from which the connection for the flow is opened; `nil` if the kernel chooses the address.

@@ -71,6 +71,7 @@ package final class StreamFlows: @unchecked Sendable {
     package func start(for shard: ProxyShard, listeners: [Listener]) {
         self.shard = shard
         sources = OutgoingAddresses(listeners)
+        tls.usesForNodes(listeners.first(where: \.isForNodes)?.number)
         loop.handshakeLimit = HandshakeLimit(
             perSecond: admission.limits.handshakesPerSource,
             isExempt: { [weak self] peer in
@@ -162,8 +163,10 @@ package final class StreamFlows: @unchecked Sendable {
         _ stream: StreamConnection, by listener: UInt16, _ transport: Transport
     ) -> FlowConnection? {
         let flow = Flow(transport: transport, listener: listener, connection: stream.id, remote: stream.remote)
-        let isTrusted = shard?.assumeIsolated { $0.isTrusted(flow) } ?? false
-        guard !refusesStrangers || isTrusted else {
+        // A node shows its certificate in the handshake, and counts as a stranger until then.
+        let isForNodes = tls.isForNodes(flow)
+        let isTrusted = !isForNodes && shard?.assumeIsolated { $0.isTrusted(flow) } ?? false
+        guard !refusesStrangers || isTrusted || isForNodes else {
             refuse(stream, .flowRefusedFull)
             return nil
         }
@@ -188,8 +191,8 @@ package final class StreamFlows: @unchecked Sendable {
         }
         let standing = admission.added(
             stream.id, from: stream.remote.address.source, isTrusted: isTrusted, now: loop.now)
-        if isTrusted {
-            trust(stream)
+        if isTrusted { trust(stream) }
+        if isTrusted || isForNodes {
             // The loop serves connections of trusted peers separately from connections of phones, so that calls of the
             // PBX do not wait for phones.
             stream.turn = .usual
@@ -268,7 +271,8 @@ package final class StreamFlows: @unchecked Sendable {
         let asked = Flow(
             transport: flow.transport, listener: flow.listener, connection: 0, remote: place, server: server)
         let wish = sources.wish(asked)
-        guard outgoing[wish] == nil else { return }
+        // A node's certificate names the address at which the node accepts connections, and no port of an alias.
+        guard outgoing[wish] == nil, !tls.isForNodes(flow) else { return }
         outgoing[wish] = flow.connection
         connected.alias = asked
     }
@@ -300,6 +304,14 @@ package final class StreamFlows: @unchecked Sendable {
     private func opened(_ stream: StreamConnection) {
         guard let session = stream.tls, let connected = connections[stream.id], let shard else { return }
         counters.count(session.isResumed ? .tlsResumed : .tlsFull)
+        // The TLS contexts for nodes refuse every other certificate, and the names of a node give it no other rights.
+        if tls.isForNodes(connected.flow) {
+            let flow = connected.flow
+            guard session.hasProvedPeer else { return drop(connected, .flowNotProved) }
+            // The name has no dot, so that no trusted peer can have it.
+            _ = shard.assumeIsolated { $0.namesProved(["node"], on: flow) }
+            return proved(flow, by: nil)
+        }
         let names = session.peerNames
         guard !names.isEmpty else { return }
         let flow = connected.flow

@@ -1,7 +1,7 @@
 import Addressing
 package import Crypto
 
-/// The TLS configuration: the daemon's client context, and numbers for the names of servers.
+/// The TLS configuration: the daemon's client contexts, and numbers for the names of servers.
 ///
 /// A reload replaces the TLS configuration of new connections; existing connections keep their configuration.
 ///
@@ -9,6 +9,10 @@ package import Crypto
 package final class TLSSetup: @unchecked Sendable {
     /// The context for connections that the daemon opens; `nil` if the settings have no TLS.
     private var client: TLSContext?
+    /// The context for connections to other nodes of the cluster; `nil` without a cluster.
+    private var nodes: TLSContext?
+    /// The number of the nodes' listener; `nil` without a cluster.
+    private var nodeListener: UInt16?
     /// The names of servers that have numbers; the first name has the number 1.
     private var names: [String] = []
     private var numbers: [String: ServerNumber] = [:]
@@ -20,6 +24,17 @@ package final class TLSSetup: @unchecked Sendable {
     package init(client: TLSContext? = nil) { self.client = client }
 
     package func changed(client: TLSContext) { self.client = client }
+
+    package func changed(nodes: TLSContext?) { self.nodes = nodes }
+
+    /// Connects to other nodes on all flows of the given listener.
+    package func usesForNodes(_ listener: UInt16?) { nodeListener = listener }
+
+    /// Whether the flow leads to or from another node of the cluster.
+    func isForNodes(_ flow: Flow) -> Bool {
+        guard let nodeListener else { return false }
+        return flow.listener == nodeListener && flow.transport == .tls
+    }
 
     /// The number that represents a host name in flows; `nil` if the maximum number of names is reached.
     func number(of host: String) -> ServerNumber? {
@@ -39,8 +54,9 @@ package final class TLSSetup: @unchecked Sendable {
     }
 
     /// Starts the client side of a TLS connection for a flow; `nil` if TLS is not configured or the server's name is
-    /// unknown.
+    /// unknown. The certificate of another node must cover the address of the connection.
     func session(for flow: Flow) -> TLSSession? {
+        if isForNodes(flow) { return try? nodes?.makeClientSession(host: flow.remote.address.description) }
         guard let client, let name = name(of: flow) else { return nil }
         return try? client.makeClientSession(host: name)
     }

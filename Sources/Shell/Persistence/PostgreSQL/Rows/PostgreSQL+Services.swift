@@ -141,10 +141,16 @@ extension PostgreSQLTables {
 
     // MARK: Secrets, notes and dialogs
 
+    /// Writes a secret, unless another node has written a secret with the same name in the same minute. All nodes must
+    /// use the same secret.
     func write(_ secret: StoredSecret) throws(PostgreSQLError) {
+        try send("SELECT pg_advisory_xact_lock(hashtextextended('sippushd secrets', 0))::text")
         try send(
-            "INSERT INTO secret VALUES ($1,$2,$3) ON CONFLICT (name, created_at) DO UPDATE SET value = $3",
-            secret.name, secret.createdAt, secret.value)
+            """
+            INSERT INTO secret SELECT $1::text, $2::bigint, $3::bytea WHERE NOT EXISTS (
+                SELECT 1 FROM secret WHERE name = $1::text AND abs(created_at - $2) < 60000)
+            ON CONFLICT (name, created_at) DO NOTHING
+            """, secret.name, secret.createdAt, secret.value)
     }
 
     func removeSecret(_ name: String, createdAt date: UnixTime) throws(PostgreSQLError) {

@@ -10,6 +10,8 @@ enum PostgreSQLFailure: Error, CustomStringConvertible {
     case encoding(String)
     /// Another daemon uses the store.
     case inUse
+    /// Another daemon has the name of this node.
+    case nodeInUse(String)
 
     var description: String {
         switch self {
@@ -21,12 +23,19 @@ enum PostgreSQLFailure: Error, CustomStringConvertible {
         case .encoding(let name): "the database has the encoding \(name); create it with ENCODING 'UTF8'"
         case .inUse:
             "another sippushd uses the database: it holds the advisory lock of the store. Stop the other sippushd, or correct the setting postgresql.connection"
+        case .nodeInUse(let name):
+            "another sippushd has the node name \(name). Stop the other sippushd, or correct the setting cluster.node"
         }
     }
 
     var isOfSystem: Bool { if case .server(let error) = self { error.isOfSystem } else { true } }
 
-    var isInUse: Bool { if case .inUse = self { true } else { false } }
+    var isInUse: Bool {
+        switch self {
+        case .inUse, .nodeInUse: true
+        case .server, .newerSchema, .otherStore, .encoding: false
+        }
+    }
 
     static func wrapping<Result>(_ body: () throws(PostgreSQLError) -> Result) throws(PostgreSQLFailure) -> Result {
         do {

@@ -1,12 +1,55 @@
-/// The tables of the store in PostgreSQL, with times in milliseconds since 1970. Column for column, the tables are those
-/// of ``StoreSchema``.
+/// The tables of the store in PostgreSQL, with times in milliseconds since 1970. Column for column, the tables are
+/// those of ``StoreSchema``.
 ///
-/// Values from SIP messages have the type `bytea`, because they can have any bytes. After `SET bytea_output = 'escape'`,
-/// psql shows their ASCII characters. Texts that the daemon itself makes have the type `text`. Columns that are sorted
-/// or compared have the collation C, so that the order does not depend on the server's language.
+/// Values from SIP messages have the type `bytea`, because they can have any bytes. After `SET bytea_output =
+/// 'escape'`, psql shows their ASCII characters. Texts that the daemon itself makes have the type `text`. Columns that
+/// are sorted or compared have the collation C, so that the order does not depend on the server's language.
 enum PostgreSQLSchema {
     /// The statements that migrate the schema, one list for each version. The list of a released version never changes.
-    static let scripts = [first]
+    static let scripts = [first, second]
+
+    /// The tables of a cluster, and the indexes by which a node reads one user.
+    private static let second = [
+        "CREATE INDEX binding_user ON binding (domain, username)",
+        "CREATE INDEX bucket_entry_user ON bucket_entry (domain, username)",
+        // The node that has a stored message in memory; each connection of a node knows the node's name.
+        "ALTER TABLE message ADD COLUMN node text DEFAULT nullif(current_setting('sippushd.node', true), '')",
+        // Each start of a node has its own number.
+        "CREATE SEQUENCE node_run",
+        """
+        CREATE TABLE node (
+            name text PRIMARY KEY,
+            place text NOT NULL,            -- HOST:PORT for other nodes
+            run bigint NOT NULL,
+            seen timestamptz NOT NULL
+        )
+        """,
+        """
+        -- The users for whose phones something waits at a node. The nodes look by themselves for phones that have
+        -- returned, so the table may lose its rows in a crash.
+        CREATE UNLOGGED TABLE waiting (
+            domain bytea NOT NULL,
+            username bytea NOT NULL,
+            node text NOT NULL,
+            PRIMARY KEY (domain, username, node)
+        )
+        """,
+        """
+        -- The INVITEs that wait at a node. Another node goes on with them after the end of the node.
+        CREATE TABLE held_call (
+            node text NOT NULL,
+            username bytea NOT NULL,
+            domain bytea NOT NULL,
+            call_id bytea NOT NULL,
+            request bytea NOT NULL,
+            transport text NOT NULL,
+            listener bigint NOT NULL,
+            remote text NOT NULL,
+            until bigint NOT NULL,
+            PRIMARY KEY (node, domain, username, call_id)
+        )
+        """,
+    ]
 
     private static let first = [
         """

@@ -1,0 +1,150 @@
+import Addressing
+import Bytes
+import Calling
+import LocationService
+import Messaging
+import ProxyPolicy
+import PushDelivery
+import Registration
+import Routing
+import SIPDialogs
+import SIPGrammar
+import SIPTransactions
+import Telemetry
+import Timekeeping
+import Waking
+
+/// Exchanges requests with other nodes of the cluster. A node sends a request to a phone at another node by the Path in
+/// the phone's contact. The Path names the other node and the phone's flow (RFC 3327, RFC 5626 section 5).
+extension ProxyEngine {
+    // MARK: Requests of other nodes
+
+    /// Handles a request of another node. The request is for a phone whose flow is at this node, or it is the notice
+    /// that a phone has registered at the other node.
+    func nodeRequestReceived(_ incoming: IncomingRequest, now: Moment) {
+        let request = incoming.request
+        if request.method == .notify, request.frame.firstValue(of: .event).map({ $0.hasPrefix("reg") }) == true {
+            return registrationNoticed(incoming, now: now)
+        }
+        guard let (flow, routes) = ownFlow(in: request) else {
+            return refuse(incoming, .forbidden, because: .forgedRoute, now: now)
+        }
+        guard !flow.isClosed, flow.transport == .udp || flow.isConnection else {
+            return refuse(incoming, .flowFailed, now: now)
+        }
+        guard let (incoming, call) = startProxying(incoming, to: [nil], now: now) else { return }
+        if request.method == .invite { sendTrying(incoming, now: now) }
+        var edits = RequestEdits(requestURI: request.uri.text, via: .empty, maxForwards: 70)
+        edits.routes = routes
+        transmit(incoming, edits, for: 0, of: call, on: flow, device: nil, alternatives: [], now: now)
+    }
+
+    /// Forwards another node's ACK of a 2xx to a phone at this node.
+    func nodeACKReceived(_ incoming: IncomingRequest, now: Moment) {
+        let request = incoming.request
+        guard let (flow, routes) = ownFlow(in: request), !flow.isClosed, let listener = identity.listener(for: flow),
+            let number = sip.makeClientTransaction()
+        else { return }
+        defer { sip.discard(number) }
+        var edits = RequestEdits(
+            requestURI: request.uri.text, via: via(for: number, listener: listener, incoming),
+            maxForwards: (request.maxForwards ?? 71) &- 1)
+        edits.routes = routes
+        edits.topViaAddition = incoming.viaAddition
+        act(.send(request.forwarded(edits).bytes, on: flow))
+    }
+
+    /// This node's flow that the topmost Route names, and the Route values after it.
+    private func ownFlow(in request: SIPRequest) -> (flow: Flow, routes: [ByteString])? {
+        guard let nodes = network.flows.nodes, let first = request.routes.first,
+            case .own(let flow)? = nodes.place(of: first.uri)
+        else { return nil }
+        return (flow, RouteSet.texts(of: request.routes.dropFirst()))
+    }
+
+    // MARK: Phones that register at another node
+
+    /// Tells the nodes at which something waits for a user's phones that a phone has registered here (RFC 3680).
+    ///
+    /// The store must first have the phone's last REGISTER, because the other nodes read the contact there.
+    func nodesWait(_ names: [String], forPhonesOf aor: AddressOfRecord, now: Moment) {
+        let rows = registrar.refreshedRows(of: aor, now: now)
+        let ticket = network.waiting.waits(aor, for: names)
+        guard !rows.isEmpty else { return noticeCommitted(ticket, now: now) }
+        act(.commit(rows.map { .binding(.upsert($0)) }, ticket))
+    }
+
+    func noticeCommitted(_ ticket: CommitTicket, now: Moment) {
+        guard let notice = network.waiting.committed(ticket), let nodes = network.flows.nodes else { return }
+        for peer in notice.nodes.compactMap(nodes.peer(named:)) {
+            notify(peer, aboutPhonesOf: notice.aor, nodes, now: now)
+        }
+    }
+
+    private func notify(_ peer: PeerNode, aboutPhonesOf aor: AddressOfRecord, _ nodes: Nodes, now: Moment) {
+        guard let hop = NextHop("sip:\(peer.place);transport=tls"), let (_, endpoint) = hop.numeric,
+            let listener = identity.listener(nodes.own.listener), let client = sip.makeClientTransaction()
+        else { return }
+        let flow = Flow(transport: .tls, listener: nodes.own.listener, connection: 0, remote: endpoint)
+        let notice = RegistrationNotice(
+            of: aor, to: peer, from: nodes.own, via: via(for: client, listener: listener, loopHash: 0),
+            number: functions.random())
+        sip.legs.start(client, Question.node)
+        withTransactions { $0.start(client, request: notice.outgoing, on: flow, now: now.instant, into: &$1) }
+    }
+
+    /// Handles the notice of another node that a phone has registered there.
+    private func registrationNoticed(_ incoming: IncomingRequest, now: Moment) {
+        refuse(incoming, .ok, now: now)
+        let uri = incoming.request.to.uri
+        guard let user = uri.user else { return }
+        readWaiting([AddressOfRecord(user: user.percentDecoded(), host: uri.host.lowercased())])
+    }
+
+    /// Reads users for whose phones something waits, because a phone may have registered at another node.
+    private func readWaiting(_ users: [AddressOfRecord]) {
+        if case .asks(let question) = registrar.reads.hold(.waiting, concerning: users.map { .user($0) }) {
+            act(.readUsers(question, waiting: nil))
+        }
+    }
+
+    // MARK: Users for whose phones something waits
+
+    /// Notes that the store gets the announcement that something waits here for phones of a user.
+    func waits(forPhonesOf aor: AddressOfRecord, now: Moment) {
+        network.waiting.announced(aor.compacted(), now: now.instant)
+        armNodes(now: now)
+    }
+
+    /// Tells the store that something waits for a user's phones.
+    func announce(_ aor: AddressOfRecord, now: Moment) {
+        guard case .asks(let question) = registrar.reads.hold(.waiting, concerning: [.user(aor)]) else { return }
+        waits(forPhonesOf: aor, now: now)
+        act(.readUsers(question, waiting: Announcement(aor: aor.compacted(), invite: nil)))
+    }
+
+    func armNodes(now: Moment) {
+        guard network.flows.nodes != nil, network.waiting.armsTimer() else { return }
+        _ = output.timers.schedule(.nodesDue, at: now.instant + Self.pollPause)
+    }
+
+    /// The pause between two questions to the store about the users for whose phones something waits. The NOTIFY of the
+    /// other node comes earlier, but can be lost.
+    private static let pollPause: Duration = .milliseconds(250)
+
+    /// Asks the store about the users for whose phones something waits, and withdraws the announcements of all other
+    /// users.
+    func nodesDue(now: Moment) {
+        network.waiting.timerFired()
+        var users = Set<AddressOfRecord>()
+        for device in wakes.waitedFor {
+            if let aor = registrar.bindings.aor(of: device) { users.insert(aor) }
+        }
+        let (polled, over) = network.waiting.due(waking: users, now: now.instant) { aor in
+            !messages.queue(of: aor).isEmpty
+        }
+        if !over.isEmpty { act(.endWaiting(over)) }
+        if !polled.isEmpty { readWaiting(polled) }
+        armNodes(now: now)
+    }
+}

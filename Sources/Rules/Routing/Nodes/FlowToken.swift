@@ -1,0 +1,49 @@
+package import Addressing
+package import Bytes
+package import SIPDialogs
+import SIPGrammar
+
+/// A flow of one node. The node encrypts the flow token into the user part of the contact's Path, by which the other
+/// nodes reach the flow (RFC 5626 section 5.2, RFC 3327).
+package struct FlowToken: Hashable, Sendable {
+    /// The number of the node's run. A connection of an earlier run is closed.
+    package let run: UInt32
+    package let flow: Flow
+
+    package init(run: UInt32, flow: Flow) {
+        self.run = run
+        self.flow = flow
+    }
+
+    fileprivate var encoded: [UInt8] {
+        var bytes: [UInt8] = []
+        bytes.append(big: UInt64(run), count: 4)
+        flow.pack(into: &bytes)
+        return bytes
+    }
+
+    fileprivate init?(_ plain: [UInt8]) {
+        let bytes = plain.span
+        guard bytes.count > 4 else { return nil }
+        var run: UInt32 = 0
+        for index in 0..<4 { run = run << 8 | UInt32(bytes[index]) }
+        var index = 4
+        guard let flow = Flow(packed: bytes, from: &index), index == bytes.count else { return nil }
+        self.init(run: run, flow: flow)
+    }
+}
+
+extension DialogSeal {
+    /// The associated data that keeps flow tokens and dialog tokens apart.
+    private static let purpose = ByteString("flow token")
+
+    /// Encrypts a flow token for the node at the given `host:port`.
+    package func seal(_ token: FlowToken, at place: ByteString) -> [UInt8] {
+        seal(token.encoded, Self.purpose, place)
+    }
+
+    /// Decrypts a flow token; `nil` if no node of this cluster encrypted the text for the node at `place`.
+    package func openFlow(_ text: ByteString, at place: ByteString) -> FlowToken? {
+        open(text, Self.purpose, place).flatMap { FlowToken($0.plain) }
+    }
+}

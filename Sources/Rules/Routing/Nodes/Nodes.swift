@@ -1,0 +1,79 @@
+package import Addressing
+import Bytes
+package import ProxyPolicy
+package import Registration
+package import SIPDialogs
+package import SIPGrammar
+
+/// The nodes of a cluster, and the Path values by which nodes reach the flows of other nodes.
+///
+/// In the store, the contact of a phone begins its Path with the URI of the node that has the phone's flow. In memory,
+/// a contact with a flow of this node has no such value.
+package struct Nodes {
+    package let own: OwnNode
+    private let seal: DialogSeal
+    /// The other nodes that are alive, by `host:port`.
+    private var peers: [ByteString: PeerNode] = [:]
+
+    package init(_ own: OwnNode, seal: DialogSeal) {
+        self.own = own
+        self.seal = seal
+    }
+
+    package mutating func changed(_ peers: [PeerNode]) {
+        self.peers = Dictionary(peers.map { ($0.place.lowercased(), $0) }) { $1 }
+    }
+
+    package var hasPeers: Bool { !peers.isEmpty }
+
+    /// Whether another living node accepts connections at the endpoint.
+    package func hasPeer(at endpoint: Endpoint) -> Bool { peers[ByteString("\(endpoint)")] != nil }
+
+    package func peer(named name: String) -> PeerNode? { peers.values.first { $0.name == name } }
+
+    /// The place of the flow that a node's Path value names.
+    package enum Place: Hashable, Sendable {
+        /// The flow is at this node. A connection of an earlier run is closed.
+        case own(Flow)
+        /// The flow is at another living node, in the node's present run.
+        case peer
+        /// The node has ended or restarted, so the flow's connection is gone.
+        case gone
+    }
+
+    /// The place of the flow that a Path URI names; `nil` if no node has made the URI.
+    package func place(of uri: SIPURI) -> Place? {
+        guard let text = uri.user, let port = uri.port, uri.parameters.contains("lr") else { return nil }
+        let place = ByteString("\(uri.host.lowercased()):\(port)")
+        guard let token = seal.openFlow(text, at: place) else { return nil }
+        if place == own.place { return .own(token.run == own.run ? token.flow : token.flow.closed) }
+        guard let peer = peers[place], peer.run == token.run else { return .gone }
+        return .peer
+    }
+
+    // MARK: Rows of the store
+
+    /// The row for the store: a flow of this node becomes a Path value.
+    package func written(_ row: StoredBinding) -> StoredBinding {
+        if let first = row.path.first, let uri = Self.uri(of: first), place(of: uri) != nil { return row }
+        let token = seal.seal(FlowToken(run: own.run, flow: row.flow), at: own.place)
+        let value = ByteString(capacity: token.count + own.place.count + 32) { out in
+            out.append("<sip:")
+            out.append(token.span)
+            out.append("@")
+            out.append(own.place)
+            out.append(";transport=tls;lr>")
+        }
+        return row.with(path: [value] + row.path, on: row.flow)
+    }
+
+    /// The row for this node's memory: the Path value of this node becomes the flow.
+    package func read(_ row: StoredBinding) -> StoredBinding {
+        guard let first = row.path.first, let uri = Self.uri(of: first), case .own(let flow)? = place(of: uri) else {
+            return row
+        }
+        return row.with(path: Array(row.path.dropFirst()), on: flow)
+    }
+
+    private static func uri(of value: ByteString) -> SIPURI? { NameAddress(value)?.uri }
+}

@@ -1,0 +1,41 @@
+package import Bytes
+package import Messaging
+package import ProxyCore
+package import ProxyPolicy
+package import Registration
+
+/// News for a node about the other nodes.
+package enum NodeNews: Sendable {
+    /// All other nodes that are alive.
+    case peers([PeerNode])
+    /// The INVITEs of an ended node. This node alone continues their calls.
+    case invites([HeldInvite])
+    /// The stored messages of this node's earlier runs and of ended nodes, with which this node alone goes on; and their
+    /// recipients.
+    case messages([StoredMessage], StoredUsers)
+}
+
+/// The store as the nodes of a cluster share it. Each node reads a user from the store when a request needs the user.
+package protocol SharedStore: AnyObject, Sendable {
+    /// The number of this node's run, which no other run of any node has.
+    var run: UInt32 { get }
+    /// Reads users, with all changes that this node has ordered before.
+    ///
+    /// - Parameters:
+    ///   - subjects: the users.
+    ///   - waiting: the announcement of the request that waits at this node. The store commits the announcement before
+    ///     it reads the users.
+    ///   - answer: gets the users on any thread; `nil` if the store does not answer.
+    func read(
+        _ subjects: [UserSubject], waiting: Announcement?, answer: @escaping @Sendable (StoredUsers?) -> Void)
+    /// Finds the other nodes at which something waits for phones of a user; `answer` gets their names, on any thread.
+    func nodes(waitingFor aor: AddressOfRecord, answer: @escaping @Sendable ([String]) -> Void)
+    /// Deletes soon that something waits for phones of the users at this node.
+    func endWaiting(_ users: [AddressOfRecord])
+    /// Deletes soon that an INVITE waits for phones of a user at this node.
+    func endInvite(_ aor: AddressOfRecord, callID: ByteString)
+    /// Whether another node has taken over the calls of this node's earlier run.
+    var wasTakenOver: Bool { get }
+    /// Announces this node. `told` gets, on any thread, changes of the living nodes, and calls of ended nodes.
+    func join(at place: String, told: @escaping @Sendable (NodeNews) -> Void)
+}

@@ -1,0 +1,172 @@
+import Addressing
+import Bytes
+import PostgreSQLClient
+import ProxyCore
+import Registration
+import Timekeeping
+
+/// The SQL statements by which the nodes of a cluster share the store. The statements are sent outside a transaction.
+extension PostgreSQLTables {
+    /// Commits the announcements of requests that wait at a node, before any later statement reads.
+    func send(waiting announcements: [Announcement], at node: String) throws(PostgreSQLError) {
+        guard !announcements.isEmpty else { return }
+        let users = announcements.map(\.aor)
+        try send("BEGIN")
+        try send(
+            """
+            INSERT INTO waiting SELECT DISTINCT u.domain, u.username, $3 FROM unnest($1::bytea[], $2::bytea[])
+                AS u(username, domain) ON CONFLICT DO NOTHING
+            """, ByteArray(values: users.map(\.user)), ByteArray(values: users.map(\.host)), node)
+        for invite in announcements.compactMap(\.invite) {
+            try send(
+                "INSERT INTO held_call VALUES ($1,$2,$3,$4,$5,$6,$7,$8,$9) ON CONFLICT DO NOTHING", node,
+                invite.aor.user, invite.aor.host, invite.callID, invite.request,
+                invite.source.transport.parameterName, invite.source.listener, invite.source.remote, invite.until)
+        }
+        try send("COMMIT")
+    }
+
+    /// Deletes a call that no longer waits.
+    func send(ended callID: ByteString, of aor: AddressOfRecord, at node: String) throws(PostgreSQLError) {
+        try send(
+            "DELETE FROM held_call WHERE node = $1 AND domain = $2 AND username = $3 AND call_id = $4", node, aor.host,
+            aor.user, callID)
+    }
+
+    /// Deletes the announcements of users for whose phones nothing waits at a node any more.
+    func send(over users: [AddressOfRecord], at node: String) throws(PostgreSQLError) {
+        try send(
+            """
+            DELETE FROM waiting USING unnest($1::bytea[], $2::bytea[]) AS u(username, domain)
+                WHERE waiting.username = u.username AND waiting.domain = u.domain AND node = $3
+            """, ByteArray(values: users.map(\.user)), ByteArray(values: users.map(\.host)), node)
+    }
+
+    /// Sends the queries for the bindings, the missed calls and the rules of users, and for accounts.
+    func sendUsers(_ subjects: [UserSubject]) throws(PostgreSQLError) {
+        var users: [AddressOfRecord] = []
+        var devices: [Int64] = []
+        var accounts: [(name: ByteString, realm: ByteString)] = []
+        for subject in subjects {
+            switch subject {
+            case .user(let aor): users.append(aor)
+            case .device(let device): devices.append(Int64(bitPattern: device.rawValue))
+            case .account(let name, let realm): accounts.append((name, realm))
+            }
+        }
+        let (names, domains) = (ByteArray(values: users.map(\.user)), ByteArray(values: users.map(\.host)))
+        try send(
+            """
+            SELECT b.* FROM (SELECT * FROM unnest($1::bytea[], $2::bytea[]) AS u(username, domain)
+                UNION SELECT username, domain FROM binding WHERE id = ANY($3::bigint[])) AS u
+                JOIN binding b ON b.domain = u.domain AND b.username = u.username ORDER BY b.id
+            """, names, domains, NumberArray(values: devices))
+        try send(
+            """
+            SELECT e.* FROM (SELECT * FROM unnest($1::bytea[], $2::bytea[]) AS u(username, domain)
+                UNION SELECT username, domain FROM binding WHERE id = ANY($3::bigint[])) AS u
+                JOIN bucket_entry e ON e.domain = u.domain AND e.username = u.username
+            """, names, domains, NumberArray(values: devices))
+        try send(
+            """
+            SELECT r.* FROM (SELECT * FROM unnest($1::bytea[], $2::bytea[]) AS u(username, domain)
+                UNION SELECT username, domain FROM binding WHERE id = ANY($3::bigint[])) AS u
+                JOIN user_rules r ON r.domain = u.domain AND r.username = u.username
+            """, names, domains, NumberArray(values: devices))
+        try send(
+            """
+            SELECT DISTINCT a.* FROM unnest($1::bytea[], $2::bytea[]) AS u(name, realm)
+                JOIN account a ON a.realm = u.realm AND a.name = u.name
+            """, ByteArray(values: accounts.map(\.name)), ByteArray(values: accounts.map(\.realm)))
+    }
+
+    /// Sends the query for the other nodes at which something waits for phones of the users.
+    func sendNodes(waitingFor users: [AddressOfRecord], besides node: String) throws(PostgreSQLError) {
+        try send(
+            """
+            SELECT DISTINCT w.username, w.domain, w.node FROM unnest($1::bytea[], $2::bytea[]) AS u(username, domain)
+                JOIN waiting w ON w.domain = u.domain AND w.username = u.username WHERE w.node <> $3
+            """, ByteArray(values: users.map(\.user)), ByteArray(values: users.map(\.host)), node)
+    }
+
+    /// Sends the statement by which `node` takes over stored messages that no living node has, and that returns them.
+    /// Messages of the present `run` are left out. At its start, the node also takes the messages of its earlier runs.
+    /// The messages have ids after `last`.
+    func send(
+        messagesTo node: String, run: UInt32, isStart: Bool, after last: Int64
+    ) throws(PostgreSQLError) {
+        try send(
+            """
+            WITH chosen AS (
+                SELECT id FROM message m WHERE id > $4 AND id >> 30 <> $2 AND (
+                    node IS NULL OR node = $1 AND $3::bigint = 1
+                    OR NOT EXISTS (SELECT 1 FROM node n WHERE n.name = m.node))
+                ORDER BY id LIMIT 2000 FOR UPDATE SKIP LOCKED)
+            UPDATE message m SET node = $1 FROM chosen WHERE m.id = chosen.id RETURNING m.*
+            """, node, Int64(run), Int64(isStart ? 1 : 0), last)
+    }
+
+    /// Writes a node's sign of life, takes over the calls of nodes that have ended, and sends the query for the other
+    /// living nodes.
+    ///
+    /// A node that is just giving its sign of life holds the lock of its row, and does not count as dead. Otherwise two
+    /// nodes could wait for each other.
+    func send(
+        alive node: String, at place: String, run: UInt32, takesOver: Bool, keepsOld: Bool
+    ) throws(PostgreSQLError) {
+        try send(
+            """
+            INSERT INTO node VALUES ($1, $2, $3, clock_timestamp())
+            ON CONFLICT (name) DO UPDATE SET place = $2, run = $3, seen = clock_timestamp()
+            RETURNING (xmax <> 0)::int::bigint
+            """, node, place, Int64(run))
+        try send(
+            """
+            WITH dead AS (
+                DELETE FROM node WHERE name IN (
+                    SELECT name FROM node WHERE name <> $1 AND (seen = '-infinity'
+                        OR $2::bigint = 1 AND seen < clock_timestamp() - interval '5 seconds')
+                    FOR UPDATE SKIP LOCKED) RETURNING name
+            ), announced AS (DELETE FROM waiting USING dead WHERE waiting.node = dead.name)
+            DELETE FROM held_call h USING dead WHERE h.node = dead.name RETURNING h.*
+            """, node, Int64(takesOver ? 1 : 0))
+        try send(
+            """
+            SELECT name, place, run FROM node
+            WHERE name <> $1 AND place <> '' AND seen > '-infinity'
+                AND ($2::bigint = 1 OR seen > clock_timestamp() - interval '5 seconds') ORDER BY name
+            """, node, Int64(keepsOld ? 1 : 0))
+    }
+}
+
+extension StoredRow {
+    /// The INVITE in the current row of the table `held_call`; `nil` if the row is malformed.
+    var heldInvite: HeldInvite? {
+        guard let transport = withBytes(5, { Transport(ascii: $0) }), let listener = UInt16(exactly: integer(6)),
+            let remote = withBytes(7, { Endpoint(ascii: $0) })
+        else { return nil }
+        return HeldInvite(
+            aor: AddressOfRecord(user: byteString(1), host: byteString(2)), callID: byteString(3),
+            request: byteString(4),
+            source: Flow(transport: transport, listener: listener, connection: 0, remote: remote),
+            until: UnixTime(milliseconds: integer(8)))
+    }
+}
+
+/// Texts as an array of PostgreSQL's type `bytea`.
+private struct ByteArray: SQLParameter {
+    let values: [ByteString]
+
+    func bind(to statement: some SQLParameters, at index: Int) {
+        statement.bind(index, blob: PostgreSQLParameters.array(values.map(\.array)).span)
+    }
+}
+
+/// Numbers as an array of PostgreSQL's type `bigint`.
+private struct NumberArray: SQLParameter {
+    let values: [Int64]
+
+    func bind(to statement: some SQLParameters, at index: Int) {
+        statement.bind(index, blob: PostgreSQLParameters.array(values).span)
+    }
+}

@@ -1,0 +1,193 @@
+import Addressing
+import Bytes
+import Messaging
+import PostgreSQLClient
+import ProxyCore
+import ProxyPolicy
+import Reactor
+import Registration
+import StoreTesting
+import Telemetry
+import TestSupport
+import Testing
+import Timekeeping
+
+@testable import Persistence
+
+/// Tests how nodes share a PostgreSQL server: reads of single users, announcements, living nodes, and takeover.
+@Suite(
+    "Store in PostgreSQL, nodes", .serialized, .timeLimit(.minutes(5)),
+    .enabled(if: DatabaseServer.postgreSQL != nil, "PostgreSQL is not installed (Debian: postgresql)"))
+struct PostgreSQLNodesTests {
+    private let bob = AddressOfRecord(user: ByteString("bob"), host: ByteString("example.net"))
+
+    private func start() async throws -> (DatabaseServer, StoreFolder, PostgreSQLPlace) {
+        let server = try await DatabaseServer.startPostgreSQL([])
+        let folder = try StoreFolder(on: "host=\(server.folder.path) user=sippushd dbname=postgres")
+        let place = try #require(folder.database)
+        try PostgreSQLSchema.migrate(try place.open())
+        return (server, folder, place)
+    }
+
+    private func read(
+        _ nodes: PostgreSQLNodes, _ subjects: [UserSubject], waiting: Announcement? = nil
+    ) async -> StoredUsers? {
+        await withCheckedContinuation { waiter in
+            nodes.read(subjects, waiting: waiting) { waiter.resume(returning: $0) }
+        }
+    }
+
+    private func nodes(waitingFor aor: AddressOfRecord, _ nodes: PostgreSQLNodes) async -> [String] {
+        await withCheckedContinuation { waiter in
+            nodes.nodes(waitingFor: aor) { waiter.resume(returning: $0) }
+        }
+    }
+
+    @Test func `a node reads the contacts of a user by the name or by a device, and nothing of others`() async throws {
+        let (server, folder, place) = try await start()
+        let tables = try place.open()
+        try tables.transaction { () throws(PostgreSQLError) in
+            for id in 1...3 as ClosedRange<UInt64> { _ = try tables.apply(.engine(.binding(.upsert(.sample(id))))) }
+        }
+        let all = try tables.bindings(after: nil, limit: 10)
+        let nodes = try PostgreSQLNodes(place, name: "a", log: .silent)
+        let first = try #require(all.first)
+        let byName = try #require(await read(nodes, [.user(first.aor)]))
+        #expect(byName.users.map(\.aor) == [first.aor])
+        #expect(byName.users.first?.bindings == all.filter { $0.aor == first.aor })
+        let byDevice = try #require(await read(nodes, [.device(first.id), .device(DeviceID(rawValue: 99))]))
+        #expect(byDevice.users.map(\.aor) == [first.aor])
+        let nobody = try #require(await read(nodes, [.user(bob), .account(name: bob.user, realm: bob.host)]))
+        #expect(nobody.users.first?.bindings == [] && nobody.accounts.isEmpty)
+        nodes.stop()
+        _ = folder
+        await server.ended()
+    }
+
+    @Test func `an announcement is found by the other nodes, and ends`() async throws {
+        let (server, folder, place) = try await start()
+        let (a, b) = (
+            try PostgreSQLNodes(place, name: "a", log: .silent), try PostgreSQLNodes(place, name: "b", log: .silent)
+        )
+        #expect(a.run != b.run)
+        _ = await read(a, [.user(bob)], waiting: Announcement(aor: bob, invite: nil))
+        #expect(await nodes(waitingFor: bob, b) == ["a"])
+        #expect(await nodes(waitingFor: bob, a) == [])
+        a.endWaiting([bob])
+        _ = await read(a, [.user(bob)])
+        #expect(await nodes(waitingFor: bob, b) == [])
+        a.stop()
+        b.stop()
+        _ = folder
+        await server.ended()
+    }
+
+    @Test func `a node that leaves hands its calls to exactly one other node`() async throws {
+        let (server, folder, place) = try await start()
+        let names = ["a", "b", "c"]
+        let nodes = try names.map { try PostgreSQLNodes(place, name: $0, log: .silent) }
+        let news = names.map { _ in AsyncStream<NodeNews>.makeStream() }
+        for (index, node) in nodes.enumerated() {
+            node.join(at: "127.0.0.\(index + 1):5071") { news[index].continuation.yield($0) }
+        }
+        let invite = HeldInvite(
+            aor: bob, callID: ByteString("call"), request: ByteString("INVITE"),
+            source: Flow(transport: .udp, listener: 0, connection: 0, remote: Endpoint(IPAddress(v4: 0x7f00_0001), 9)),
+            until: UnixTime(seconds: 2_000_000_000))
+        _ = await read(nodes[0], [.user(bob)], waiting: Announcement(aor: bob, invite: invite))
+        nodes[0].stop()
+        let taken = Locked<[HeldInvite]>([])
+        await withTaskGroup { group in
+            for index in 1...2 {
+                group.addTask {
+                    for await one in news[index].stream {
+                        if case .invites(let invites) = one { taken.withLock { $0 += invites } }
+                        if case .peers(let peers) = one, peers.map(\.name) == [names[3 - index]] { return }
+                    }
+                }
+            }
+        }
+        // The nodes end their threads after everything that they have begun.
+        nodes[1].stop()
+        nodes[2].stop()
+        for index in 1...2 { news[index].continuation.finish() }
+        for index in 1...2 {
+            for await one in news[index].stream {
+                if case .invites(let invites) = one { taken.withLock { $0 += invites } }
+            }
+        }
+        #expect(taken.withLock { $0 } == [invite])
+        _ = folder
+        await server.ended()
+    }
+
+    @Test func `the stored messages of an ended node go to exactly one other, and come back when that node restarts`()
+        async throws
+    {
+        let (server, folder, place) = try await start()
+        let runs = ["a", "b", "c"]
+        let nodes = try runs.map { try PostgreSQLNodes(place, name: $0, log: .silent) }
+        var ofA = place
+        ofA.node = "a"
+        let tables = try ofA.open()
+        let rows = (1...3).map { number in
+            StoredMessage(
+                id: UInt64(nodes[0].run) << OwnNode.runShift + UInt64(number), aor: bob,
+                sender: ByteString("sip:103@x"),
+                source: Flow(
+                    transport: .udp, listener: 0, connection: 0, remote: Endpoint(IPAddress(v4: 0x7f00_0001), 9)),
+                receivedAt: UnixTime(seconds: 1_700_000_000), expiresAt: UnixTime(seconds: 2_000_000_000), devices: [],
+                request: ByteString("MESSAGE"))
+        }
+        try tables.transaction { () throws(PostgreSQLError) in
+            for row in rows { _ = try tables.apply(.engine(.message(.insert(row)))) }
+        }
+        let taken = Locked<[Int: [StoredMessage]]>([:])
+        func join(_ node: PostgreSQLNodes, _ index: Int) async {
+            let (peers, told) = AsyncStream<Void>.makeStream()
+            node.join(at: "127.0.0.\(index + 1):5071") { news in
+                switch news {
+                case .messages(let messages, _): taken.withLock { $0[index, default: []] += messages }
+                case .peers: told.yield()
+                case .invites: break
+                }
+            }
+            if index > 0 { for await _ in peers { return } }
+        }
+        // A node's own messages of its present run are in its memory.
+        for (index, node) in nodes.enumerated() { await join(node, index) }
+        #expect(taken.withLock { $0.isEmpty })
+        nodes[0].stop()
+        while taken.withLock({ $0.isEmpty }) { try await Task.sleep(for: .milliseconds(20)) }
+        // The nodes end their threads after everything that they have begun.
+        nodes[1].stop()
+        nodes[2].stop()
+        let all = taken.withLock { $0 }
+        #expect(all.values.flatMap { $0 }.sorted { $0.id < $1.id } == rows)
+        #expect(all.count <= 2)
+        let again = try PostgreSQLNodes(place, name: "b", log: .silent)
+        taken.withLock { $0 = [:] }
+        again.join(at: "127.0.0.2:5071") { news in
+            if case .messages(let messages, _) = news { taken.withLock { $0[9, default: []] += messages } }
+        }
+        while taken.withLock({ $0[9]?.count != 3 }) { try await Task.sleep(for: .milliseconds(20)) }
+        again.stop()
+        _ = folder
+        await server.ended()
+    }
+
+    @Test func `a database that hangs gets no answer from the node within two seconds, and answers again later`()
+        async throws
+    {
+        let (server, folder, place) = try await start()
+        let nodes = try PostgreSQLNodes(place, name: "a", log: .silent)
+        #expect(await read(nodes, [.user(bob)]) != nil)
+        await server.stopped()
+        #expect(await read(nodes, [.user(bob)]) == nil)
+        server.continues()
+        while await read(nodes, [.user(bob)]) == nil { try await Task.sleep(for: .milliseconds(20)) }
+        nodes.stop()
+        _ = folder
+        await server.ended()
+    }
+}

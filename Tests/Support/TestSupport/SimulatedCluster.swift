@@ -1,0 +1,262 @@
+package import Addressing
+import Bytes
+import LocationService
+import Messaging
+package import ProxyCore
+package import ProxyPolicy
+package import PushDelivery
+package import Registration
+package import SIPGrammar
+import SIPMessage
+package import Timekeeping
+
+/// Several nodes of a cluster on one simulated store. All effects of the engines wait in queues: one queue for each
+/// node's writes and reads, for the answers to each node, and for each direction between two nodes. The order inside a
+/// queue never changes. With a seed, the cluster takes the next effect from a random queue.
+package final class SimulatedCluster {
+    package struct Message {
+        package let node: Int
+        package let bytes: [UInt8]
+        package let flow: Flow
+
+        package var request: SIPRequest? { SIPText.readRequest(bytes) }
+        package var response: SIPResponse? { SIPText.readResponse(bytes) }
+    }
+
+    private enum Queue: Hashable {
+        case store(Int)
+        case answers(Int)
+        case link(from: Int, to: Int)
+    }
+
+    package let engines: [ProxyEngine]
+    package private(set) var disk = SimulatedDisk()
+    package private(set) var now = Moment(
+        instant: Instant(nanoseconds: 1_000_000_000), date: UnixTime(seconds: 1_790_000_000))
+    /// The messages that the nodes have sent to phones and PBXs, in order.
+    package var sent: [Message] = []
+    package private(set) var pushes: [(node: Int, push: PushDispatcher.Transmission)] = []
+    /// The number of messages from one node to another.
+    package private(set) var exchanged = 0
+    /// The nodes at which something waits for phones of each user.
+    package private(set) var waiting: [AddressOfRecord: Set<Int>] = [:]
+    /// The number of questions about users to the store.
+    package private(set) var reads = 0
+    /// The INVITEs that wait at each node.
+    package private(set) var held: [Int: [HeldInvite]] = [:]
+    /// The pairs of nodes whose link loses all messages.
+    package var cut = Set<[Int]>()
+    /// Whether the store answers and commits nothing.
+    package var isStoreAway = false
+    private var queues: [Queue: [() -> Void]] = [:]
+    private var order: [Queue] = []
+    private var random: SeededGenerator?
+
+    package init(nodes count: Int = 2, seed: UInt64? = nil, _ change: (inout ProxySettings) -> Void = { _ in }) {
+        random = seed.map { SeededGenerator(seed: $0) }
+        engines = (0..<count).map { index in
+            EngineFixture.engine(
+                StoredState(), seed: UInt64(index + 1), node: Self.own(index), at: Self.address(index), change)
+        }
+        for index in engines.indices {
+            engines[index].restored(now: now)
+            engines[index].nodesChanged(
+                engines.indices.filter { $0 != index }.map { Self.peer($0) }, now: now)
+        }
+        settle()
+    }
+
+    package static let pbx = Endpoint(IPAddress(v4: 0x0a00_0002), 5060)
+
+    package static func address(_ node: Int) -> IPAddress { IPAddress(v4: 0x0a00_0101 + UInt32(node)) }
+
+    private static func place(_ node: Int) -> Endpoint { Endpoint(address(node), 5071) }
+
+    private static func own(_ node: Int) -> OwnNode {
+        OwnNode(name: "n\(node)", place: ByteString("\(place(node))"), listener: 2, run: UInt32(node + 1))
+    }
+
+    package static func peer(_ node: Int) -> PeerNode {
+        PeerNode(name: "n\(node)", place: ByteString("\(place(node))"), run: UInt32(node + 1))
+    }
+
+    package static func udp(_ remote: Endpoint) -> Flow {
+        Flow(transport: .udp, listener: 0, connection: 0, remote: remote)
+    }
+
+    package static func tcp(_ remote: Endpoint, _ connection: UInt64) -> Flow {
+        Flow(transport: .tcp, listener: 1, connection: connection, remote: remote)
+    }
+
+    // MARK: Events
+
+    package func receive(_ bytes: [UInt8], on flow: Flow, at node: Int) {
+        switch MessageReader().read(bytes.span, isStream: false) {
+        case .request(let request): engines[node].requestReceived(request, on: flow, now: now)
+        case .response(let response): engines[node].responseReceived(response, on: flow, now: now)
+        case .unusable(let message): engines[node].unusableReceived(message, on: flow, now: now)
+        }
+        take(from: node)
+    }
+
+    package func close(_ flow: Flow, at node: Int) {
+        engines[node].flowClosed(flow, now: now)
+        take(from: node)
+    }
+
+    /// Performs all waiting effects, and all effects that they cause.
+    package func settle() {
+        while performNext() {}
+    }
+
+    /// Performs one waiting effect; the result is false if none waits.
+    package func performNext() -> Bool {
+        let ready = order.filter { queues[$0]?.isEmpty == false }
+        guard !ready.isEmpty else { return false }
+        var place = 0
+        if var generator = random {
+            place = Int.random(in: ready.indices, using: &generator)
+            random = generator
+        }
+        queues[ready[place]]?.removeFirst()()
+        return true
+    }
+
+    package func pass(_ duration: Duration) {
+        let end = now.instant + duration
+        while let next = engines.indices.filter({ !dead.contains($0) }).compactMap({ engines[$0].nextDeadline }).min(),
+            next <= end
+        {
+            advance(to: next)
+            for node in engines.indices where !dead.contains(node) {
+                engines[node].deadlineReached(now: now)
+                take(from: node)
+            }
+            settle()
+        }
+        advance(to: end)
+    }
+
+    private func advance(to instant: Instant) {
+        guard instant > now.instant else { return }
+        now = Moment(instant: instant, date: now.date + (instant - now.instant))
+    }
+
+    /// Ends a node without notice. The node `successor` takes over the requests that waited there.
+    package func kill(_ node: Int, takenOverBy successor: Int) {
+        for queue in order where queue == .store(node) || queue == .answers(node) { queues[queue] = [] }
+        dead.insert(node)
+        let invites = held.removeValue(forKey: node) ?? []
+        for aor in waiting.keys { waiting[aor]?.remove(node) }
+        for other in engines.indices where !dead.contains(other) {
+            engines[other].nodesChanged(
+                engines.indices.filter { $0 != other && !dead.contains($0) }.map { Self.peer($0) }, now: now)
+            take(from: other)
+        }
+        engines[successor].invitesTakenOver(invites, now: now)
+        let messages = disk.messages.values.filter { $0.id >> OwnNode.runShift == UInt64(node + 1) }
+        engines[successor].messagesTakenOver(
+            messages, for: StoredUsers(users: messages.compactMap { disk.user(.user($0.aor)) }), now: now)
+        take(from: successor)
+    }
+
+    private var dead = Set<Int>()
+
+    // MARK: Effects
+
+    private func add(_ effect: @escaping () -> Void, to queue: Queue) {
+        if !order.contains(queue) { order.append(queue) }
+        queues[queue, default: []].append(effect)
+    }
+
+    private func take(from node: Int) {
+        while true {
+            let actions = engines[node].takeActions()
+            guard !actions.isEmpty else { return }
+            for action in actions { run(action, of: node) }
+        }
+    }
+
+    private func run(_ action: ProxyAction, of node: Int) {
+        switch action {
+        case .send(let bytes, let flow): send(bytes, on: flow, from: node)
+        case .commit(let changes, let ticket): write(changes, ticket, of: node)
+        case .record(let changes): write(changes, nil, of: node)
+        case .refresh(let rows): write(rows.map { .binding(.upsert($0)) }, nil, of: node)
+        case .push(let push): pushes.append((node, push))
+        case .readUsers(let question, let waiting):
+            reads += 1
+            read(question.ticket, question.subjects, waiting: waiting, of: node)
+        case .findNodes(let aor):
+            add(
+                { [self] in
+                    let names = isStoreAway ? [] : (waiting[aor] ?? []).filter { $0 != node }.sorted().map { "n\($0)" }
+                    add(
+                        { [self] in
+                            engines[node].nodesFound(waitingFor: aor, names, now: now)
+                            take(from: node)
+                        }, to: .answers(node))
+                }, to: .store(node))
+        case .endWaiting(let users):
+            add({ [self] in for aor in users { waiting[aor]?.remove(node) } }, to: .store(node))
+        case .endInvite(let aor, let callID):
+            add({ [self] in held[node]?.removeAll { $0.aor == aor && $0.callID == callID } }, to: .store(node))
+        default: break
+        }
+    }
+
+    private func write(_ changes: [EngineChange], _ ticket: CommitTicket?, of node: Int) {
+        add(
+            { [self] in
+                let isStored = !isStoreAway
+                if isStored {
+                    disk.queue(changes, nil)
+                    _ = disk.commit()
+                }
+                guard let ticket else { return }
+                add(
+                    { [self] in
+                        engines[node].committed(ticket, succeeded: isStored, now: now)
+                        take(from: node)
+                    }, to: .answers(node))
+            }, to: .store(node))
+    }
+
+    private func read(_ ticket: ReadTicket, _ subjects: [UserSubject], waiting announced: Announcement?, of node: Int) {
+        add(
+            { [self] in
+                if let announced, !isStoreAway {
+                    waiting[announced.aor, default: []].insert(node)
+                    if let invite = announced.invite { held[node, default: []].append(invite) }
+                }
+                let users = isStoreAway ? nil : StoredUsers(users: subjects.compactMap { disk.user($0) })
+                add(
+                    { [self] in
+                        engines[node].usersRead(ticket, users, now: now)
+                        take(from: node)
+                    }, to: .answers(node))
+            }, to: .store(node))
+    }
+
+    private func send(_ bytes: [UInt8], on flow: Flow, from node: Int) {
+        guard flow.listener == 2, flow.transport == .tls else {
+            return sent.append(Message(node: node, bytes: bytes, flow: flow))
+        }
+        let peer =
+            flow.connection == 0
+            ? engines.indices.first { Self.place($0) == flow.remote } : Int(flow.connection) % 100
+        guard let peer else { return }
+        exchanged += 1
+        add(
+            { [self] in
+                guard !cut.contains([node, peer]), !cut.contains([peer, node]), !dead.contains(peer) else { return }
+                // The opener of a connection sees the other node's port. The other node sees a port of the opener.
+                let isOpener = flow.connection == 0 || flow.connection >= 200
+                let remote = isOpener ? Endpoint(Self.address(node), 40_000) : Self.place(node)
+                let connection = UInt64((isOpener ? 100 : 200) + node)
+                let flow = Flow(transport: .tls, listener: 2, connection: connection, remote: remote)
+                _ = engines[peer].namesProved(["node"], on: flow)
+                receive(bytes, on: flow, at: peer)
+            }, to: .link(from: node, to: peer))
+    }
+}
