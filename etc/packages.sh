@@ -10,6 +10,9 @@ build_packages() {
 # The Debian packages that etc/run needs in addition.
 run_packages() { echo sip-tester curl openssl; }
 
+# The packages that etc/run --cluster needs in addition.
+cluster_packages() { echo postgresql python3; }
+
 # The packages that etc/package needs in addition.
 package_packages() { echo dpkg-dev debhelper; }
 

@@ -1,0 +1,133 @@
+"""A PostgreSQL server with a synchronous standby, on two loopback addresses."""
+
+import glob
+import os
+import pwd
+import re
+import secrets
+import shutil
+import tempfile
+
+from place import SERVERS, SERVERS_FOLDER, Trouble, run
+
+USER = "postgres"
+
+
+class Database:
+    """The primary and its standby. The data begin empty in each run."""
+
+    def __init__(self, place):
+        self.place = place
+        self.port = place.ports["POSTGRESQL_PORT"]
+        self.programs = programs()
+        self.owner = owner()
+        self.folder = self.make_folder()
+        self.password = secrets.token_hex(16)
+        self.environment = dict(os.environ, PGPASSFILE=os.path.join(self.folder, "pgpass"), LC_ALL="C")
+
+    def make_folder(self):
+        """PostgreSQL refuses to run as root. The user postgres may not reach the folder of root, so root's servers have a
+        temporary folder. A link leads to it, so that the next run can remove it even after a kill -9."""
+        link = self.place.path(SERVERS_FOLDER)
+        if self.owner is None:
+            os.mkdir(link, 0o700)
+            return link
+        folder = tempfile.mkdtemp(prefix="sippushd-cluster-", dir="/tmp")
+        os.symlink(folder, link)
+        self.give(folder)
+        return folder
+
+    def give(self, path):
+        if self.owner is not None:
+            os.chown(path, self.owner.pw_uid, self.owner.pw_gid)
+
+    def command(self, program, *words):
+        as_user = [] if self.owner is None else [
+            "setpriv", f"--reuid={self.owner.pw_uid}", f"--regid={self.owner.pw_gid}", "--clear-groups"]
+        return as_user + [os.path.join(self.programs, program), *words]
+
+    def run(self, program, *words):
+        return run(self.command(program, *words), cwd=self.folder, env=self.environment)
+
+    def data(self, server):
+        return os.path.join(self.folder, server)
+
+    def secret(self, name, text):
+        path = os.path.join(self.folder, name)
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            file.write(text)
+        self.give(path)
+        return path
+
+    def start(self):
+        self.place.write(self.password, "password")
+        self.secret("pgpass", f"*:*:*:sippushd:{self.password}\n")
+        self.run("initdb", "-D", self.data("primary"), "-U", "sippushd", "--auth=scram-sha-256",
+                 "--pwfile=" + self.secret("password", self.password), "-E", "UTF8", "--locale=C")
+        self.start_server("primary")
+        self.query("primary", "CREATE DATABASE sippushd", "postgres")
+        self.run("pg_basebackup", "-h", SERVERS["primary"], "-p", str(self.port), "-U", "sippushd", "-D", self.data("standby"),
+                 "-R", "-c", "fast")
+        # The standby has no such setting. After its promotion, commits would wait for a standby that does not exist.
+        self.query("primary", "ALTER SYSTEM SET synchronous_standby_names = 'ANY 1 (*)'")
+        self.query("primary", "SELECT pg_reload_conf()")
+        self.start_server("standby")
+        self.place.await_that(
+            lambda: self.query("primary", "SELECT sync_state FROM pg_stat_replication") == "quorum",
+            "the standby is not synchronous", name="standby")
+
+    def start_server(self, server):
+        settings = {
+            "listen_addresses": SERVERS[server], "port": self.port, "unix_socket_directories": "", "cluster_name": server,
+            "synchronous_commit": "on",
+            # A standby that has lost its primary looks for promotion only after this time, by default five seconds.
+            "wal_retrieve_retry_interval": "100ms",
+        }
+        words = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
+        self.place.start(server, self.command("postgres", "-D", self.data(server), *words), cwd=self.folder, env=self.environment)
+        self.place.await_line(server, "ready to accept")
+
+    def query(self, server, sql, database="sippushd"):
+        """Runs a statement, and returns the values of the rows as lines."""
+        return run([os.path.join(self.programs, "psql"), "-XAtq", "-h", SERVERS[server], "-p", str(self.port), "-U", "sippushd",
+                    "-d", database, "-c", sql], env=self.environment).strip()
+
+    def promote(self):
+        """Makes the standby the new primary, as a failover manager or an operator would."""
+        self.run("pg_ctl", "promote", "-D", self.data("standby"), "-w", "-t", "30", "-s")
+
+    def connection(self):
+        return f"host={SERVERS['primary']},{SERVERS['standby']} port={self.port} dbname=sippushd user=sippushd"
+
+    def shell(self, program, *words):
+        """A command for the user's terminal."""
+        return " ".join(self.command(program, *words))
+
+    def remove(self):
+        """Removes the data, which the next run does not use."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+        if self.owner is not None:
+            os.unlink(self.place.path(SERVERS_FOLDER))
+
+
+def programs():
+    """The folder of PostgreSQL's programs, which Debian does not put into PATH."""
+    found = os.environ.get("POSTGRESQL_PROGRAMS") or max(
+        glob.glob("/usr/lib/postgresql/*/bin"), key=lambda path: [int(number) for number in re.findall(r"\d+", path)], default=None)
+    found = found or os.path.dirname(shutil.which("initdb") or "")
+    missing = [name for name in ("initdb", "postgres", "pg_basebackup", "pg_ctl", "psql")
+               if not os.access(os.path.join(found, name), os.X_OK)]
+    if missing:
+        raise Trouble(f"PostgreSQL is not installed here ({', '.join(missing)} missing). Install Debian's package postgresql, "
+                      "or set POSTGRESQL_PROGRAMS to the folder of PostgreSQL's programs.")
+    return found
+
+
+def owner():
+    """The user of the servers, if this user is root."""
+    if os.getuid() != 0:
+        return None
+    try:
+        return pwd.getpwnam(USER)
+    except KeyError:
+        raise Trouble(f"PostgreSQL does not run as root, and there is no user {USER}. Run etc/run --cluster as another user.") from None
