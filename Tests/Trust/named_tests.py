@@ -53,7 +53,7 @@ def main():
         files.update(folders, (os.path.splitext(name)[0] for name in names))
     with open("docs/Trust.md", encoding="utf-8") as file:
         page = file.read()
-    known = {name for _, name, *_ in suite.PROBES + suite.TIMINGS}
+    known = {name for _, name, *_ in suite.PROBES + suite.TIMINGS + suite.FAULTS}
     missing = list(missing_names(page, "\n".join(code), files, known))
     for rule, name in missing:
         print(f"docs/Trust.md names for {rule} the test {name}, which is not there")

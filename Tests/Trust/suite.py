@@ -14,7 +14,7 @@ from machine import Watch
 from ports import Ports
 from sip import Phone, Stream, Trap
 
-PROBES, TIMINGS = [], []
+PROBES, TIMINGS, FAULTS = [], [], []
 
 # Rules that the daemon does not implement yet; their probes print "open" instead of FAIL.
 OPEN = {}
@@ -28,14 +28,15 @@ class Skipped(Exception):
     """A probe is skipped, because this machine lacks something that it needs."""
 
 
-def probe(rule, name, stage=None, alone=False, timing=False):
+def probe(rule, name, stage=None, alone=False, timing=False, fault=False):
     """Registers a probe of `rule`; `stage` is its daemon, or it starts its own. A probe that compares times needs an idle
-    machine (`etc/trust --timing`)."""
+    machine (`etc/trust --timing`). A probe with `fault` fails, because the daemon does not hold its rule yet
+    (`etc/trust --faults`)."""
 
     def add(function):
-        if any(one[1] == name for one in PROBES + TIMINGS):
+        if any(one[1] == name for one in PROBES + TIMINGS + FAULTS):
             raise ValueError(f"two probes have the name {name}")
-        (TIMINGS if timing else PROBES).append((rule, name, stage, function, alone))
+        (FAULTS if fault else TIMINGS if timing else PROBES).append((rule, name, stage, function, alone))
         return function
 
     return add

@@ -6,7 +6,7 @@ import re
 import time
 
 from sip import Stream, fresh
-from suite import PROBES, TIMINGS, check, probe
+from suite import FAULTS, PROBES, TIMINGS, check, probe
 
 
 def alive(t, agent=None):
@@ -227,7 +227,7 @@ def page(t):
     with open(os.path.join(os.path.dirname(__file__), "..", "..", "..", "docs", "Trust.md")) as file:
         text = file.read()
     named = set(re.findall(r"`trust ([a-z0-9-]+)`", text))
-    known = {name: rule for rule, name, *_ in PROBES + TIMINGS if rule != "Trust"}
+    known = {name: rule for rule, name, *_ in PROBES + TIMINGS + FAULTS if rule != "Trust"}
     check(named == set(known), f"only in the page: {sorted(named - set(known))}; not in it: {sorted(set(known) - named)}")
     for line in text.splitlines():
         rule = re.match(r"\| (T\d+(?:\.\d+)?) ", line)

@@ -445,7 +445,7 @@ class FaultyStart:
 
 @probe("T21.1", "disk-errors-at-start", alone=True)
 def disk_errors_at_start(t):
-    """A write or a sync fails during the start. The daemon says so and ends, or it starts, and the store is not damaged."""
+    """A write or a sync fails during the start. The daemon ends with the reason, or it starts, and the store is not damaged."""
     if not shutil.which("strace") or subprocess.run(["strace", "-qq", "-o", "/dev/null", "true"], capture_output=True).returncode:
         raise Skipped("strace cannot be used here")
     daemon = own_daemon(t, "disk-errors-at-start").start()
