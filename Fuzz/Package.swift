@@ -38,7 +38,7 @@ let package = Package(
             name: "COsip2", cSettings: [.unsafeFlags(["-fsanitize=fuzzer-no-link,address"])],
             linkerSettings: [.linkedLibrary("osipparser2")]),
         module("Collections"),
-        module("Addressing", ["Collections"]),
+        module("Addressing", ["Bytes", "Collections"]),
         module("Bytes"),
         module("HTTPSemantics"),
         module("SIPGrammar", ["Bytes", "Collections", "Addressing"]),
@@ -53,7 +53,7 @@ let package = Package(
         fuzzer("FuzzValues", ["SIPMessage", "SIPGrammar", "Bytes"]),
         fuzzer("FuzzFramer", ["SIPMessage", "SIPGrammar", "Bytes", "Addressing"]),
         fuzzer("FuzzEdge", ["WebSocket", "Addressing"]),
-        fuzzer("FuzzHTTP", ["HTTPSemantics", "Addressing"]),
+        fuzzer("FuzzHTTP", ["HTTPSemantics", "Bytes", "Addressing"]),
         fuzzer("FuzzJSON", ["JSON", "Bytes"]),
     ]
 )
