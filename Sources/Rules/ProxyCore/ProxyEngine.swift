@@ -118,7 +118,7 @@ package final class ProxyEngine {
     package func takeActions(into taken: inout [ProxyAction]) {
         if !taken.isEmpty { taken.removeAll(keepingCapacity: true) }
         swap(&taken, &output.actions)
-        if let nodes = network.flows.nodes { Self.name(nodes, in: &taken) }
+        if network.flows.haveNodes, let nodes = network.flows.nodes { Self.name(nodes, in: &taken) }
     }
 
     /// Writes this node into the Path of all contacts that go to the store of several nodes.

@@ -87,7 +87,7 @@ extension ProxyEngine {
     /// The kind of a request's Route (with a dialog token, with a forged dialog token or without token), and the next
     /// hop of the request.
     func route(of request: SIPRequest) -> RouteSet.Kind {
-        RouteSet.preprocess(request, identity: identity, hasNodes: network.flows.nodes != nil) { pass($0, of: request) }
+        RouteSet.preprocess(request, identity: identity, hasNodes: network.flows.haveNodes) { pass($0, of: request) }
     }
 
     /// Decrypts the dialog token in a request; `nil` if the dialog token is forged or belongs to another call.

@@ -124,7 +124,7 @@ extension ProxyEngine {
     }
 
     func armNodes(now: Moment) {
-        guard network.flows.nodes != nil, network.waiting.armsTimer() else { return }
+        guard network.flows.haveNodes, network.waiting.armsTimer() else { return }
         _ = output.timers.schedule(.nodesDue, at: now.instant + Self.pollPause)
     }
 

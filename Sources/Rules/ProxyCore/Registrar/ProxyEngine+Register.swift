@@ -248,7 +248,7 @@ extension ProxyEngine {
     /// Orders the question which other nodes have something waiting for a phone that has just registered here. The order
     /// comes after the commit of the phone's contact.
     private func findNodes(waitingFor aor: AddressOfRecord) {
-        if network.flows.nodes?.hasPeers == true { act(.findNodes(waitingFor: aor)) }
+        if network.flows.haveNodes, network.flows.nodes?.hasPeers == true { act(.findNodes(waitingFor: aor)) }
     }
 
     private func noteAccepted(_ incoming: IncomingRequest, toWriteLater rows: some Collection<DeviceID>, now: Moment) {

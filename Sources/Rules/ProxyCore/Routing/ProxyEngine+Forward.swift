@@ -315,7 +315,7 @@ extension ProxyEngine {
 /// Chooses the hop to a device by the flow of the device's registration and not by its Contact (T9.1 to T9.4).
 extension ProxyEngine {
     func hop(to target: ForkTarget) -> DeviceHop {
-        if let hop = network.flows.nodeHop(to: target) { return hop }
+        if network.flows.haveNodes, let hop = network.flows.nodeHop(to: target) { return hop }
         let isOfTrusted = isTrusted(target.flow)
         if isOfTrusted, let uri = target.pathURI {
             guard let hop = NextHop(uri) else { return .unreachable }

@@ -16,9 +16,14 @@ package struct KnownFlows: ~Copyable {
     private var provedNames: [UInt64: [String]] = [:]
     /// The nodes of the cluster; `nil` if no other daemon uses the store.
     package var nodes: Nodes?
+    /// Whether several daemons use the store, so that another node may have changed each user.
+    ///
+    /// Each request asks this. A look at ``nodes`` would copy the value.
+    package let haveNodes: Bool
 
     package init(_ settings: ProxySettings, nodes: Nodes? = nil) {
         self.nodes = nodes
+        haveNodes = nodes != nil
         watchActivity(settings)
     }
 

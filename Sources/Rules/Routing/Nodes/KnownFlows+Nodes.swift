@@ -6,19 +6,16 @@ import SIPGrammar
 
 /// Finds the hop to phones whose flow is at another node of the cluster.
 extension KnownFlows {
-    /// Whether several daemons use the store, so that another node may have changed each user.
-    package var haveNodes: Bool { nodes != nil }
-
     /// Whether a message came from another node. Only nodes have a certificate that the nodes' listener accepts.
     package func isOfNode(_ flow: Flow) -> Bool {
-        guard let nodes, flow.listener == nodes.own.listener, flow.transport == .tls else { return false }
+        guard haveNodes, let nodes, flow.listener == nodes.own.listener, flow.transport == .tls else { return false }
         // A flow of an earlier run can have the listener's number, because the number depends on the setting `listen`.
         return flow.isConnection ? names(on: flow) != nil : nodes.hasPeer(at: flow.remote)
     }
 
     /// The hop to a phone whose flow is at another node; `nil` if the contact's Path names no node.
     package func nodeHop(to target: ForkTarget) -> DeviceHop? {
-        guard let nodes, let uri = target.pathURI, let place = nodes.place(of: uri) else { return nil }
+        guard haveNodes, let nodes, let uri = target.pathURI, let place = nodes.place(of: uri) else { return nil }
         switch place {
         case .peer:
             guard let (transport, endpoint) = NextHop(uri)?.numeric, transport == .tls else { return .unreachable }
@@ -36,7 +33,7 @@ extension KnownFlows {
 
     /// Whether a contact's Path names another living node.
     package func isAtOtherNode(_ path: [ByteString]) -> Bool {
-        guard let nodes, let first = path.first, let uri = NameAddress(first)?.uri else { return false }
+        guard haveNodes, let nodes, let first = path.first, let uri = NameAddress(first)?.uri else { return false }
         return nodes.place(of: uri) == .peer
     }
 }
