@@ -367,7 +367,9 @@ def secrets(t):
         caller.send(caller.cancel(request))
     tokens = {push.get("to") for _, push, _, _ in t.suite.provider.pushes if push.get("to")}
     lines = 0
-    for daemon in t.suite.daemons.values():
+    # The database of the nodes is no daemon.
+    daemons = [one for one in t.suite.daemons.values() if isinstance(one, Daemon)]
+    for daemon in daemons:
         text = daemon.log()
         lines += text.count("\n")
         for what, pattern in planted.items():
