@@ -78,7 +78,7 @@ let package = Package(
         // C libraries. Only one module imports each of them.
         library("CAres", pkgConfig: "libcares", debian: "libc-ares-dev"),
         library("CCurl", pkgConfig: "libcurl", debian: "libcurl4-openssl-dev"),
-        library("CEvent", pkgConfig: "libevent_openssl", debian: "libevent-dev"),
+        library("CEvent", pkgConfig: "libevent", debian: "libevent-dev"),
         library("CLZ4", pkgConfig: "liblz4", debian: "liblz4-dev"),
         library("CMariaDB", pkgConfig: "libmariadb", debian: "libmariadb-dev"),
         library("CNGHTTP2", pkgConfig: "libnghttp2", debian: "libnghttp2-dev"),

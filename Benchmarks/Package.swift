@@ -39,7 +39,7 @@ let package = Package(
     targets: [
         library("CAres", pkgConfig: "libcares"),
         library("CCurl", pkgConfig: "libcurl"),
-        library("CEvent", pkgConfig: "libevent_openssl"),
+        library("CEvent", pkgConfig: "libevent"),
         library("CLZ4", pkgConfig: "liblz4"),
         library("CNGHTTP2", pkgConfig: "libnghttp2"),
         library("COpenSSL", pkgConfig: "openssl"),

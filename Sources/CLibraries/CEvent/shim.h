@@ -2,13 +2,6 @@
    have in Swift's Glibc module. */
 #include <features.h>
 #include <event2/event.h>
-#include <event2/buffer.h>
-#include <event2/bufferevent.h>
-#include <event2/bufferevent_ssl.h>
-#include <event2/http.h>
-#include <event2/keyvalq_struct.h>
-#include <event2/listener.h>
-#include <event2/thread.h>
 #include <linux/sockios.h>
 #include <errno.h>
 #include <fcntl.h>

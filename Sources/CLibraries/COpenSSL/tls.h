@@ -1,6 +1,8 @@
 /* Functions for OpenSSL's macros and variadic functions, which Swift cannot call. */
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
+#include <stdlib.h>
+#include <string.h>
 
 static inline int tls_require_1_2(SSL_CTX *context) { return SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION); }
 static inline int tls_set_groups(SSL_CTX *context, const char *list) { return SSL_CTX_set1_groups_list(context, list); }
@@ -113,4 +115,77 @@ static inline int tls_use_ticket_secret(
     EVP_CIPHER_CTX *cipher, EVP_MAC_CTX *mac, const unsigned char *secret, const unsigned char *iv, int seals) {
     return EVP_CipherInit_ex(cipher, EVP_aes_256_cbc(), NULL, secret, iv, seals) == 1
         && hmac_set_key_sha256(mac, secret + 32, 32) == 1;
+}
+
+/* The records of TLS sessions in memory: lent input that OpenSSL has not read yet, and the output of OpenSSL. */
+struct tls_records {
+    const unsigned char *input;
+    size_t input_count;
+    unsigned char *output;
+    size_t output_count, output_room;
+};
+
+static inline int tls_records_read(BIO *bio, char *bytes, int count) {
+    struct tls_records *records = (struct tls_records *)BIO_get_data(bio);
+    BIO_clear_retry_flags(bio);
+    if (count <= 0) return 0;
+    if (!records || records->input_count == 0) {
+        BIO_set_retry_read(bio);
+        return -1;
+    }
+    size_t taken = (size_t)count < records->input_count ? (size_t)count : records->input_count;
+    memcpy(bytes, records->input, taken);
+    records->input += taken;
+    records->input_count -= taken;
+    return (int)taken;
+}
+
+static inline int tls_records_write(BIO *bio, const char *bytes, int count) {
+    struct tls_records *records = (struct tls_records *)BIO_get_data(bio);
+    BIO_clear_retry_flags(bio);
+    if (!records || count < 0) return -1;
+    size_t needed = records->output_count + (size_t)count;
+    if (needed > records->output_room) {
+        size_t room = needed > 2 * records->output_room ? needed : 2 * records->output_room;
+        unsigned char *grown = (unsigned char *)realloc(records->output, room);
+        if (!grown) return -1;
+        records->output = grown;
+        records->output_room = room;
+    }
+    memcpy(records->output + records->output_count, bytes, (size_t)count);
+    records->output_count = needed;
+    return count;
+}
+
+static inline long tls_records_control(BIO *bio, int command, long number, void *pointer) {
+    (void)bio, (void)number, (void)pointer;
+    return command == BIO_CTRL_FLUSH;
+}
+
+static inline int tls_records_create(BIO *bio) {
+    BIO_set_init(bio, 1);
+    return 1;
+}
+
+/* Makes the method of BIOs that read and write the records in memory; null if memory is lacking. */
+static inline BIO_METHOD *tls_records_method(void) {
+    BIO_METHOD *method = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "TLS records");
+    if (!method) return NULL;
+    BIO_meth_set_read(method, tls_records_read);
+    BIO_meth_set_write(method, tls_records_write);
+    BIO_meth_set_ctrl(method, tls_records_control);
+    BIO_meth_set_create(method, tls_records_create);
+    return method;
+}
+
+/* From now on, the session reads and writes records in memory. Returns 1 for success. */
+static inline int tls_use_records(SSL *session, const BIO_METHOD *method) {
+    BIO *bio = method ? BIO_new(method) : NULL;
+    if (bio) SSL_set_bio(session, bio, bio);
+    return bio != NULL;
+}
+
+/* Lends the records to a session of tls_use_records for the next calls; null ends the loan. */
+static inline void tls_lend_records(SSL *session, struct tls_records *records) {
+    BIO_set_data(SSL_get_rbio(session), records);
 }

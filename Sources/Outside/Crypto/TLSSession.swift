@@ -1,8 +1,8 @@
 import COpenSSL
 import Glibc
 
-/// The TLS state of one connection. The library that transports the bytes has its own reference to the session: see
-/// ``retainedHandle()``.
+/// The TLS state of one connection. The session reads and writes its records in memory, except for a server's
+/// handshake, which uses the socket.
 ///
 /// - The type is `@unchecked Sendable`: after the session was passed to a connection, only the connection's loop uses
 ///   it.
@@ -39,14 +39,7 @@ package final class TLSSession: @unchecked Sendable {
         }
     }
 
-    /// OpenSSL's `SSL` object with an additional reference, which the receiver releases by `SSL_free`.
-    @unsafe
-    package func retainedHandle() -> UnsafeMutableRawPointer {
-        unsafe SSL_up_ref(raw)
-        return unsafe UnsafeMutableRawPointer(raw)
-    }
-
-    // MARK: The handshake of a server
+    // MARK: The handshake
 
     /// The state of a handshake after its last step.
     package enum HandshakeStep: Hashable, Sendable {
@@ -76,6 +69,31 @@ package final class TLSSession: @unchecked Sendable {
         ERR_clear_error()
         errno = 0
         let result = unsafe SSL_do_handshake(raw)
+        return step(after: result)
+    }
+
+    /// Lets the session of an accepted connection read and write in memory from now on, after its handshake.
+    ///
+    /// - Returns: false if memory is lacking.
+    package func continueInMemory() -> Bool { unsafe tls_use_records(raw, TLSRecordsMethod.raw) == 1 }
+
+    /// Prepares a handshake that reads and writes in memory.
+    ///
+    /// - Returns: false if memory is lacking.
+    package func beginInMemory() -> Bool {
+        unsafe isServer ? SSL_set_accept_state(raw) : SSL_set_connect_state(raw)
+        return continueInMemory()
+    }
+
+    /// Begins a handshake in memory. The function ``open(_:with:)`` continues the handshake.
+    package func shakeHands(with records: TLSRecords) -> HandshakeStep {
+        ERR_clear_error()
+        return unsafe records.lend(to: raw) { _ in unsafe step(after: SSL_do_handshake(raw)) }
+    }
+
+    package var hasShakenHands: Bool { unsafe SSL_is_init_finished(raw) == 1 }
+
+    private func step(after result: Int32) -> HandshakeStep {
         let code = errno
         guard result != 1 else { return .done }
         switch unsafe SSL_get_error(raw, result) {
@@ -87,6 +105,62 @@ package final class TLSSession: @unchecked Sendable {
             let error = ERR_get_error()
             ERR_clear_error()
             return .failed(reason(for: error) ?? TLSError.reason(for: error))
+        }
+    }
+
+    // MARK: Records
+
+    /// The result of decrypting input.
+    package struct Opened {
+        /// The number of decrypted bytes, which ``TLSRecords/withOpened(_:_:)`` passes on.
+        package var count = 0
+        /// Why no more bytes were decrypted; usually ``HandshakeStep/wantsInput``.
+        package var end = HandshakeStep.wantsInput
+    }
+
+    /// Decrypts records, and continues a handshake in memory. OpenSSL keeps the start of an incomplete record until
+    /// its rest arrives. Afterwards `records` can have output: records of the handshake, alerts, or new keys.
+    ///
+    /// - Parameters:
+    ///   - input: at most ``TLSRecords/inputLimit`` bytes from the peer.
+    ///   - records: the memory for the decrypted bytes and the output.
+    /// - Returns: how many bytes were decrypted, and why no more were.
+    package func open(_ input: Span<UInt8>, with records: TLSRecords) -> Opened {
+        precondition(input.count <= TLSRecords.inputLimit, "more input than the records have room for")
+        // Other users of OpenSSL on this thread, such as libcurl, may have left errors.
+        if ERR_peek_error() != 0 { ERR_clear_error() }
+        return unsafe records.lend(input, to: raw) { plain in
+            var opened = Opened()
+            // A further call for the rest of an incomplete record would only ask for more input.
+            while unsafe records.unreadCount > 0 || SSL_has_pending(raw) == 1 {
+                var count = 0
+                let room = TLSRecords.plainRoom - opened.count
+                let result = unsafe SSL_read_ex(raw, plain + opened.count, room, &count)
+                guard result == 1 else {
+                    opened.end = step(after: result)
+                    return opened
+                }
+                opened.count += count
+            }
+            return opened
+        }
+    }
+
+    /// Encrypts the bytes, and appends the records to the output of `records`.
+    ///
+    /// - Returns: false if the session has failed.
+    package func seal(_ bytes: Span<UInt8>, with records: TLSRecords) -> Bool {
+        guard !bytes.isEmpty else { return true }
+        if ERR_peek_error() != 0 { ERR_clear_error() }
+        return unsafe records.lend(to: raw) { _ in
+            unsafe bytes.withUnsafeBytes { bytes in
+                var count = 0
+                guard unsafe SSL_write_ex(raw, bytes.baseAddress, bytes.count, &count) == 1 else {
+                    ERR_clear_error()
+                    return false
+                }
+                return true
+            }
         }
     }
 
@@ -135,13 +209,16 @@ package final class TLSSession: @unchecked Sendable {
         verificationFailure.map { "certificate not trusted: \($0)" } ?? (code == 0 ? nil : TLSError.reason(for: code))
     }
 
-    /// Tells the peer that no more data follow (close_notify), and does not wait for the peer's answer.
-    package func shutDown() {
-        ERR_clear_error()
+    /// Appends a close_notify to the output of `records`, by which the peer learns that no more data follow. The peer's
+    /// own close_notify is not awaited.
+    package func shutDown(with records: TLSRecords) {
         // During the handshake, SSL_shutdown would fail without sending anything.
-        guard unsafe SSL_is_init_finished(raw) == 1 else { return }
-        unsafe SSL_set_shutdown(raw, SSL_RECEIVED_SHUTDOWN)
-        unsafe SSL_shutdown(raw)
+        guard hasShakenHands else { return }
+        ERR_clear_error()
+        unsafe records.lend(to: raw) { _ in
+            unsafe SSL_set_shutdown(raw, SSL_RECEIVED_SHUTDOWN)
+            unsafe SSL_shutdown(raw)
+        }
         ERR_clear_error()
     }
 }

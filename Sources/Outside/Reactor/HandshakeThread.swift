@@ -153,6 +153,9 @@ private final class Handshake {
         switch session.shakeHands() {
         case .done:
             watch = nil
+            guard session.continueInMemory() else {
+                return .failed(.system(SystemError(call: "BIO_new", code: SystemError.outOfMemory)))
+            }
             guard let descriptor = descriptor.take() else { return nil }
             return .done(socket: descriptor.release())
         case .wantsInput: return wait(for: .read)

@@ -1,6 +1,6 @@
 /// The sole owner of a descriptor that libevent events use. The descriptor is closed on the loop's thread, after the
 /// loop has freed the descriptor's events.
-final class LoopDescriptor {
+final class LoopDescriptor: Sendable {
     let number: Int32
     private let loop: EventLoop
 

@@ -45,7 +45,7 @@ package final class StreamConnection: @unchecked Sendable {
     /// The maximum size in bytes of the waiting output; initially ``Limits/output``.
     package var outputLimit: Int
     package var outputMark: Int? {
-        didSet { if let outputMark { buffer?.tellOutput(below: outputMark / 4) } }
+        didSet { if let outputMark { stream?.outputMark = outputMark / 4 } }
     }
     /// Whether the peer gets up to two seconds to read the last output before the socket is closed. If a socket is
     /// closed while input is unread or arrives, the peer loses the last output.
@@ -55,7 +55,7 @@ package final class StreamConnection: @unchecked Sendable {
     private var connecting: FileWatch?
     private var preface: Preface?
     private var pendingDescriptor: Descriptor?
-    private var buffer: StreamBuffer?
+    private var stream: SocketStream?
     private var openTimer: LoopTimer?
     private var handshake: PendingHandshake?
     private var idleTimeout: Duration?
@@ -110,7 +110,7 @@ package final class StreamConnection: @unchecked Sendable {
     }
 
     deinit {
-        // If the connection has a buffer, the buffer's `deinit` closes the socket.
+        // If the connection has a stream, the stream's `deinit` closes the socket.
         if state != .closed { ended() }
     }
 
@@ -238,10 +238,10 @@ package final class StreamConnection: @unchecked Sendable {
     }
 
     private func take(_ descriptor: consuming Descriptor) throws(SystemError) {
-        let buffer = try StreamBuffer(descriptor, of: self, turn: turn)
-        buffer.limitInput(to: limits.input)
-        if let mark = outputMark { buffer.tellOutput(below: mark / 4) }
-        self.buffer = buffer
+        let stream = try SocketStream(descriptor, of: self, turn: turn)
+        stream.inputLimit = limits.input
+        if let mark = outputMark { stream.outputMark = mark / 4 }
+        self.stream = stream
     }
 
     // MARK: Use
@@ -264,19 +264,19 @@ package final class StreamConnection: @unchecked Sendable {
     /// Sets how long the peer may send nothing before the connection is closed; initially `nil` for no limit.
     package func setIdleTimeout(_ timeout: Duration?) {
         idleTimeout = timeout
-        if state == .open { buffer?.setTimeouts(input: timeout, output: limits.outputTimeout) }
+        if state == .open { stream?.setTimeouts(input: timeout, output: limits.outputTimeout) }
     }
 
     private func write(_ bytes: Span<UInt8>) {
-        guard let buffer else { return }
+        guard let stream else { return }
         do {
-            outputGrew(to: try buffer.write(bytes))
+            outputGrew(to: try stream.write(bytes))
         } catch {
             outputFailed(error)
         }
     }
 
-    private func outputGrew(to count: Int) {
+    func outputGrew(to count: Int) {
         if count > outputLimit { return failLater(.outputOverflow) }
         guard let mark = outputMark, count > mark, !isHeldUp else { return }
         isHeldUp = true
@@ -327,13 +327,13 @@ package final class StreamConnection: @unchecked Sendable {
     /// as the peer reads it.
     package func close(flushing: Bool = false) {
         loop.checkThread()
-        guard flushing, state == .open, let buffer else { return end() }
-        guard buffer.outputCount > 0 else { return end(bidsFarewell: true) }
+        guard flushing, state == .open, let stream else { return end() }
+        guard stream.outputCount > 0 else { return end(bidsFarewell: true) }
         state = .closing
         handlers = nil
         // Turning reading off cannot fail.
-        try? buffer.setReading(false)
-        // The connection retains itself until its output is sent; the release of the buffer ends the retain cycle.
+        try? stream.setReading(false)
+        // The connection retains itself until its output is sent; the release of the stream ends the retain cycle.
         lingering = self
     }
 
@@ -342,7 +342,7 @@ package final class StreamConnection: @unchecked Sendable {
     package var isOpen: Bool { state == .open }
 
     /// The bytes of waiting output, or of output that was never sent before the connection ended.
-    package var outputCount: Int { state == .closed ? unsentCount : early.count + (buffer?.outputCount ?? 0) }
+    package var outputCount: Int { state == .closed ? unsentCount : early.count + (stream?.outputCount ?? 0) }
 
     private var unsentCount = 0
 
@@ -365,7 +365,7 @@ package final class StreamConnection: @unchecked Sendable {
     private func end(bidsFarewell: Bool = false) {
         guard state != .closed else { return }
         var socket: Descriptor?
-        if bidsFarewell, waitsForPeersEnd { socket = buffer?.duplicateSocket() }
+        if bidsFarewell, waitsForPeersEnd { socket = stream?.duplicateSocket() }
         unsentCount = outputCount
         state = .closed
         handlers = nil
@@ -373,7 +373,7 @@ package final class StreamConnection: @unchecked Sendable {
         preface = nil
         openTimer = nil
         handshake = nil
-        buffer = nil
+        stream = nil
         if let socket = socket.take() { loop.streams.farewells.bid(on: socket, of: loop) }
         pendingDescriptor = nil
         early = []
@@ -387,7 +387,8 @@ package final class StreamConnection: @unchecked Sendable {
 
 extension StreamConnection: LoopEventTarget {
     func fired(_ cause: Int16) {
-        if case .plain(let stream)? = buffer { stream.fired(cause, for: self) }
+        // The local variable retains the stream if a handler closes the connection.
+        if let stream { stream.fired(cause, for: self) }
         noteTurn()
     }
 
@@ -400,7 +401,7 @@ extension StreamConnection: LoopEventTarget {
     }
 
     func deadlineReached(now: Instant) {
-        if case .plain(let stream)? = buffer, let reason = stream.deadlineReached(now: now) { failed(reason) }
+        if let reason = stream?.deadlineReached(now: now) { failed(reason) }
     }
 
     /// Handles the end of a TLS handshake, and closes the socket if the connection was released meanwhile.
@@ -421,10 +422,10 @@ extension StreamConnection: LoopEventTarget {
     }
 
     func handshakeFinished() {
-        guard state == .handshaking, let buffer else { return }
+        guard state == .handshaking, let stream else { return }
         state = .open
         openTimer = nil
-        buffer.setTimeouts(input: idleTimeout, output: limits.outputTimeout)
+        stream.setTimeouts(input: idleTimeout, output: limits.outputTimeout)
         updateReading()
         if !early.isEmpty {
             let first = early
@@ -434,11 +435,11 @@ extension StreamConnection: LoopEventTarget {
         handlers?.connected(self)
     }
 
-    /// Passes waiting input to the handler; the buffer calls the function whenever input may have arrived.
-    func inputArrived() {
-        // The local variable retains the buffer if the handler closes the connection.
-        guard state == .open, let buffer else { return }
-        buffer.lendInput { received($0) }
+    /// Passes the peer's last input to the handler.
+    private func takeLastInput() {
+        // The local variable retains the stream if the handler closes the connection.
+        guard state == .open, let stream else { return }
+        stream.lendInput { received($0) }
     }
 
     func received(_ bytes: Span<UInt8>) {
@@ -451,8 +452,8 @@ extension StreamConnection: LoopEventTarget {
     }
 
     func outputDrained() {
-        guard let buffer else { return }
-        if state == .closing, buffer.outputCount == 0 { return end(bidsFarewell: true) }
+        guard let stream else { return }
+        if state == .closing, stream.outputCount == 0 { return end(bidsFarewell: true) }
         guard state == .open else { return }
         if isHeldUp {
             isHeldUp = false
@@ -465,9 +466,8 @@ extension StreamConnection: LoopEventTarget {
     }
 
     func failed(_ reason: StreamCloseReason) {
-        // For a TLS connection, libevent reports the end before the last input. The last input may be a request, which
-        // is handled even if the peer reads no answer.
-        inputArrived()
+        // The last input may be a request, which is handled even if the peer reads no answer.
+        takeLastInput()
         guard state != .closed, !isEnding else { return }
         guard turn == .connections else { return endAfterAnswers(reason) }
         isEnding = true
@@ -489,16 +489,16 @@ extension StreamConnection: LoopEventTarget {
     // MARK: Unprocessed input
 
     private func offer(_ bytes: Span<UInt8>) -> Int {
-        guard let handlers, let buffer else { return bytes.count }
-        buffer.gather()
+        guard let handlers, let stream else { return bytes.count }
+        stream.gather()
         let used = handlers.received(self, bytes)
         precondition(used >= 0 && used <= bytes.count, "the handler used more bytes than it got")
         do {
-            outputGrew(to: try buffer.endGathering(sending: state != .closed))
+            outputGrew(to: try stream.endGathering(sending: state != .closed))
         } catch {
             outputFailed(error)
         }
-        if state == .closing, buffer.outputCount == 0 { end(bidsFarewell: true) }
+        if state == .closing, stream.outputCount == 0 { end(bidsFarewell: true) }
         return used
     }
 
@@ -537,10 +537,10 @@ extension StreamConnection: LoopEventTarget {
 
     private func updateReading() {
         let mayRead = state == .open && wantsReading && !isHeldUp && !isTurnOver && endReason == nil
-        guard mayRead != isReading, let buffer else { return }
+        guard mayRead != isReading, let stream else { return }
         isReading = mayRead
         do {
-            try buffer.setReading(mayRead)
+            try stream.setReading(mayRead)
         } catch {
             failLater(.system(error))
         }

@@ -1,3 +1,4 @@
+import Crypto
 import Timekeeping
 
 /// The memory, the timer and the sockets of ended connections that all streams of one loop share.
@@ -8,6 +9,8 @@ final class StreamShare {
     var gathered: [UInt8] = []
     var isGathering = false
     let farewells = LingeringSockets()
+    /// The memory in which TLS sessions decrypt and encrypt.
+    private(set) lazy var records = TLSRecords()
     private var deadlines = DeadlineQueue<Waiter>()
     /// The timer of the earliest deadline of all streams; `nil` without deadlines, because the timer retains the loop.
     private var timer: LoopTimer?
@@ -18,7 +21,7 @@ final class StreamShare {
 
     /// The maximum number of bytes that a connection reads or collects in one step. The connection reads its next input
     /// only after other connections were served.
-    static let size = 16 << 10
+    static let size = TLSRecords.inputLimit
     /// The priority of the timer for all streams; no connection has a higher priority.
     static let turn = LoopTurn.usual
     /// The number of deadlines that are reported before the loop looks for new events.
