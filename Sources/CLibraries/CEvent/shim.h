@@ -45,6 +45,15 @@ static inline long thread_set_turn(uint64_t nanoseconds) {
     return syscall(SYS_sched_setattr, 0, &attributes, 0);
 }
 
+/* The number of processors that the calling thread may use. glibc's macros for processor sets need _GNU_SOURCE. */
+static inline int thread_processor_count(void) {
+    unsigned long processors[128] = { 0 };
+    int count = 0;
+    if (syscall(SYS_sched_getaffinity, 0, sizeof processors, processors) < 0) return 1;
+    for (int index = 0; index < 128; index++) count += __builtin_popcountl(processors[index]);
+    return count;
+}
+
 /* These functions call prctl, because Swift cannot call variadic functions. */
 static inline int process_set_dumpable(int is_dumpable) { return prctl(PR_SET_DUMPABLE, is_dumpable, 0, 0, 0); }
 static inline int process_is_dumpable(void) { return prctl(PR_GET_DUMPABLE, 0, 0, 0, 0); }

@@ -27,7 +27,9 @@ package final class EventLoop: @unchecked Sendable {
     package var handover = SocketHandover()
     /// The maximum number of TLS handshakes that one source may begin per second; `nil` for no limit.
     package var handshakeLimit: HandshakeLimit?
-    private var handshakeThread: HandshakeThread?
+    /// The maximum number of threads for TLS handshakes, which must not change after the first accepted TLS connection.
+    package var handshakeThreadLimit = HandshakePool.threadLimit(processors: System.processorCount)
+    private var handshakePool: HandshakePool?
 
     /// A posted job, which the loop runs between callbacks of its events, in the order of arrival. The queue of jobs
     /// has no limit, because an executor may not refuse a job.
@@ -215,12 +217,12 @@ package final class EventLoop: @unchecked Sendable {
 
     // MARK: Handshakes
 
-    /// The thread that performs handshakes of accepted connections, which is started when first needed.
-    func handshakes() throws(SystemError) -> HandshakeThread {
+    /// The threads that perform handshakes of accepted connections, of which the first starts when first needed.
+    func handshakes() throws(SystemError) -> HandshakePool {
         checkThread()
-        if let handshakeThread { return handshakeThread }
-        let made = try HandshakeThread()
-        handshakeThread = made
+        if let handshakePool { return handshakePool }
+        let made = try HandshakePool(threadLimit: handshakeThreadLimit)
+        handshakePool = made
         return made
     }
 

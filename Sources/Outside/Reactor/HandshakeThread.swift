@@ -1,9 +1,9 @@
 import Crypto
 
-/// A thread that performs the TLS handshakes of accepted connections.
+/// One of the threads of a ``HandshakePool``.
 ///
-/// One handshake takes as much processor time as dozens of calls. The kernel prefers the loop's thread to the handshake
-/// thread, so that calls do not wait for handshakes.
+/// A handshake never blocks its thread: while the client of a handshake is silent, the thread continues other
+/// handshakes.
 ///
 /// - The type is `@unchecked Sendable`, because only its thread uses handshakes, and all other properties are behind a
 ///   lock.
@@ -17,18 +17,6 @@ final class HandshakeThread: @unchecked Sendable {
 
     private let loop: EventLoop
     private var underWay: [UInt64: Handshake] = [:]
-    private let backlog = Locked(Backlog())
-
-    /// The connections whose handshakes have not started, and the callbacks that run when the number of these
-    /// connections falls.
-    private struct Backlog {
-        var count = 0
-        var waiting: [@Sendable () -> Void] = []
-    }
-
-    /// The maximum number of connections whose handshakes have not started. If the backlog is full, further connections
-    /// wait in the kernel, where no time limit applies to them.
-    private static let backlogLimit = 64
 
     init() throws(SystemError) {
         loop = try EventLoop()
@@ -45,16 +33,16 @@ final class HandshakeThread: @unchecked Sendable {
     ///   - number: the unique number of the connection.
     ///   - descriptor: the file descriptor of the connected socket.
     ///   - session: the TLS session of the server's side, which no other code may use until `ended` is called.
+    ///   - started: called once, on the handshake thread, before the handshake's first step.
     ///   - ended: called once, on the handshake thread, unless the returned object was released earlier.
     /// - Returns: the handshake's owner; its release breaks the handshake off and closes the socket.
     func begin(
         _ number: UInt64, _ descriptor: consuming Descriptor, _ session: TLSSession,
-        ended: @escaping @Sendable (End) -> Void
+        started: @escaping @Sendable () -> Void, ended: @escaping @Sendable (End) -> Void
     ) -> PendingHandshake {
         let socket = descriptor.release()
-        backlog.withLock { $0.count += 1 }
         loop.post { [self] in
-            lookedAt()
+            started()
             do throws(SystemError) {
                 let handshake = try Handshake(Descriptor(socket), session, on: loop) { [unowned self] in
                     goOn(number)
@@ -77,28 +65,6 @@ final class HandshakeThread: @unchecked Sendable {
         guard let handshake = underWay[number], let end = handshake.goOn() else { return }
         underWay[number] = nil
         handshake.ended(end)
-    }
-
-    // MARK: Backlog
-
-    var hasRoom: Bool { backlog.withLock { $0.count < Self.backlogLimit } }
-
-    /// Runs the job once, on any thread, when the backlog of handshakes is at most half full.
-    func whenThereIsRoom(_ job: @escaping @Sendable () -> Void) {
-        let hasRoom = backlog.withLock { backlog in
-            guard backlog.count > Self.backlogLimit / 2 else { return true }
-            backlog.waiting.append(job)
-            return false
-        }
-        if hasRoom { job() }
-    }
-
-    private func lookedAt() {
-        let jobs = backlog.withLock { backlog in
-            backlog.count -= 1
-            return backlog.count > Self.backlogLimit / 2 ? [] : exchange(&backlog.waiting, with: [])
-        }
-        for job in jobs { job() }
     }
 }
 

@@ -368,6 +368,9 @@ extension System {
         guard code == 0 else { throw SystemError(call: "pthread_sigmask", code: code) }
     }
 
+    /// The number of processors that the calling thread may use.
+    static var processorCount: Int { Int(thread_processor_count()) }
+
     static var currentThread: UInt { UInt(pthread_self()) }
 }
 
