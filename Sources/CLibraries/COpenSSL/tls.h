@@ -11,6 +11,7 @@ static inline void tls_release_idle_buffers(SSL_CTX *context) { SSL_CTX_set_mode
 static inline void tls_keep_no_sessions(SSL_CTX *context) {
     SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
 }
+static inline void tls_send_one_ticket(SSL_CTX *context) { SSL_CTX_set_num_tickets(context, 1); }
 static inline int tls_add_chain_certificate(SSL_CTX *context, X509 *certificate) {
     return SSL_CTX_add1_chain_cert(context, certificate);
 }

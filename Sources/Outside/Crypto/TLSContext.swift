@@ -51,6 +51,8 @@ package final class TLSContext: @unchecked Sendable {
         unsafe tls_use_automatic_dh(raw)
         unsafe tls_release_idle_buffers(raw)
         unsafe tls_keep_no_sessions(raw)
+        // OpenSSL's default is two tickets, for clients that connect several times at once. A phone connects once.
+        unsafe tls_send_one_ticket(raw)
         // A peer may close TCP without close_notify, because SIP and HTTP messages contain their lengths.
         unsafe tls_set_strict_options(raw)
     }
