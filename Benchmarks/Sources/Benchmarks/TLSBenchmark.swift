@@ -11,6 +11,7 @@ enum TLSBenchmark {
 
     static func run(_ options: BenchmarkOptions, into report: inout Report) throws(BenchmarkError) {
         try opening(options, into: &report)
+        try HandshakeBenchmark.run(options, into: &report)
         try registering(options, into: &report)
     }
 
@@ -72,27 +73,40 @@ enum TLSBenchmark {
 
     private static func measure(
         _ bench: Workbench, _ work: () throws(BenchmarkError) -> ConnectionLoad.Result
-    ) throws(BenchmarkError) -> (result: ConnectionLoad.Result, cpu: Duration) {
-        let before = try bench.daemon.figures()
+    ) throws(BenchmarkError) -> Measured {
+        let (before, threads) = (try bench.daemon.figures(), try ThreadFigures(of: bench.daemon.processID))
         let result = try work()
-        return (result, try bench.daemon.figures().cpu - before.cpu)
+        let handshakes = try ThreadFigures(of: bench.daemon.processID).time(of: "handshakes", since: threads)
+        return Measured(result: result, cpu: try bench.daemon.figures().cpu - before.cpu, handshakes: handshakes)
+    }
+
+    private struct Measured {
+        let result: ConnectionLoad.Result
+        /// The processor time of the whole daemon, and that of its threads for handshakes.
+        let cpu: Duration
+        let handshakes: Duration
     }
 
     private struct Rounds {
         private var rates: [Double] = []
         private var costs: [Double] = []
+        private var handshakeCosts: [Double] = []
         private var tails: [Double] = []
 
-        mutating func add(_ measured: (result: ConnectionLoad.Result, cpu: Duration)) {
+        mutating func add(_ measured: Measured) {
             let count = Double(measured.result.count)
             rates.append(count / measured.result.time.seconds)
             costs.append(measured.cpu.seconds * 1e6 / count)
+            handshakeCosts.append(measured.handshakes.seconds * 1e6 / count)
             tails.append(measured.result.latency.percentile(99).milliseconds)
         }
 
         func report(_ kind: String, into report: inout Report) {
             report.add("tls", kind, "/s", rates)
             report.add("tls", kind + ", daemon's CPU", "µs", costs)
+            if handshakeCosts.median > 0 {
+                report.add("tls", kind + ", CPU of the handshake threads", "µs", handshakeCosts)
+            }
             report.add("tls", kind + ", p99", "ms", tails)
         }
     }

@@ -63,10 +63,15 @@ final class ConnectionLoad: @unchecked Sendable {
     ///   - isSecure: whether the phones use TLS.
     ///   - givesWay: whether this load's thread has a lower priority than the daemon and the measured calls.
     /// - Throws: ``BenchmarkError`` if the daemon does not listen for TCP and TLS.
-    init(at daemon: ServerProcess, isSecure: Bool, givesWay: Bool = false) throws(BenchmarkError) {
+    convenience init(at daemon: ServerProcess, isSecure: Bool, givesWay: Bool = false) throws(BenchmarkError) {
         guard let streams = daemon.streams else { throw BenchmarkError("the daemon takes no connections") }
+        try self.init(to: isSecure ? streams.tls : streams.tcp, isSecure: isSecure, givesWay: givesWay)
+    }
+
+    /// Prepares the load for a server at the given address.
+    init(to target: Endpoint, isSecure: Bool, givesWay: Bool = false) throws(BenchmarkError) {
         _ = ProcessDescriptors.raiseLimit()
-        target = isSecure ? streams.tls : streams.tcp
+        self.target = target
         registers = MessageTexts.register(from: Endpoint(.loopbackV4, 5060), over: isSecure ? "tls" : "tcp")
         do {
             context = isSecure ? try TLSContext.client(verifiesPeer: false) : nil

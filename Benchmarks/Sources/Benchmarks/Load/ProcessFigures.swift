@@ -17,16 +17,22 @@ package struct ProcessFigures: Sendable {
 
     /// Reads the texts of the files `stat` and `status` (proc(5)).
     package init?(stat: String, status: String, ticksPerSecond: Int) {
+        guard let cpu = Self.cpu(stat: stat, ticksPerSecond: ticksPerSecond) else { return nil }
+        let resident = status.split(separator: "\n").first { $0.hasPrefix("VmRSS:") }
+        guard let kilobytes = resident?.split(whereSeparator: { " \t".contains($0) }).dropFirst().first,
+            let kilobytes = Int(kilobytes)
+        else { return nil }
+        self.cpu = cpu
+        residentBytes = kilobytes * 1024
+    }
+
+    /// Reads the processor time in the text of a file `stat`, of a process or of a thread.
+    static func cpu(stat: String, ticksPerSecond: Int) -> Duration? {
         // The program's name in parentheses can contain any character, so fields are counted from the closing
         // parenthesis, after field 2.
         guard let parenthesis = stat.lastIndex(of: ")") else { return nil }
         let fields = stat[parenthesis...].split(separator: " ")
         guard fields.count > 13, let user = Int(fields[12]), let system = Int(fields[13]) else { return nil }
-        let resident = status.split(separator: "\n").first { $0.hasPrefix("VmRSS:") }
-        guard let kilobytes = resident?.split(whereSeparator: { " \t".contains($0) }).dropFirst().first,
-            let kilobytes = Int(kilobytes)
-        else { return nil }
-        cpu = .seconds(user + system) / ticksPerSecond
-        residentBytes = kilobytes * 1024
+        return .seconds(user + system) / ticksPerSecond
     }
 }
