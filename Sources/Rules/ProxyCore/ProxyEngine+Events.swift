@@ -335,6 +335,7 @@ extension ProxyEngine {
     }
 
     private func goOn(with work: UserReads.Work, _ reading: IncomingRequest.Reading, now: Moment) {
+        if case .request = work { output.counters.count(reading == .stale ? .nodeReadStale : .nodeReadFresh) }
         switch work {
         case .request(let incoming) where reading == .stale && needsAnswer(incoming, now: now):
             refuse(
@@ -377,6 +378,7 @@ extension ProxyEngine {
     package func invitesTakenOver(_ invites: [HeldInvite], now: Moment) {
         for invite in invites where now.date < invite.until {
             guard let request = functions.reread(invite.request) else { continue }
+            output.counters.count(.callTakenOver)
             requestReceived(request, on: invite.source.on(connection: 0), now: now)
         }
         settle(now: now)
@@ -385,6 +387,7 @@ extension ProxyEngine {
     /// Goes on with stored messages of this node's earlier runs and of nodes that have ended; `users` has the recipients.
     package func messagesTakenOver(_ rows: [StoredMessage], for users: StoredUsers, now: Moment) {
         for user in users.users { restore(user, now: now) }
+        output.counters.count(.messageTakenOver, by: UInt64(rows.count))
         restore(rows.sorted { $0.id < $1.id }, now: now)
         for aor in Set(rows.map(\.aor)) where !messages.queue(of: aor).isEmpty { announce(aor, now: now) }
         settle(now: now)

@@ -39,6 +39,8 @@ package enum Counter: Int, CaseIterable, Sendable {
     case refreshCameFirst, refreshCameSecond, refreshCameThird, refreshNever, refreshHeldBack
     case missedCallStored, missedCallReported, missedCallNotCarried
     case messageStored, messageDelivered, messageGivenUp, messageExpired
+    case nodeReadFresh, nodeReadStale, nodeReadRefused, nodeNoticeSent, nodeNoticeReceived, nodeRequest
+    case callTakenOver, messageTakenOver
     case flowOpened, flowClosed
     case flowRefusedSource, flowRefusedFull, flowRefusedHandshake, flowGaveWay, flowNoRequest, flowNotProved, flowIdle
     case flowNotReading, flowNoHeader
@@ -188,6 +190,16 @@ package enum Counter: Int, CaseIterable, Sendable {
         case .messageDelivered: Self.message("delivered")
         case .messageGivenUp: Self.message("given-up")
         case .messageExpired: Self.message("expired")
+        case .nodeReadFresh: Self.nodeRead("fresh")
+        case .nodeReadStale: Self.nodeRead("stale")
+        case .nodeReadRefused: Self.nodeRead("refused")
+        case .nodeNoticeSent: Self.nodeNotice("sent")
+        case .nodeNoticeReceived: Self.nodeNotice("received")
+        case .nodeRequest:
+            MetricName(
+                "sippushd_node_requests_total", "Requests of other nodes to phones with a connection to this node.")
+        case .callTakenOver: Self.takenOver("call")
+        case .messageTakenOver: Self.takenOver("message")
         case .flowOpened: Self.flow("opened")
         case .flowClosed: Self.flow("closed")
         case .flowRefusedSource: Self.flowDropped("source-limit")
@@ -351,6 +363,24 @@ package enum Counter: Int, CaseIterable, Sendable {
             "Messages that waited for phones, by outcome.")
     }
 
+    private static func nodeRead(_ result: String) -> MetricName {
+        MetricName(
+            "sippushd_node_reads_total", labels: "result=\"\(result)\"",
+            "Requests that waited in a cluster until the database had answered about their users, by result.")
+    }
+
+    private static func nodeNotice(_ direction: String) -> MetricName {
+        MetricName(
+            "sippushd_node_notices_total", labels: "direction=\"\(direction)\"",
+            "Notices between nodes that a phone has registered.")
+    }
+
+    private static func takenOver(_ kind: String) -> MetricName {
+        MetricName(
+            "sippushd_taken_over_total", labels: "kind=\"\(kind)\"",
+            "Calls and stored messages that this node continues after the end of another node.")
+    }
+
     private static func flow(_ event: String) -> MetricName {
         MetricName("sippushd_connections_total", labels: "event=\"\(event)\"", "TCP and TLS connections for SIP.")
     }
@@ -379,6 +409,7 @@ package enum Gauge: Int, CaseIterable, Sendable {
     case storeQueue
     case storeFailing
     case eventsWaiting, eventAge
+    case nodes
 
     package var name: MetricName {
         switch self {
@@ -411,6 +442,8 @@ package enum Gauge: Int, CaseIterable, Sendable {
         case .eventsWaiting: MetricName("sippushd_events_waiting", "Events that wait for the receiver.")
         case .eventAge:
             MetricName("sippushd_events_oldest_seconds", "Age of the oldest event that waits for the receiver.")
+        case .nodes:
+            MetricName("sippushd_nodes", "Living nodes of the cluster, with this node; 0 without a cluster.")
         case .storeFailing:
             MetricName("sippushd_store_failing", "1 while changes cannot be written to the store; else 0.")
         }

@@ -29,6 +29,7 @@ extension ProxyEngine {
         guard let (flow, routes) = ownFlow(in: request) else {
             return refuse(incoming, .forbidden, because: .forgedRoute, now: now)
         }
+        output.counters.count(.nodeRequest)
         guard !flow.isClosed, flow.transport == .udp || flow.isConnection else {
             return refuse(incoming, .flowFailed, now: now)
         }
@@ -89,6 +90,7 @@ extension ProxyEngine {
         let notice = RegistrationNotice(
             of: aor, to: peer, from: nodes.own, via: via(for: client, listener: listener, loopHash: 0),
             number: functions.random())
+        output.counters.count(.nodeNoticeSent)
         sip.legs.start(client, Question.node)
         withTransactions { $0.start(client, request: notice.outgoing, on: flow, now: now.instant, into: &$1) }
     }
@@ -96,6 +98,7 @@ extension ProxyEngine {
     /// Handles the notice of another node that a phone has registered there.
     private func registrationNoticed(_ incoming: IncomingRequest, now: Moment) {
         refuse(incoming, .ok, now: now)
+        output.counters.count(.nodeNoticeReceived)
         let uri = incoming.request.to.uri
         guard let user = uri.user else { return }
         readWaiting([AddressOfRecord(user: user.percentDecoded(), host: uri.host.lowercased())])

@@ -34,6 +34,7 @@ extension ProxyEngine {
                     waiting: announced.map { Announcement(aor: $0, invite: held(incoming, for: $0, now: now)) }))
         case .waitsAlready: break
         case .noRoom:
+            output.counters.count(.nodeReadRefused)
             refuse(
                 incoming, .serviceUnavailable, because: .tooManyCalls, fields: [Self.retryAfter(seconds: 5)], now: now)
         }

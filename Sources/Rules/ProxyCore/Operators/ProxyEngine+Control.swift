@@ -243,6 +243,7 @@ extension ProxyEngine {
         figures.set(.transactions, to: sip.transactions.serverCount + sip.transactions.clientCount)
         figures.set(.forks, to: calls.count)
         figures.set(.waitingMessages, to: messages.count)
+        figures.set(.nodes, to: network.flows.nodes.map { $0.peerCount + 1 } ?? 0)
         figures.set(.bucketEntries, to: ledger.buckets.entryCount)
         countUsers(in: &figures)
         figures.set(.tokensRemembered, to: access.bearer.rememberedCount)

@@ -25,6 +25,7 @@ package struct Nodes {
     }
 
     package var hasPeers: Bool { !peers.isEmpty }
+    package var peerCount: Int { peers.count }
 
     /// Whether another living node accepts connections at the endpoint.
     package func hasPeer(at endpoint: Endpoint) -> Bool { peers[ByteString("\(endpoint)")] != nil }
