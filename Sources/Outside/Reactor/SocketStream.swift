@@ -51,7 +51,6 @@ final class SocketStream {
     /// Takes ownership of the descriptor of a connected socket. A TLS client begins its handshake now; a TLS server has
     /// already finished its handshake.
     init(_ connected: consuming Descriptor, of connection: StreamConnection, turn: LoopTurn) throws(SystemError) {
-        precondition(StreamShare.turn <= turn, "a watch has an earlier turn than its deadline")
         loop = connection.loop
         share = connection.loop.streams
         self.connection = connection
@@ -75,8 +74,8 @@ final class SocketStream {
             loop.dispose { Self.sayGoodbye(session, on: descriptor, of: loop) }
         }
         guard deadlineID != .none else { return }
-        let (loop, deadlineID) = (loop, deadlineID)
-        loop.dispose { loop.streams.cancel(deadlineID) }
+        let (loop, turn, deadlineID) = (loop, turn, deadlineID)
+        loop.dispose { loop.streams.deadlines(for: turn).cancel(deadlineID) }
     }
 
     // MARK: Input
@@ -287,9 +286,10 @@ final class SocketStream {
     private func updateDeadline() {
         let next = min(idleEnd, stallEnd)
         guard next < deadline else { return }
-        if deadlineID != .none { share.cancel(deadlineID) }
+        let deadlines = share.deadlines(for: turn)
+        if deadlineID != .none { deadlines.cancel(deadlineID) }
         deadline = next
-        deadlineID = share.schedule(connection, at: next)
+        deadlineID = deadlines.schedule(connection, at: next)
     }
 
     /// Checks the time limits when the stream's deadline is reached. Returns the reason if the stream must be closed,
