@@ -21,7 +21,7 @@ final class HTTP2Connection: @unchecked Sendable {
     let limits: HTTPSession.Limits
     private(set) weak var origin: HTTP2Origin?
     private var state = State.opening
-    private var stream: StreamConnection?
+    private(set) var stream: StreamConnection?
     private(set) var client: HTTP2Client
     private var head: RequestHead
     /// The active requests, at the indices of their streams.
@@ -256,7 +256,7 @@ final class HTTP2Connection: @unchecked Sendable {
         retire()
         if client.hasFinished { origin.goOn { finish(for: origin, now: loop.now) } }
         guard state == .open else { return }
-        let unsent = stream?.outputCount ?? 0
+        let unsent = stream?.unsentCount ?? 0
         let under = exchanges.compactMap { $0 }
         var written: [HTTPExchange] = []
         var unwritten: [HTTPExchange] = []

@@ -15,7 +15,7 @@ import Timekeeping
 final class SocketStream {
     private let loop: EventLoop
     private let turn: LoopTurn
-    private let descriptor: LoopDescriptor
+    let descriptor: LoopDescriptor
     /// The session that encrypts the stream; `nil` for a plain connection.
     private let session: TLSSession?
     /// Whether a TLS client has not finished its handshake.
@@ -32,6 +32,8 @@ final class SocketStream {
     /// encrypted.
     private var waiting: [UInt8] = []
     private var sent = 0
+    /// How many more bytes TLS has added to the waiting output, or to its part that was sent.
+    private var overhead = 0
     private var isGathering = false
     /// The number of waiting bytes at which the connection is notified that output was sent.
     var outputMark = 0
@@ -116,7 +118,7 @@ final class SocketStream {
     {
         var failure: StreamCloseReason?
         do {
-            connection.outputGrew(to: try transmit(records))
+            connection.outputGrew(to: try transmit(records, of: 0))
         } catch {
             failure = .system(error)
         }
@@ -156,7 +158,7 @@ final class SocketStream {
         if let reason = Self.reason(session.shakeHands(with: records)) {
             loop.post { [weak connection] in connection?.failed(reason) }
         }
-        _ = try transmit(records)
+        _ = try transmit(records, of: 0)
         try setReading(true)
     }
 
@@ -167,9 +169,13 @@ final class SocketStream {
         records.takeOutput { _ = try? System.send(descriptor.number, $0) }
     }
 
-    private func transmit(_ records: TLSRecords) throws(SystemError) -> Int {
+    /// Sends the output of TLS, which contains `plainCount` bytes of the connection's output.
+    private func transmit(_ records: TLSRecords, of plainCount: Int) throws(SystemError) -> Int {
         try records.takeOutput { bytes throws(SystemError) in
-            if !bytes.isEmpty { try transmit(bytes) }
+            guard !bytes.isEmpty else { return }
+            overhead += bytes.count - plainCount
+            try transmit(bytes)
+            if waiting.isEmpty { overhead = 0 }
         }
         return waiting.count - sent
     }
@@ -184,7 +190,12 @@ final class SocketStream {
     }
 
     /// The size in bytes of the output that waits to be sent.
-    var outputCount: Int { waiting.count - sent + (isGathering ? share.gathered.count : 0) }
+    var outputCount: Int { waiting.count - sent + gatheredCount }
+
+    /// How many of the last bytes of the connection's output were certainly not sent. With TLS, a few more can be unsent.
+    var unsentCount: Int { max(waiting.count - sent - overhead, 0) + gatheredCount }
+
+    private var gatheredCount: Int { isGathering ? share.gathered.count : 0 }
 
     /// Collects output until ``endGathering(sending:)``, so that answers to several requests are sent together.
     func gather() {
@@ -226,7 +237,7 @@ final class SocketStream {
             guard session.seal(bytes, with: records) else {
                 throw SystemError(call: "SSL_write", code: SystemError.protocolError)
             }
-            return try transmit(records)
+            return try transmit(records, of: bytes.count)
         }
         try transmit(bytes)
         return waiting.count - sent
@@ -234,7 +245,14 @@ final class SocketStream {
 
     private func transmit(_ bytes: Span<UInt8>) throws(SystemError) {
         guard waiting.isEmpty else { return waiting.appendSparingly(bytes) }
-        let taken = try System.send(descriptor.number, bytes) ?? 0
+        let taken: Int
+        do {
+            taken = try System.send(descriptor.number, bytes) ?? 0
+        } catch {
+            // The output counts as unsent, so that an HTTP/2 client sends these requests again.
+            waiting.appendSparingly(bytes)
+            throw error
+        }
         guard taken < bytes.count else { return }
         waiting.appendSparingly(bytes.extracting(taken..<bytes.count))
         let event = try LoopEvent(loop: loop, number: descriptor.number, flags: EV_WRITE | EV_PERSIST, turn: turn)
@@ -254,6 +272,7 @@ final class SocketStream {
         if sent == waiting.count {
             waiting = []
             sent = 0
+            overhead = 0
             writable = nil
         } else if sent > waiting.count / 2 {
             waiting = Array(waiting[sent...])

@@ -55,7 +55,7 @@ package final class StreamConnection: @unchecked Sendable {
     private var connecting: FileWatch?
     private var preface: Preface?
     private var pendingDescriptor: Descriptor?
-    private var stream: SocketStream?
+    private(set) var stream: SocketStream?
     private var openTimer: LoopTimer?
     private var handshake: PendingHandshake?
     private var idleTimeout: Duration?
@@ -342,9 +342,13 @@ package final class StreamConnection: @unchecked Sendable {
     package var isOpen: Bool { state == .open }
 
     /// The bytes of waiting output, or of output that was never sent before the connection ended.
-    package var outputCount: Int { state == .closed ? unsentCount : early.count + (stream?.outputCount ?? 0) }
+    package var outputCount: Int { state == .closed ? finalOutput : early.count + (stream?.outputCount ?? 0) }
 
-    private var unsentCount = 0
+    /// How many of the last bytes given to ``send(_:)`` were certainly not sent.
+    package var unsentCount: Int { state == .closed ? finalUnsent : early.count + (stream?.unsentCount ?? 0) }
+
+    private var finalOutput = 0
+    private var finalUnsent = 0
 
     // MARK: Ending
 
@@ -366,7 +370,8 @@ package final class StreamConnection: @unchecked Sendable {
         guard state != .closed else { return }
         var socket: Descriptor?
         if bidsFarewell, waitsForPeersEnd { socket = stream?.duplicateSocket() }
-        unsentCount = outputCount
+        finalOutput = outputCount
+        finalUnsent = unsentCount
         state = .closed
         handlers = nil
         connecting = nil

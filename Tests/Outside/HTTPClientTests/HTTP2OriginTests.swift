@@ -4,11 +4,11 @@ import Foundation
 import HTTP2
 import HTTPClient
 import LoopTesting
-import Reactor
 import TestSupport
 import Testing
 
 @testable import HTTP2Connections
+@testable import Reactor
 
 /// A fake HTTP/2 server, and an HTTP session that sends requests to it, each on its own loop.
 struct HTTP2Fixture {
@@ -270,10 +270,12 @@ struct HTTP2OriginTests {
             let first = try await exchanges.next()
             _ = try await fixture.arrival()
             session.loop.post { [unsent] in
+                let connection = first.connection as? HTTP2Connection
+                // The kernel accepts no more output. So the connection ends after the client has assigned the request
+                // to it, but before any byte was sent.
+                if let socket = connection?.stream?.stream?.descriptor { shutdown(socket.number, Int32(SHUT_WR)) }
                 session.send(unsent) { outcomes.put($0) }
-                // The connection ends after the client has assigned the request to it, but before the client has
-                // written any byte.
-                session.loop.post { (first.connection as? HTTP2Connection)?.end(HTTPClientError(.reset)) }
+                session.loop.post { connection?.end(HTTPClientError(.reset)) }
             }
             let again = try await fixture.arrival()
             #expect(again.connection == 1 && again.request.path == "/unsent")

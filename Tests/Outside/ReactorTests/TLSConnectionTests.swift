@@ -46,6 +46,36 @@ struct TLSConnectionTests {
         }
     }
 
+    @Test func `output that the peer may have got never counts as unsent`() async throws {
+        var limits = StreamBench.limits
+        limits.output = 64 << 20
+        try await StreamBench.with { [limits] bench in
+            let identity = try Self.identity()
+            let context = try TLSContext.client(authority: .bytes(identity.certificate))
+            try await bench.connect(
+                to: bench.listen(tls: server(identity), limits: limits), tls: context.makeClientSession(host: "127.0.0.1"))
+            try await bench.client.expect(.connected)
+            guard case .accepted = try await bench.server.next() else { throw Unexpected() }
+            try await bench.server.expect(.connected)
+            await bench.at(.client) { $0.setReading(false) }
+            // Short records have the most overhead, so most of the waiting bytes are overhead.
+            let (given, waits, unsent) = await bench.at(.server) { connection in
+                var given = 0
+                while connection.outputCount == 0 {
+                    connection.send([UInt8](repeating: 0, count: 1000))
+                    given += 1000
+                }
+                for _ in 0..<50 { connection.send([1]) }
+                return (given, connection.outputCount, connection.unsentCount)
+            }
+            #expect(waits > 50 && unsent >= 50 && unsent <= 1050)
+            await bench.at(.client) { $0.setReading(true) }
+            _ = try await bench.client.bytes(given + 50)
+            let rest = await bench.at(.server) { ($0.outputCount, $0.unsentCount) }
+            #expect(rest == (0, 0))
+        }
+    }
+
     @Test(arguments: ["127.0.0.2", "other.example"])
     func `a certificate for another host is refused by the client`(host: String) async throws {
         try await StreamBench.with { bench in
