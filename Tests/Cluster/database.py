@@ -14,7 +14,9 @@ USER = "postgres"
 
 
 class Database:
-    """The primary and its standby. The data begin empty in each run."""
+    """The primary and its standby. The data begin empty in each run. The servers have the names of their first roles."""
+
+    writer, reader = "primary", "standby"
 
     def __init__(self, place):
         self.place = place
@@ -94,7 +96,23 @@ class Database:
 
     def promote(self):
         """Makes the standby the new primary, as a failover manager or an operator would."""
-        self.run("pg_ctl", "promote", "-D", self.data("standby"), "-w", "-t", "30", "-s")
+        self.run("pg_ctl", "promote", "-D", self.data(self.reader), "-w", "-t", "30", "-s")
+        self.writer, self.reader = self.reader, self.writer
+
+    def rejoin(self):
+        """Makes the ended server a synchronous standby of the promoted server."""
+        shutil.rmtree(self.data(self.reader), ignore_errors=True)
+        self.run("pg_basebackup", "-h", SERVERS[self.writer], "-p", str(self.port), "-U", "sippushd", "-D", self.data(self.reader),
+                 "-R", "-c", "fast")
+        self.query(self.writer, "ALTER SYSTEM SET synchronous_standby_names = 'ANY 1 (*)'")
+        self.query(self.writer, "SELECT pg_reload_conf()")
+        # The copy has the setting of its primary. After a promotion, commits would wait for a standby that does not exist.
+        with open(os.path.join(self.data(self.reader), "postgresql.auto.conf"), "a") as file:
+            file.write("synchronous_standby_names = ''\n")
+        self.start_server(self.reader)
+        self.place.await_that(
+            lambda: self.query(self.writer, "SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'quorum'") == "1",
+            "the new standby is not synchronous", name=self.reader)
 
     def connection(self):
         return f"host={SERVERS['primary']},{SERVERS['standby']} port={self.port} dbname=sippushd user=sippushd"

@@ -8,8 +8,9 @@ from place import NODES, SANDBOX, run
 
 
 class Nodes:
-    def __init__(self, place, database):
-        self.place, self.database = place, database
+    def __init__(self, place, database, more=""):
+        """`more` has further settings of each node, as YAML."""
+        self.place, self.database, self.more = place, database, more
 
     def start(self):
         self.start_sandbox()
@@ -20,10 +21,19 @@ class Nodes:
             self.place.write(self.settings(node, host), node, "sippushd.yaml")
             run([self.place.program("sippushd"), "check-config", "--config", self.config(node)])
         for node in NODES:
-            self.place.start(node, self.serve(node))
+            self.launch(node)
         for node in NODES:
             self.place.await_line(node, "started and accepts requests")
             self.place.await_line(node, "another node of the cluster is here")
+
+    def launch(self, node):
+        """Starts the node, without waiting."""
+        self.place.start(node, self.serve(node))
+
+    def restart(self, node):
+        """Starts the node again, and waits until the node takes requests."""
+        self.launch(node)
+        self.place.await_line(node, "started and accepts requests")
 
     def start_sandbox(self):
         # The sandbox makes keys in place of Google's keys, and the settings name them.
@@ -44,7 +54,7 @@ class Nodes:
             text = string.Template(file.read())
         return text.substitute(
             {name.lower(): port for name, port in self.place.ports.items()}, node=node, host=host, hosts=", ".join(NODES.values()),
-            sandbox=SANDBOX, folder=self.place.folder, connection=self.database.connection())
+            sandbox=SANDBOX, folder=self.place.folder, connection=self.database.connection()) + self.more
 
     def pushes(self):
         """The pushes that the sandbox has recorded."""

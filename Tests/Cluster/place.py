@@ -36,6 +36,8 @@ class Place:
         self.binaries = os.path.abspath(binaries)
         self.ports = {name: int(os.environ.get(name) or usual) for name, usual in PORTS.items()}
         self.running = {}
+        # The size of each log when its program was last started.
+        self.log_starts = {}
 
     def empty(self):
         """Removes the files of an earlier run, because journals and contacts of different stores do not fit together."""
@@ -73,7 +75,8 @@ class Place:
 
     def start(self, name, command, **options):
         """Starts a program with its output in a log of its own."""
-        with open(self.path(name + ".log"), "wb") as log:
+        self.log_starts[name] = os.path.getsize(self.path(name + ".log")) if os.path.exists(self.path(name + ".log")) else 0
+        with open(self.path(name + ".log"), "ab") as log:
             # In a session of its own, the program does not get the Ctrl-C of the terminal.
             process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
                                        pass_fds=[LOCK] if is_open(LOCK) else [], **options)
@@ -84,8 +87,10 @@ class Place:
         return process
 
     def log(self, name):
-        with open(self.path(name + ".log"), errors="replace") as file:
-            return file.read()
+        """What the present run of the program has said."""
+        with open(self.path(name + ".log"), "rb") as file:
+            file.seek(self.log_starts.get(name, 0))
+            return file.read().decode(errors="replace")
 
     def await_line(self, name, text, timeout=20.0):
         """Waits until the log of a program has the text."""
@@ -107,6 +112,13 @@ class Place:
         process = self.running.pop(name)
         process.kill()
         process.wait()
+
+    def terminate(self, name, timeout=40):
+        """Ends a program by SIGTERM, as `systemctl stop` does, and waits for its end."""
+        process = self.running[name]
+        process.terminate()
+        process.wait(timeout)
+        del self.running[name]
 
     def stop(self):
         """Ends all programs, the database last, so that the daemons can write their last changes."""

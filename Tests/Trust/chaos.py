@@ -6,12 +6,10 @@ that no acknowledged fact was lost or doubled."""
 
 import collections
 import contextlib
-import heapq
 import http.client
 import json
 import os
 import random
-import selectors
 import select
 import socket
 import sqlite3
@@ -20,6 +18,7 @@ import threading
 import time
 
 import edge
+from loop import Loop
 from sip import Message, fresh
 
 RING_TIMEOUT = 5.0
@@ -28,42 +27,6 @@ T1, T2 = 0.5, 4.0
 TICK = 0.02
 # The page cache of the daemon's store, in KiB.
 STORE_CACHE = 16384
-
-
-class Loop:
-    """The event loop for all sockets and timers."""
-
-    def __init__(self):
-        self.selector = selectors.DefaultSelector()
-        self.times, self.number = [], 0
-        # The number of polls of the sockets; data that arrived before a poll are read after it.
-        self.round = 0
-
-    def at(self, delay, action):
-        self.number += 1
-        heapq.heappush(self.times, (time.monotonic() + delay, self.number, action))
-
-    def watch(self, one, handler, events=selectors.EVENT_READ):
-        self.selector.register(one, events, handler)
-
-    def forget(self, one):
-        try:
-            self.selector.unregister(one)
-        except (KeyError, ValueError):
-            pass
-
-    def run(self, seconds, until=lambda: False):
-        end = time.monotonic() + seconds
-        while not until():
-            now = time.monotonic()
-            if now >= end:
-                return
-            while self.times and self.times[0][0] <= now:
-                heapq.heappop(self.times)[2]()
-            self.round += 1
-            wait = min(end, self.times[0][0] if self.times else end) - time.monotonic()
-            for key, events in self.selector.select(max(0, wait)):
-                key.data(events)
 
 
 class Datagrams:
