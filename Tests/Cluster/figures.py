@@ -6,6 +6,9 @@
     failovers [ROUNDS]      whether a failover of the database loses acknowledged contacts
     kill [PHONES] [CALLS]   what follows when a node with phones and held calls is killed
     races [RACES] [SEED]    INVITEs at node a and REGISTERs at node b within a millisecond
+    cut link|database|both [SECONDS]    what works while the nodes cannot reach one another, the database, or neither; needs root
+    upgrade [ROUNDS]        restarts of one node after the other under calls
+    chaos [ROUNDS] [SEED]   kill -9 of nodes and of the primary at random instants under calls
 
 BINARIES names the folder with the programs, RUN_FOLDER a folder for files (default: run). The figures depend on the machine, and on
 what else runs there. The script fails only if something is lost, doubled or wrong, or later than docs/Cluster.md promises.
@@ -16,18 +19,21 @@ import sys
 
 sys.dont_write_bytecode = True
 
+import network  # noqa: E402
 from place import Trouble  # noqa: E402
 from world import World  # noqa: E402
 
-MEASUREMENTS = ("wake", "failovers", "kill", "races")
+MEASUREMENTS = ("wake", "failovers", "kill", "races", "cut", "upgrade", "chaos")
 
 
 def main(name, *words):
     measure = importlib.import_module(f"measures.{name}")
+    if getattr(measure, "CUTS", False):
+        network.enter()
     numbers = [int(word) if word.isdigit() else word for word in words]
     world = None
     try:
-        world = World(getattr(measure, "SETTINGS", ""))
+        world = World(getattr(measure, "SETTINGS", ""), measure.seed(*numbers) if hasattr(measure, "seed") else 1)
         world.start()
         measure.run(world, *numbers)
     except Trouble as trouble:

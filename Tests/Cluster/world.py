@@ -12,6 +12,7 @@ from loop import Loop
 from nodes import Nodes
 from party import Party
 from place import NODES, Place, Trouble
+from sip import fresh
 
 # The nodes trust this address: it is the PBX.
 PBX = "127.0.1.1"
@@ -37,14 +38,24 @@ class World:
         # When each node was last killed or stopped.
         self.ended_at = dict.fromkeys(NODES, 0.0)
         self.calls, self.complaints = {}, []
-        self.on_push = lambda push: None
-        self.pushes_read, self.push_count = 0, 0
+        # The programs that are being stopped.
+        self.stopping = set()
+        self.pushes_read = 0
 
     def start(self):
         self.database.start()
         self.nodes.start()
         self.phones, self.pbx = Phones(self, PHONES), Exchange(self, PBX)
         self.loop.at(0.0, self.read_pushes)
+        self.loop.at(0.0, self.watch)
+
+    def watch(self):
+        """Complains about a program that has ended by itself."""
+        for name, process in list(self.place.running.items()):
+            if process.poll() is not None and name not in self.stopping:
+                del self.place.running[name]
+                self.complain(f"{name} has ended by itself with {process.returncode}: {self.place.log(name)[:1500]}")
+        self.loop.at(0.2, self.watch)
 
     def end(self):
         self.place.stop()
@@ -62,6 +73,26 @@ class World:
         self.place.kill(node)
         self.ended_at[node] = time.monotonic()
 
+    def terminate(self, node, timeout=60):
+        """Ends the node as `systemctl stop` does, while phones and PBX go on. Returns the seconds until its end."""
+        begin, process = time.monotonic(), self.place.running[node]
+        self.stopping.add(node)
+        process.terminate()
+        self.run_until(lambda: process.poll() is not None, f"node {node} does not end after SIGTERM", timeout)
+        del self.place.running[node]
+        self.stopping.discard(node)
+        self.ended_at[node] = time.monotonic()
+        if process.returncode != 0:
+            self.complain(f"node {node} ended with {process.returncode} after SIGTERM")
+        return time.monotonic() - begin
+
+    def restart(self, node):
+        """Starts the node again, while phones and PBX go on. Returns the seconds until it takes requests."""
+        begin = time.monotonic()
+        self.nodes.launch(node)
+        self.run_until(lambda: "started and accepts requests" in self.place.log(node), f"node {node} does not start", 20)
+        return time.monotonic() - begin
+
     def node_of(self, address):
         return self.node_at.get(address)
 
@@ -77,7 +108,6 @@ class World:
         for line in whole.splitlines():
             push = json.loads(line)
             if push.get("status") == 200 and push.get("type") == "invite":
-                self.push_count += 1
                 self.pushed(push)
         self.loop.at(0.01, self.read_pushes)
 
@@ -88,7 +118,7 @@ class World:
             call.pushes.append(push["time"] / 1000)
             call.tell(f"push {push['token']}")
         if device:
-            device.pushed_at = time.monotonic()
+            device.called.add(call.id if call else None)
             device.on_push(call)
 
     # --- waiting
@@ -158,26 +188,26 @@ class Device:
     def __init__(self, phones, user):
         self.phones, self.world, self.user, self.token = phones, phones.world, user, f"token-{user}"
         self.cseq, self.waiting, self.node = 0, None, None
-        self.acknowledged = False
-        self.registered_at = self.pushed_at = 0.0
+        self.acknowledged, self.last_status = False, None
+        self.registered_at = 0.0
         # The legs of each call: by Call-ID, in the order of their arrival.
         self.legs = {}
+        # The Call-IDs of calls for which the phone got a push and has not got the INVITE.
+        self.called = set()
         self.on_push = lambda call: None
-        self.refused = []
 
     # --- REGISTER
 
     def register(self, node, insists=True):
         """Registers at the node. A phone that insists tries a living node again until a node answers 200."""
         self.cseq += 1
-        self.waiting, self.insists, self.node, self.tried = self.cseq, insists, node, time.monotonic()
-        # A try with other CSeq is a new transaction.
+        self.waiting, self.insists, self.node = self.cseq, insists, node
         self.send_register(self.cseq, 0)
 
     def send_register(self, number, attempt):
         if self.waiting != number:
             return
-        if attempt == 3 and self.insists and not self.world.lives(self.node):
+        if attempt >= 2 and self.insists and not self.world.lives(self.node):
             return self.again()
         if attempt > 9:
             return self.again() if self.insists else None
@@ -197,11 +227,13 @@ class Device:
         number = int(message.get("cseq").split()[0])
         if number != self.waiting or message.status < 200:
             return
-        self.waiting = None
+        self.waiting, self.last_status = None, message.status
+        for call_id in self.called:
+            if call_id in self.world.calls:
+                self.world.calls[call_id].tell(f"phone {self.user}: {message.status} to REGISTER from {self.world.node_of(message.source)}")
         if message.status == 200:
             self.acknowledged, self.registered_at = True, time.monotonic()
             return
-        self.refused.append((time.monotonic(), message.status))
         if self.insists:
             self.waiting = -1
             self.world.loop.at(self.world.random.uniform(0.2, 0.6), lambda: self.waiting == -1 and self.again())
@@ -230,6 +262,7 @@ class Device:
             self.phones.respond(message, 200, tag="p")
 
     def invited(self, message, call):
+        self.called.discard(message.call_id)
         legs = self.legs.setdefault(message.call_id, [])
         known = next((leg for leg in legs if leg.invite.branch == message.branch), None)
         if known:
@@ -292,8 +325,8 @@ class Exchange(Party):
         super().__init__(world.loop, host)
         self.world = world
 
-    def call(self, user, node, call_id, kind):
-        call = Call(self, user, node, call_id, kind)
+    def call(self, user, node, call_id, kind, tries_other=False):
+        call = Call(self, user, node, call_id, kind, tries_other)
         self.world.calls[call_id] = call
         call.invite()
         return call
@@ -309,7 +342,7 @@ class Exchange(Party):
 class Call:
     """A call of the PBX, with what the PBX and the phones have seen."""
 
-    def __init__(self, pbx, user, node, call_id, kind):
+    def __init__(self, pbx, user, node, call_id, kind, tries_other):
         self.pbx, self.world, self.user, self.node, self.id, self.kind = pbx, pbx.world, user, node, call_id, kind
         self.begun, self.wall = time.monotonic(), time.time()
         self.request = pbx.make("INVITE", f"sip:{user}@example.net", "103", call_id=call_id, body=(
@@ -318,6 +351,8 @@ class Call:
         self.pushes, self.invites, self.doubled, self.story = [], [], [], []
         self.cancelling = self.cancelled = self.ended_by_bye = False
         self.bye = self.bye_status = None
+        # Whether the PBX tries another node if its node has ended without an answer, and whether it has done so.
+        self.tries_other, self.moved = tries_other, False
         self.on_invite, self.on_final = lambda leg: leg.ring(), lambda status: None
 
     def tell(self, text):
@@ -331,6 +366,10 @@ class Call:
     def invite(self, attempt=0):
         if self.statuses or attempt > 6:
             return
+        if attempt >= 2 and self.tries_other and not self.world.lives(self.node) and self.world.living():
+            # A PBX that gets no answer tries the next address, as a transaction of its own (RFC 3263 section 4.3).
+            self.node, self.moved, attempt = self.world.living()[0], True, 0
+            self.request.set("Via", re.sub(r"branch=[^;]+", "branch=" + fresh("z9hG4bK"), self.request.get("Via")))
         self.tell(f"pbx: INVITE to {self.node}")
         self.pbx.send(self.request, self.world.doors[self.node])
         self.world.loop.at(T1 * 2 ** attempt, lambda: self.invite(attempt + 1))

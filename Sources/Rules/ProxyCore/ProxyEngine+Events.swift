@@ -340,6 +340,8 @@ extension ProxyEngine {
         case .request(let incoming) where reading == .stale && needsAnswer(incoming, now: now):
             refuse(
                 incoming, .serviceUnavailable, because: .usersAway, fields: [Self.retryAfter(seconds: 10)], now: now)
+            // A woken phone registers on its flow. Without the store, the REGISTER shows no more than a keep-alive.
+            if incoming.request.method == .register { noteLife(on: incoming.flow, by: .request, now: now) }
         case .request(let incoming):
             dispatch(incoming.read(reading), now: now)
             hasDispatched(incoming, now: now)

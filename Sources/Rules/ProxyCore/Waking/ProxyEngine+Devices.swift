@@ -46,7 +46,8 @@ extension ProxyEngine {
     ///
     /// A message on the phone's flow releases a call without a REGISTER, because an awake phone may not register after
     /// a push. A REGISTER releases calls only after the daemon has accepted the REGISTER, because another program at
-    /// the address may have sent the REGISTER. The wake records count the wake only if the message came on a
+    /// the address may have sent the REGISTER. While the store of a cluster is away, no REGISTER can be accepted, so a
+    /// REGISTER counts like any other message. The wake records count the wake only if the message came on a
     /// connection, or was a response to the daemon (`isProved`), because datagrams can be forged.
     func noteLife(on flow: Flow, by sign: TimelineRecord.SignOfLife, isProved: Bool = false, now: Moment) {
         for binding in network.flows.heard(flow, span: keepAliveSpan, now: now.instant) {

@@ -217,6 +217,24 @@ import Timekeeping
         #expect(cluster.sent.last?.response?.status == .serviceUnavailable)
     }
 
+    @Test("while the store is away, a sleeping phone gets its call when it registers on its flow, although it gets 503")
+    func storeAwayWakes() throws {
+        let cluster = Self.withPhone()
+        let elsewhere = Endpoint(Self.phone.address, 40_001)
+        cluster.isStoreAway = true
+        Self.invite(cluster, at: 1)
+        cluster.settle()
+        #expect(cluster.pushes.count == 1)
+        Self.register(cluster, at: 1, callID: "r2", from: elsewhere)
+        cluster.settle()
+        #expect(!cluster.sent.contains { $0.request?.method == .invite })
+        Self.register(cluster, at: 1, cseq: 2)
+        cluster.settle()
+        #expect(cluster.sent.compactMap(\.response?.status).filter { $0 == .serviceUnavailable }.count == 2)
+        let invites = cluster.sent.filter { $0.request?.method == .invite }
+        #expect(invites.map(\.flow.remote) == [Self.phone])
+    }
+
     static func message(_ cluster: SimulatedCluster, at node: Int, _ number: Int = 1) {
         cluster.receive(
             SIPText.bytes(
