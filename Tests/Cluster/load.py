@@ -14,8 +14,7 @@ class Sender(Party):
     """Registers `users` users in turn; without a limit of users, each REGISTER has a new user."""
 
     def __init__(self, rate, doors, prefix, users):
-        self.loop = Loop()
-        super().__init__(self.loop, "127.0.0.1")
+        super().__init__(Loop(), "127.0.0.1", 8 << 20)
         self.rate, self.doors, self.prefix, self.users = rate, doors, prefix, users
         self.number, self.acknowledged, self.statuses = 0, set(), {}
 

@@ -6,19 +6,24 @@ from sip import Agent, Message
 
 
 class Party(Agent):
-    """One socket for many phones, or for a PBX. A class that inherits has `received`."""
+    """One socket of a phone or a PBX. A class that inherits has `received`."""
 
     transport = "UDP"
 
-    def __init__(self, loop, host):
+    def __init__(self, loop, host, buffer):
         super().__init__()
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         for option in (socket.SO_RCVBUF, socket.SO_SNDBUF):
-            self.socket.setsockopt(socket.SOL_SOCKET, option, 8 << 20)
+            self.socket.setsockopt(socket.SOL_SOCKET, option, buffer)
         self.socket.bind((host, 0))
         self.socket.setblocking(False)
         self.host, self.port = self.socket.getsockname()
+        self.loop = loop
         loop.watch(self.socket, self.readable)
+
+    def close(self):
+        self.loop.forget(self.socket)
+        self.socket.close()
 
     def readable(self, _):
         # A limit lets the timers run in between.

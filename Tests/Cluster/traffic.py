@@ -7,7 +7,7 @@ RING_TIMEOUT = 15
 SETTINGS = f"call:\n    pushes-per-device: 0\n    ring-timeout: {RING_TIMEOUT}s\n"
 KINDS = ("answered", "answered", "answered", "declined", "cancelled", "unheard")
 # What the PBX must get. Nobody answers the call of a phone that hears no push.
-WANTED = {"answered": (200,), "declined": (486,), "cancelled": (487,), "unheard": (480, 408)}
+WANTED = {"answered": (200,), "declined": (486,), "cancelled": (487,), "unheard": (480, 408, 487)}
 # The seconds after the end of a node in which another node takes over its calls.
 TAKEOVER = 9.0
 
@@ -40,7 +40,7 @@ class Traffic:
         return self.random.choice(self.world.living() or ["a"])
 
     def newcomer(self):
-        """Registers a phone that no node knows."""
+        """Registers a phone that no node knows, and that nobody calls."""
         if not self.is_running:
             return
         device = self.world.phones.add(f"new{len(self.newcomers)}")
@@ -65,6 +65,9 @@ class Traffic:
         call.on_final = lambda status: self.ended(call, device, status)
         if kind == "cancelled":
             self.world.loop.at(self.random.uniform(0.1, 2.0), call.cancel)
+        if kind == "unheard":
+            # A phone that rings is not the daemon's to end.
+            self.world.loop.at(RING_TIMEOUT + TAKEOVER, call.cancel)
         # A call without any trace is not made again, because its node was killed before it had read the INVITE.
         self.world.loop.at(RING_TIMEOUT + 2 * TAKEOVER, lambda: call.finals or self.release(device))
 

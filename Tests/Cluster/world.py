@@ -140,27 +140,17 @@ class World:
         return self.database.query(self.database.writer, sql)
 
 
-class Phones(Party):
-    """The phones of many users behind one socket."""
+class Phones:
+    """The phones of many users. Each phone has a socket of its own, because any message on a phone's flow shows that the phone is
+    awake."""
 
     def __init__(self, world, host):
-        super().__init__(world.loop, host)
-        self.world, self.devices, self.by_token = world, {}, {}
+        self.world, self.host, self.devices, self.by_token = world, host, {}, {}
 
     def add(self, user):
         device = self.devices[user] = Device(self, user)
         self.by_token[device.token] = device
         return device
-
-    def received(self, message):
-        found = re.match(r"r-(.+)", message.call_id or "") if message.is_response else None
-        if found and found.group(1) in self.devices:
-            return self.devices[found.group(1)].registered(message)
-        if message.is_response:
-            return
-        device = self.devices.get(message.uri.partition(":")[2].partition("@")[0])
-        if device:
-            device.requested(message)
 
     def register_all(self, devices, node, timeout=120, window=200):
         """Registers the devices at the node, some hundred at a time."""
@@ -182,12 +172,13 @@ class Phones(Party):
             world.loop.run(0.005)
 
 
-class Device:
+class Device(Party):
     """The phone of a user. It sleeps until somebody calls `on_push`, and then does what the call's kind says."""
 
     def __init__(self, phones, user):
-        self.phones, self.world, self.user, self.token = phones, phones.world, user, f"token-{user}"
-        self.cseq, self.waiting, self.node = 0, None, None
+        super().__init__(phones.world.loop, phones.host, 1 << 16)
+        self.world, self.user, self.token = phones.world, user, f"token-{user}"
+        self.number, self.waiting, self.node = 0, None, None
         self.acknowledged, self.last_status = False, None
         self.registered_at = 0.0
         # The legs of each call: by Call-ID, in the order of their arrival.
@@ -196,13 +187,19 @@ class Device:
         self.called = set()
         self.on_push = lambda call: None
 
+    def received(self, message):
+        if not message.is_response:
+            self.requested(message)
+        elif message.cseq_method == "REGISTER":
+            self.registered(message)
+
     # --- REGISTER
 
     def register(self, node, insists=True):
         """Registers at the node. A phone that insists tries a living node again until a node answers 200."""
-        self.cseq += 1
-        self.waiting, self.insists, self.node = self.cseq, insists, node
-        self.send_register(self.cseq, 0)
+        self.number += 1
+        self.waiting, self.insists, self.node = self.number, insists, node
+        self.send_register(self.number, 0)
 
     def send_register(self, number, attempt):
         if self.waiting != number:
@@ -212,11 +209,11 @@ class Device:
         if attempt > 9:
             return self.again() if self.insists else None
         user = self.user
-        request = self.phones.make(
+        request = self.make(
             "REGISTER", "sip:example.net", user, call_id=f"r-{user}", cseq=number, from_tag="r", to=f"sip:{user}@example.net",
-            contact=f"<sip:{user}@{self.phones.local()};pn-provider=fcm;pn-param=demo;pn-prid={self.token}>", fields=[("Expires", "3600")])
+            contact=f"<sip:{user}@{self.local()};pn-provider=fcm;pn-param=demo;pn-prid={self.token}>", fields=[("Expires", "3600")])
         request.set("Via", re.sub(r"branch=[^;]+", f"branch=z9hG4bKr{user}x{number}", request.get("Via")))
-        self.phones.send(request, self.world.doors[self.node])
+        self.send(request, self.world.doors[self.node])
         self.world.loop.at(min(T1 * 2 ** attempt, 2.0), lambda: self.send_register(number, attempt + 1))
 
     def again(self):
@@ -253,13 +250,13 @@ class Device:
             for one in [leg] if leg else legs:
                 one.acknowledged()
         elif message.method == "CANCEL":
-            self.phones.respond(message, 200, tag="p")
+            self.respond(message, 200, tag="p")
             if leg and leg.final is None:
                 leg.answer(487)
         else:
             if message.method == "BYE" and call:
                 call.ended_by_bye = True
-            self.phones.respond(message, 200, tag="p")
+            self.respond(message, 200, tag="p")
 
     def invited(self, message, call):
         self.called.discard(message.call_id)
@@ -295,8 +292,8 @@ class Leg:
 
     def respond(self, status):
         self.last = status
-        phones, user = self.device.phones, self.device.user
-        phones.respond(self.invite, status, tag=f"p{user}", contact=f"<sip:{user}@{phones.local()}>")
+        phone = self.device
+        phone.respond(self.invite, status, tag=f"p{phone.user}", contact=f"<sip:{phone.user}@{phone.local()}>")
 
     def ring(self):
         if self.final is None:
@@ -322,7 +319,7 @@ class Exchange(Party):
     """A PBX, which the nodes trust by its address."""
 
     def __init__(self, world, host):
-        super().__init__(world.loop, host)
+        super().__init__(world.loop, host, 8 << 20)
         self.world = world
 
     def call(self, user, node, call_id, kind, tries_other=False):
