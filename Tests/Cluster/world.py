@@ -69,15 +69,27 @@ class World:
     def living(self):
         return [node for node in NODES if self.lives(node)]
 
+    def tell_all(self, text):
+        """Writes an event into the story of each call that has not ended."""
+        for call in self.calls.values():
+            if not call.finals:
+                call.tell(text)
+
     def kill(self, node):
         self.place.kill(node)
         self.ended_at[node] = time.monotonic()
+        self.tell_all(f"kill -9 of {node}")
+
+    def launch(self, node):
+        self.nodes.launch(node)
+        self.tell_all(f"start of {node}")
 
     def terminate(self, node, timeout=60):
         """Ends the node as `systemctl stop` does, while phones and PBX go on. Returns the seconds until its end."""
         begin, process = time.monotonic(), self.place.running[node]
         self.stopping.add(node)
         process.terminate()
+        self.tell_all(f"SIGTERM to {node}")
         self.run_until(lambda: process.poll() is not None, f"node {node} does not end after SIGTERM", timeout)
         del self.place.running[node]
         self.stopping.discard(node)
@@ -89,7 +101,7 @@ class World:
     def restart(self, node):
         """Starts the node again, while phones and PBX go on. Returns the seconds until it takes requests."""
         begin = time.monotonic()
-        self.nodes.launch(node)
+        self.launch(node)
         self.run_until(lambda: "started and accepts requests" in self.place.log(node), f"node {node} does not start", 20)
         return time.monotonic() - begin
 
@@ -431,4 +443,4 @@ class Call:
         return self.finals[0][0] if self.finals else None
 
     def describe(self):
-        return f"call {self.id} ({self.kind}): " + "; ".join(self.story[-14:])
+        return f"call {self.id} ({self.kind}): " + "; ".join(self.story[-18:])

@@ -35,7 +35,8 @@ class Chaos:
                 return self.fail_over()
         if what not in self.world.living() or not both and self.random.random() < 0.9:
             # The other node is not up again, and seldom both are away.
-            self.world.loop.run(9.0, lambda: len(self.world.living()) == 2)
+            self.world.loop.run(12.0, lambda: len(self.world.living()) == 2)
+            self.world.loop.run(self.random.uniform(0.0, 3.0))
             if what not in self.world.living():
                 return self.round()
         self.killed[what] += 1
@@ -43,12 +44,13 @@ class Chaos:
         self.ends.append(time.monotonic())
         # A restart by systemd, or a machine that comes back after the takeover.
         pause = self.random.choice([self.random.uniform(0.05, 1.0), self.random.uniform(6.5, 9.0)])
-        self.world.loop.at(pause, lambda: self.world.nodes.launch(what))
+        self.world.loop.at(pause, lambda: self.world.launch(what))
 
     def fail_over(self):
         """Kills the primary, and promotes the standby as a failover manager does. The old primary becomes the standby."""
         database, begin = self.world.database, time.monotonic()
         self.world.place.kill(database.writer)
+        self.world.tell_all("kill -9 of the primary")
         self.ends.append(begin)
         self.traffic.away.append([begin, begin + 60])
         pause = self.random.uniform(0.05, 0.5)

@@ -18,7 +18,9 @@ extension JournalKey {
             let made = StoredSecret(
                 name: name, createdAt: SystemClock.moment.date, value: try RandomBytes.make(byteCount))
             try tables.keep([.addSecret(made)])
-            return (try JournalKey(made.value), true)
+            // Another node of a cluster may have written its key at the same time.
+            let kept = try tables.secrets(named: name).first ?? made
+            return (try JournalKey(kept.value), true)
         } catch let error as CryptoError {
             throw StoreError("cannot create the key of the call journal: \(error)")
         } catch {
