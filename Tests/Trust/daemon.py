@@ -161,7 +161,7 @@ class Daemon:
         self.log_path = os.path.join(self.folder, "log")
         self.host = "127.0.0.1"
         self.port, self.api_port, self.admin_port = (suite.free_port() for _ in range(3))
-        self.process, self.key = None, None
+        self.process, self.key, self.key_name = None, None, "probe"
         self.lock = threading.Lock()
         self.pbx = None
         self.authority = None
@@ -232,7 +232,7 @@ class Daemon:
         self.write_settings()
         self.launch()
         if self.key is None:
-            self.key = self.command("apikey", "add", "probe", "--scope", "admin").stdout.strip().splitlines()[-1]
+            self.key = self.command("apikey", "add", self.key_name, "--scope", "admin").stdout.strip().splitlines()[-1]
         return self
 
     def words(self):

@@ -76,6 +76,19 @@ extension ControlRoutes {
         call.answer(ProviderDisableReport(effect))
     }
 
+    /// Gives each push provider the state that the store has.
+    func readProviders() async throws(StoreError) {
+        await switches.enter()
+        defer { switches.leave() }
+        let stored = try await store.switchedProviders()
+        await door.ask(.everything) { engine, now in
+            for provider in engine.configuredProviders {
+                let state = stored[provider] ?? .on
+                if engine.state(of: provider) != state { engine.providerSwitched(provider, to: state, now: now) }
+            }
+        }
+    }
+
     private func switchOff(of provider: PushProvider) async -> BindingTable.SwitchOff {
         await door.ask(.everything) { engine, now in engine.bindings.switchOff(of: provider, now: now.instant) }
     }

@@ -101,8 +101,7 @@ extension ControlRoutes {
     /// Returns the stored user whom the path names.
     private func known(_ call: ServiceCall) async throws(ServiceProblem) -> (name: ByteString, realm: ByteString) {
         guard let user = UserBatch.parts(of: call.parameter()), realms.permits(realm: user.realm, call.domains),
-            await door.ask(
-                .everything, { engine, _ in engine.users.user(named: user.name, realm: user.realm) != nil })
+            await door.user(named: user.name, realm: user.realm) != nil
         else { throw ServiceProblem(404, "no user is called \(call.parameter())") }
         return user
     }

@@ -41,8 +41,11 @@ struct KeyRoutes {
         if let conflict = keys.conflict(with: key, addedBy: call.domains) { throw ServiceProblem(409, conflict) }
         keys.addBegins(key)
         store.commit([.addKey(key.stored)]) { result in
-            keys.addEnds(key, isStored: result.isStored)
+            keys.addEnds(key, isStored: result.isStored && result.isFound)
             guard result.isStored else { return call.answer(.notStored) }
+            guard result.isFound else {
+                return call.answer(ServiceProblem(409, "a key named \(key.name) was just added at another node"))
+            }
             call.answerDone()
         }
     }

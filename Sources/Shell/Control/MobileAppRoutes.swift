@@ -38,8 +38,11 @@ struct MobileAppRoutes {
         if let conflict = apps.conflict(with: app, addedBy: domains) { throw ServiceProblem(409, conflict) }
         apps.addBegins(app)
         store.commit([.addApp(app)]) { result in
-            apps.addEnds(app, isStored: result.isStored)
+            apps.addEnds(app, isStored: result.isStored && result.isFound)
             guard result.isStored else { return call.answer(.notStored) }
+            guard result.isFound else {
+                return call.answer(ServiceProblem(409, "an app with this name or id was just added at another node"))
+            }
             call.answerDone()
         }
     }

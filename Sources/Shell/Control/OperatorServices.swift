@@ -65,6 +65,9 @@ package struct OperatorServices {
     /// The push providers with the figures and credentials of their apps.
     package func providers() async -> [ProviderReport] { await routes.providers() }
 
+    /// Reads the states of the push providers from the store, and switches the providers that another node has switched.
+    package func readProviders() async throws(StoreError) { try await routes.readProviders() }
+
     package func register(in router: inout ServiceRouter) {
         SystemRoutes(loop: loop, store: store, door: door, events: events).register(in: &router)
         routes.register(in: &router)

@@ -31,16 +31,17 @@ package final class ApplicationServices: @unchecked Sendable {
         (self.settings, self.keepsTimeline) = (settings, keepsTimeline)
         (self.store, self.loop, self.log) = (store, loop, log)
         apps = MobileApps(settings.mobileApps, domains: domains)
-        for app in try await StartError.wrapping(store.mobileApps) {
-            if let conflict = MobileApps.conflict(of: app, with: settings.mobileApps) {
-                log.warning(
-                    "the daemon ignores an app from the store, because an app in the settings has the same name or id",
-                    [.topic: .text(app.name), .reason: .text(conflict)])
-            } else {
-                apps.add(app)
-            }
-        }
         codes = try await DeviceCodes.load(store, now: loop.moment.date)
+        use(try await StartError.wrapping(store.mobileApps))
+    }
+
+    /// Replaces the apps of the store, because an operator may have changed them.
+    package func use(_ stored: [StoredMobileApp]) {
+        for conflict in apps.replace(by: stored) {
+            log.warning(
+                "the daemon ignores an app from the store, because an app in the settings has the same name or id",
+                [.topic: .text(conflict.app.name), .reason: .text(conflict.reason)])
+        }
     }
 
     /// Reads the certificate authorities of webhook receivers again.

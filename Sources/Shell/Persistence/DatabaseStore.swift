@@ -273,6 +273,16 @@ package final class DatabaseStore: ProxyStore, @unchecked Sendable {
         try await reader.read { try $0.keys() }
     }
 
+    package func switchedProviders() async throws(StoreError) -> [PushProvider: ProviderState] {
+        try await reader.read { tables in
+            var states: [PushProvider: ProviderState] = [:]
+            for state in [ProviderState.off, .paused] {
+                for provider in try tables.providers(state) { states[provider] = state }
+            }
+            return states
+        }
+    }
+
     package func mobileApps() async throws(StoreError) -> [StoredMobileApp] {
         try await reader.read { try $0.mobileApps() }
     }

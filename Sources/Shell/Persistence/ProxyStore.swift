@@ -91,6 +91,8 @@ package protocol ProxyStore: AnyObject, Sendable {
     /// Returns the renewals of dialogs whose lifetime has not ended at the given time.
     func dialogRenewals(after date: UnixTime) async throws(StoreError) -> [DialogRenewal]
     func keys() async throws(StoreError) -> [StoredKey]
+    /// Returns the push providers that operators have switched off or paused.
+    func switchedProviders() async throws(StoreError) -> [PushProvider: ProviderState]
     func mobileApps() async throws(StoreError) -> [StoredMobileApp]
     /// Returns the links with which phones set up accounts, used and unused.
     func provisionLinks() async throws(StoreError) -> [StoredProvisionLink]

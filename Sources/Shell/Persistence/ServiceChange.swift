@@ -14,8 +14,12 @@ package enum ServiceChange: Hashable, Sendable {
     indirect case setRules(StoredUserRules)
     case removeRules(AddressOfRecord)
     case switchProvider(PushProvider, ProviderState)
+    /// Adds a key. If another node has just added a key with the same name, ``WriteResult/isFound`` is false, and nothing
+    /// changes.
     case addKey(StoredKey)
     case removeKey(name: String)
+    /// Adds an app. If another node has just added an app with the same name or id, ``WriteResult/isFound`` is false, and
+    /// nothing changes.
     indirect case addApp(StoredMobileApp)
     case removeApp(name: String)
     /// Adds a link with which a phone can set up an account. The user's unused link becomes invalid.

@@ -46,6 +46,8 @@ package final class Daemon: @unchecked Sendable {
     private let keySources: KeySources
     private let dialogKeys: DialogKeys
     private var feedback: FeedbackService?
+    /// Reads the tables that operators change at other nodes.
+    private var operatorTables: OperatorTables?
     let taps: MessageTaps
     let events: EventService
     private let bound: BoundSockets
@@ -228,6 +230,10 @@ package final class Daemon: @unchecked Sendable {
                 }
             },
             events: { [weak self] in self?.events.shortcoming })
+        let tables = OperatorTables(
+            keys: keys, services: services, provisioning: provisioning, operators: operators, store: store, on: loop,
+            log: log)
+        operatorTables = tables
         let ownEndpoints: () -> [Endpoint] = { [weak self] in
             guard let self else { return [] }
             return api.endpoints + admin.endpoints + listeners.map(\.bound)
@@ -298,7 +304,7 @@ package final class Daemon: @unchecked Sendable {
         let node = node
         loop.post {
             shard.assumeIsolated { shard in
-                if let node { shard.joinCluster(at: node.place.string) }
+                if let node { shard.joinCluster(at: node.place.string) { tables.changed($0) } }
                 // The calls of the earlier run can already have caused events.
                 shard.reportsEvents(events.isOn)
                 shard.start(sockets: sockets)

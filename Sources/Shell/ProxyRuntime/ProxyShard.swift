@@ -50,6 +50,8 @@ package actor ProxyShard: LoopActor {
     private var reportsEvents = false
     /// Receives the changes of the timeline; `nil` if no part of the daemon needs the changes.
     private var observer: (([TimelineChange]) -> Void)?
+    /// Gets the tables that operators may have changed at another node.
+    private var tablesChanged: (Set<OperatorTable>) -> Void = { _ in }
     /// The events that occurred while actions ran, in order; they enter the engine after the actions.
     private var waiting: [Arrival] = []
 
@@ -299,6 +301,7 @@ package actor ProxyShard: LoopActor {
         case .nodes(.peers(let peers)): engine.nodesChanged(peers, now: loop.moment)
         case .nodes(.invites(let invites)): engine.invitesTakenOver(invites, now: loop.moment)
         case .nodes(.messages(let rows, let users)): engine.messagesTakenOver(rows, for: users, now: loop.moment)
+        case .nodes(.changed(let tables)): tablesChanged(tables)
         }
     }
 
@@ -367,10 +370,31 @@ package actor ProxyShard: LoopActor {
     private var logins: [LoginTicket: CheckedContinuation<Void, Never>] = [:]
     private var lastLogin: UInt64 = 0
 
+    /// Reads an account from the store, while several nodes use the store. Otherwise the engine knows all accounts.
+    ///
+    /// - Returns: false if the store does not answer.
+    func readAccount(_ name: ByteString, in realm: ByteString) async -> Bool {
+        guard let shared = services.shared else { return true }
+        let account = UserSubject.account(name: name, realm: realm)
+        let users = await withCheckedContinuation { waiter in
+            shared.read([account], waiting: nil) { waiter.resume(returning: $0) }
+        }
+        guard let users else { return false }
+        engine.accountsRead(users.accounts, askedFor: [account])
+        return true
+    }
+
     /// Checks the password of a user. Only the ``ShardDoor`` calls `login`.
     func login(
         _ name: ByteString, in domain: ByteString?, _ password: ByteString, from source: IPAddress
     ) async -> ProxyEngine.LoginVerdict {
+        // A source with too many wrong passwords causes no question to the store.
+        if services.shared != nil, let account = engine.accountToRead(for: name, in: domain, from: source, now: loop.moment),
+            await !readAccount(account.name, in: account.realm),
+            engine.users.user(named: account.name, realm: account.realm) == nil
+        {
+            return .unavailable
+        }
         let first = engine.login(name, in: domain, password, from: source, hasWaited: false, now: loop.moment)
         guard case .asking(let user) = first else {
             runActions()
@@ -553,8 +577,10 @@ package actor ProxyShard: LoopActor {
         }
     }
 
-    /// Announces this daemon to the other nodes of the cluster, and follows which nodes live.
-    package func joinCluster(at place: String) {
+    /// Announces this daemon to the other nodes of the cluster, and follows which nodes live. The closure `changed` gets,
+    /// on the loop, the tables that operators may have changed.
+    package func joinCluster(at place: String, changed: @escaping (Set<OperatorTable>) -> Void) {
+        tablesChanged = changed
         services.shared?.join(at: place) { [weak self] news in self?.answered { $0.arrived(.nodes(news)) } }
     }
 

@@ -39,6 +39,13 @@ package struct ShardDoor: Sendable {
         await shard(of: subject).enter(question)
     }
 
+    /// Returns a user of the store. While several nodes use the store, another node may have changed the user, so the
+    /// user is read from the store first.
+    package func user(named name: ByteString, realm: ByteString) async -> DigestUser? {
+        _ = await shard(of: .everything).readAccount(name, in: realm)
+        return await ask(.everything) { engine, _ in engine.users.user(named: name, realm: realm) }
+    }
+
     /// Makes the engine refuse new calls, because the daemon is about to stop.
     ///
     /// - Returns: the number of calls that wait or ring.

@@ -1,6 +1,8 @@
 """T50: several nodes. The attacker has no certificate of a node, or sees a flow token. Nodes and their database stop and die."""
 
 import glob
+import hashlib
+import json
 import os
 import pwd
 import re
@@ -11,6 +13,7 @@ import subprocess
 import tempfile
 import threading
 import time
+import uuid
 
 from daemon import Daemon, merge
 from edge import Authority, SecureStream, context
@@ -144,7 +147,7 @@ class Node(Daemon):
 
     def __init__(self, cluster, letter, host, name=None, **settings):
         super().__init__(f"{cluster.name}-{letter}", cluster.suite, settings)
-        self.host, self.cluster = host, cluster
+        self.host, self.cluster, self.key_name = host, cluster, f"probe-{letter}"
         self.node = name or f"node-{letter}"
         self.node_port = cluster.suite.free_port()
         self.pair = cluster.authority.node(f"{cluster.name}-{letter}", host)
@@ -1010,3 +1013,94 @@ def ids(t):
         check(all(phone.woken() for phone in phones), "a phone gets no push for a call")
         caller.send(caller.cancel(request))
     return f"{sum(len(phones) for _, phones in users)} contacts of {len(users)} users: all are stored, and all get a push"
+
+
+# --- T50.13: changes of operators
+
+# The time in seconds within which a change of an operator reaches all nodes (docs/Cluster.md).
+NEWS = 2.0
+
+
+def within(limit, condition):
+    """Returns the seconds until the condition was true, or stops the probe after the limit."""
+    start = time.monotonic()
+    while not condition():
+        check(time.monotonic() - start <= patience(limit), f"not after {limit} s")
+        time.sleep(0.02)
+    return time.monotonic() - start
+
+
+@probe("T50.13", "operators-change-all-nodes")
+def operators(t):
+    """The owner of a removed API key, app or link uses it at the other node. A provider is switched off at the other node."""
+    cluster = Cluster(t, "nodes-operators", api={"provisioning": {
+        "url": "https://localhost:9", "sip-server": "sip:localhost:5061;transport=tls"}})
+    a, b, times = cluster.a, cluster.b, []
+    key = "spd_" + "k" * 43
+    allowed = lambda node: node.http("GET", "/v1/apikeys", key=key)[0] == 200
+    for turn in range(3):
+        here, there = (a, b) if turn % 2 else (b, a)
+        status, text = here.admin("PUT", "/v1/apikeys", {
+            "name": "planted", "hash": hashlib.sha256(key.encode()).hexdigest(), "scopes": "admin"})
+        check(status == 200 and allowed(here), f"control: no key: {status} {text}")
+        times.append(within(NEWS, lambda: allowed(there)))
+        check(here.admin("DELETE", "/v1/apikeys/planted")[0] == 200 and not allowed(here), "control: the key is not removed")
+        times.append(within(NEWS, lambda: not allowed(there)))
+        # A late read of an older state must not bring the key back.
+        end = time.monotonic() + NEWS
+        while time.monotonic() < end:
+            check(not allowed(here) and not allowed(there), "a removed key is accepted again")
+            time.sleep(0.05)
+    # Apps
+    app = {"name": "shop", "id": str(uuid.uuid4()), "org": "Example", "hash": "0" * 64, "user": "{{user}}@example.net"}
+    named = lambda node: "shop" in node.admin("GET", "/v1/apps")[1]
+    status, text = a.admin("PUT", "/v1/apps", app)
+    check(status == 200, f"control: no app: {status} {text}")
+    times.append(within(NEWS, lambda: named(b)))
+    check(b.admin("DELETE", "/v1/apps/shop")[0] == 200, "the other node cannot remove the app")
+    times.append(within(NEWS, lambda: not named(a)))
+    # Links
+    name, _ = cluster.user()
+    status, text = b.admin("POST", f"/v1/users/{name}@example.net/provisioning", {"newPassword": True})
+    check(status == 200, f"a node that has never read the user makes no link: {status} {text}")
+    path = "/provision/" + json.loads(text)["url"].rsplit("/", 1)[1]
+    listed = lambda node: name in node.admin("GET", "/v1/provisioning")[1]
+    times.append(within(NEWS, lambda: listed(a)))
+    check(a.admin("DELETE", f"/v1/users/{name}@example.net/provisioning")[0] == 200, "the other node cannot revoke the link")
+    times.append(within(NEWS, lambda: not listed(b)))
+    answer = b.http("GET", path, headers={"User-Agent": "Linphone/5"}, port=b.api_port)
+    check(answer[0] == 404, f"a revoked link gets {answer[0]} at the other node")
+    # Push providers
+    on = lambda node: json.loads(node.admin("GET", "/v1/providers")[1])[0]["isEnabled"]
+    check(on(a) and on(b), "control: the provider is off")
+    check(a.admin("POST", "/v1/providers/fcm/disable")[0] == 200, "control: the provider is not switched off")
+    times.append(within(NEWS, lambda: not on(b)))
+    check(b.admin("POST", "/v1/providers/fcm/enable")[0] == 200, "the other node cannot switch the provider on")
+    times.append(within(NEWS, lambda: on(a)))
+    # Users, over the HTTP API with a user's password
+    name, password = cluster.user()
+    check(b.admin("GET", f"/v1/users/{name}@example.net")[0] == 200, "a node does not know a user of the other node")
+    check(a.admin("DELETE", f"/v1/users/{name}@example.net")[0] == 200, "control: the user is not removed")
+    status, _ = b.admin("GET", f"/v1/users/{name}@example.net")
+    check(status == 404, f"a removed user gets {status} at the other node")
+    return f"{len(times)} changes reach the other node after at most {max(times):.2f} s"
+
+
+@probe("T50.13", "operators-while-the-database-is-away", alone=True)
+def operators_away(t):
+    """An operator removes a key while one node does not reach the database."""
+    cluster = Cluster(t, "nodes-operators-away")
+    a, b = cluster.a, cluster.b
+    key = "spd_" + "m" * 43
+    allowed = lambda node: node.http("GET", "/v1/apikeys", key=key)[0] == 200
+    value = {"name": "planted", "hash": hashlib.sha256(key.encode()).hexdigest(), "scopes": "admin"}
+    check(a.admin("PUT", "/v1/apikeys", value)[0] == 200, "control: no key")
+    within(NEWS, lambda: allowed(b))
+    cluster.server.tell(signal.SIGSTOP)
+    check(until(lambda: "the database does not answer this node" in b.log(), 10), "the log does not report the outage")
+    check(allowed(b), "a node without the database refuses a key that it knows")
+    cluster.server.tell(signal.SIGCONT)
+    # Another writer than the daemons changes the key, and the node must see the change after the outage.
+    cluster.sql("BEGIN; DELETE FROM api_key; UPDATE revision SET number = number + 1 WHERE name = 'api-keys'; COMMIT")
+    took = within(NEWS + 2, lambda: not allowed(b))
+    return f"the key is refused {took:.2f} s after the change"

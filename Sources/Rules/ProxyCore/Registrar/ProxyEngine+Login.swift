@@ -385,6 +385,22 @@ extension ProxyEngine {
         }
     }
 
+    /// The account that a login over HTTP needs from the store, while several nodes use the store; `nil` if the daemon
+    /// serves no such domain, or after too many wrong passwords.
+    package func accountToRead(
+        for name: ByteString, in domain: ByteString?, from source: IPAddress, now: Moment
+    ) -> (name: ByteString, realm: ByteString)? {
+        guard let user = aor(of: name, in: domain),
+            access.sources.logins.wait(for: attempt(from: source, for: user), now: now.instant) == nil
+        else { return nil }
+        return (user.user, access.digest.realm(for: user.host).account)
+    }
+
+    /// Adopts the accounts that the store has returned for a service.
+    package func accountsRead(_ accounts: [DigestUser], askedFor subjects: [UserSubject]) {
+        registrar.adopt(accounts, askedFor: subjects)
+    }
+
     private func asking(_ user: AddressOfRecord, now: Moment) -> LoginVerdict {
         askSources(now: now)
         return .asking(user)

@@ -22,7 +22,9 @@ package final class ProvisioningService: @unchecked Sendable {
     let door: ShardDoor
     let loop: EventLoop
     let log: Log
-    var links: ProvisionLinks
+    var links: ProvisionLinks { didSet { changes += 1 } }
+    /// The number of changes of the links by this daemon.
+    package private(set) var changes = 0
 
     /// Reads the links from the store.
     package init(
@@ -65,6 +67,9 @@ package final class ProvisioningService: @unchecked Sendable {
             try list(call)
         }
     }
+
+    /// Replaces the links by the links of the store, because another node may have changed them.
+    package func use(_ stored: [StoredProvisionLink]) { links = ProvisionLinks(stored) }
 
     /// Drops the unused links of users who were removed or got another password. The store has dropped them, too.
     func changed(_ changes: [ServiceChange]) {
@@ -203,6 +208,6 @@ package final class ProvisioningService: @unchecked Sendable {
     }
 
     func stored(_ name: ByteString, in realm: ByteString) async -> DigestUser? {
-        await door.ask(.everything) { engine, _ in engine.users.user(named: name, realm: realm) }
+        await door.user(named: name, realm: realm)
     }
 }

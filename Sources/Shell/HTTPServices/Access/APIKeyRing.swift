@@ -8,6 +8,9 @@ package final class APIKeyRing: @unchecked Sendable {
     /// The API keys that are being stored, whose names a new key cannot have.
     private var coming: [String: APIKey] = [:]
 
+    /// The number of changes of the keys by this daemon.
+    package private(set) var changes = 0
+
     package static let limit = 1000
     /// The maximum number of keys for one domain, for keys that administrators of domains add.
     package static let limitOfDomain = 100
@@ -44,8 +47,21 @@ package final class APIKeyRing: @unchecked Sendable {
         if isStored { add(key) }
     }
 
-    package func add(_ key: APIKey) { keys[key.name] = key }
-    package func remove(_ name: String) { keys[name] = nil }
+    package func add(_ key: APIKey) {
+        keys[key.name] = key
+        changes += 1
+    }
+
+    package func remove(_ name: String) {
+        keys[name] = nil
+        changes += 1
+    }
+
+    /// Replaces all keys by the keys of the store. Keys that are being stored keep their names.
+    package func replace(by stored: [APIKey]) {
+        keys = [:]
+        for key in stored { add(key) }
+    }
 
     /// The stored key with the given secret. The search for a key takes the same time for all secrets, so that its
     /// duration reveals nothing.

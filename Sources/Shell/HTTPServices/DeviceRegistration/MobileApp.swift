@@ -64,6 +64,9 @@ package final class MobileApps: @unchecked Sendable {
     /// All apps by their ids, from the settings and the store.
     private var apps: [String: MobileApp] = [:]
 
+    /// The number of changes of the stored apps by this daemon.
+    package private(set) var changes = 0
+
     static let limit = 1000
     /// The maximum number of apps of one domain that an administrator of domains may add, so that one domain cannot use
     /// up the places of all domains.
@@ -137,9 +140,27 @@ package final class MobileApps: @unchecked Sendable {
         remove(app.name)
         stored[app.name] = app
         use(settings)
+        changes += 1
+    }
+
+    /// Replaces all apps of the store. Apps that conflict with apps in the settings are left out.
+    ///
+    /// - Returns: the conflicts.
+    package func replace(by apps: [StoredMobileApp]) -> [(app: StoredMobileApp, reason: String)] {
+        for name in Array(stored.keys) { remove(name) }
+        var conflicts: [(app: StoredMobileApp, reason: String)] = []
+        for app in apps {
+            if let reason = Self.conflict(of: app, with: fixed) {
+                conflicts.append((app, reason))
+            } else {
+                add(app)
+            }
+        }
+        return conflicts
     }
 
     package func remove(_ name: String) {
+        changes += 1
         guard let id = stored.removeValue(forKey: name)?.id else { return }
         apps[id] = nil
     }

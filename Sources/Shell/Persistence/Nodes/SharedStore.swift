@@ -13,6 +13,8 @@ package enum NodeNews: Sendable {
     /// The stored messages of this node's earlier runs and of ended nodes, with which this node alone goes on; and their
     /// recipients.
     case messages([StoredMessage], StoredUsers)
+    /// The tables that operators may have changed at any node, and that this node must read again.
+    case changed(Set<OperatorTable>)
 }
 
 /// The store as the nodes of a cluster share it. Each node reads a user from the store when a request needs the user.

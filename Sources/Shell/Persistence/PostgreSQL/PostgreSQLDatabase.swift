@@ -77,15 +77,18 @@ final class PostgreSQLDatabase: StoreDatabase, @unchecked Sendable {
         // The statements that change no row if the row of their change is missing.
         var needed: [(statement: Int, ticket: StoreTicket)] = []
         var changes = LastChanges(of: waiting, batch.entries)
+        var changed: Set<OperatorTable> = []
         for entries in [waiting, batch.entries] {
             for entry in entries {
                 for change in entry.changes where changes.nextCounts() {
+                    if let table = change.operatorTable { changed.insert(table) }
                     guard let statement = try tables.apply(change), let ticket = entry.ticket else { continue }
                     needed.append((statement, ticket))
                 }
             }
         }
         for row in batch.lazyRows { try tables.refresh(row) }
+        try tables.raiseRevisions(of: changed)
         try tables.connection.commit()
         return Set(needed.filter { tables.connection.count(of: $0.statement) == 0 }.map(\.ticket))
     }

@@ -30,6 +30,7 @@ actor PostgreSQLNodes {
     private var place: String?
     private var told: (@Sendable (NodeNews) -> Void)?
     private var peers: [PeerNode] = []
+    private var revisions = SeenRevisions()
     /// The time of the last sign of life, and of the first sign without a gap up to it.
     private var lastSign, signsSince: Instant?
     /// Whether the first sign of life was written, and the messages of earlier runs were taken.
@@ -194,6 +195,7 @@ actor PostgreSQLNodes {
                 PeerNode(
                     name: row.text(0), place: row.byteString(1), run: UInt32(truncatingIfNeeded: row.integer(2)))
             }
+            let changed = rows.popFirst()?.values { (table: $0.text(0), revision: $0.integer(1)) }
             let isStart = !hasJoined
             let isAnyGone = peers.contains { peer in found?.contains { $0.name == peer.name } == false }
             if let found, found != peers {
@@ -202,6 +204,7 @@ actor PostgreSQLNodes {
                 told?(.peers(found))
             }
             if !invites.isEmpty { told?(.invites(invites)) }
+            if let tables = changed.map({ revisions.changed(in: $0) }), !tables.isEmpty { told?(.changed(tables)) }
             if isStart || isAnyGone { try takeMessages(isStart: isStart, by: tables) }
             hasJoined = true
             if isAway {
@@ -294,6 +297,7 @@ actor PostgreSQLNodes {
 
     private func failed(_ error: PostgreSQLFailure) {
         tables = nil
+        revisions.forget()
         isAway = true
         // A question during the pause must not make the pause longer.
         if SystemClock.now >= pausesUntil { pausesUntil = SystemClock.now + .milliseconds(.random(in: 200...400)) }

@@ -18,6 +18,8 @@ extension PostgreSQLTables: StoreTables {
         case .service(.pushMark(let code, let device, let mark, let date)):
             return try note(mark, of: code, device: device, at: date)
         case .service(.useProvisionLink(let use)): return try apply(use)
+        case .service(.addKey(let key)): return try write(key)
+        case .service(.addApp(let app)): return try write(app)
         case .service(let change): try write(change)
         case .pruneTimeline(let date, let count, let limit):
             try pruneTimeline(before: date, keeping: count, limit: limit)
@@ -31,6 +33,7 @@ extension PostgreSQLTables: StoreTables {
     func keep(_ changes: [ServiceChange]) throws {
         try transaction { () throws(PostgreSQLError) in
             for change in changes { _ = try apply(.service(change)) }
+            try raiseRevisions(of: Set(changes.compactMap(\.operatorTable)))
         }
     }
 
@@ -79,9 +82,9 @@ extension PostgreSQLTables: StoreTables {
         case .setRules(let row): try write(row)
         case .removeRules(let aor): try removeRules(of: aor)
         case .switchProvider(let provider, let state): try writeSwitch(provider, state)
-        case .addKey(let key): try write(key)
+        case .addKey(let key): _ = try write(key)
         case .removeKey(let name): try removeKey(name)
-        case .addApp(let app): try write(app)
+        case .addApp(let app): _ = try write(app)
         case .removeApp(let name): try removeApp(name)
         case .addProvisionLink(let link): try write(link)
         case .useProvisionLink(let use): _ = try apply(use)

@@ -106,8 +106,22 @@ extension PostgreSQLTables {
             """, node, Int64(run), Int64(isStart ? 1 : 0), last)
     }
 
-    /// Writes a node's sign of life, takes over the calls of nodes that have ended, and sends the query for the other
-    /// living nodes.
+    /// Raises the revisions of changed tables, so that the other nodes read the tables again.
+    ///
+    /// A transaction raises revisions after its other changes, and in the order of the tables. Otherwise two transactions
+    /// could wait for each other.
+    func raiseRevisions(of changed: Set<OperatorTable>) throws(PostgreSQLError) {
+        for table in OperatorTable.allCases where changed.contains(table) {
+            try send(
+                """
+                INSERT INTO revision VALUES ($1, 1)
+                ON CONFLICT (name) DO UPDATE SET number = revision.number + 1
+                """, table.rawValue)
+        }
+    }
+
+    /// Writes a node's sign of life, takes over the calls of nodes that have ended, and sends the queries for the other
+    /// living nodes and for the revisions of tables.
     ///
     /// A node that is just giving its sign of life holds the lock of its row, and does not count as dead. Otherwise two
     /// nodes could wait for each other.
@@ -136,6 +150,7 @@ extension PostgreSQLTables {
             WHERE name <> $1 AND place <> '' AND seen > '-infinity'
                 AND ($2::bigint = 1 OR seen > clock_timestamp() - interval '5 seconds') ORDER BY name
             """, node, Int64(keepsOld ? 1 : 0))
+        try send("SELECT name, number FROM revision")
     }
 }
 

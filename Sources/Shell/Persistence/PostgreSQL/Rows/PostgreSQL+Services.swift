@@ -6,24 +6,23 @@ import Timekeeping
 
 /// The SQL statements of the services: keys, mobile apps, device requests, dead tokens, secrets and notes.
 extension PostgreSQLTables {
-    func write(_ key: StoredKey) throws(PostgreSQLError) {
+    /// Adds a key, unless another node has just added a key with the same name. Then the statement changes no row.
+    func write(_ key: StoredKey) throws(PostgreSQLError) -> Int {
         try send(
-            """
-            INSERT INTO api_key VALUES ($1,$2,$3,$4,$5)
-            ON CONFLICT (name) DO UPDATE SET hash = $2, scopes = $3, created_at = $4, domains = $5
-            """, key.name, ByteString(Hex.encode(key.hash)), key.scopes, key.createdAt, key.domains)
+            "INSERT INTO api_key VALUES ($1,$2,$3,$4,$5) ON CONFLICT DO NOTHING", key.name,
+            ByteString(Hex.encode(key.hash)), key.scopes, key.createdAt, key.domains)
     }
 
     func removeKey(_ name: String) throws(PostgreSQLError) { try send("DELETE FROM api_key WHERE name = $1", name) }
 
     func keys() throws -> [StoredKey] { try rows("SELECT * FROM api_key").values { $0.storedKey } }
 
-    func write(_ app: StoredMobileApp) throws(PostgreSQLError) {
-        try send("DELETE FROM mobile_app WHERE name = $1 OR id = $2", app.name, app.id)
+    /// Adds an app, unless another node has just added an app with the same name or id. Then the statement changes no row.
+    func write(_ app: StoredMobileApp) throws(PostgreSQLError) -> Int {
         try send(
-            "INSERT INTO mobile_app VALUES ($1,$2,$3,$4,$5,$6,$7,$8,$9)", app.name, app.id, app.organisation,
-            ByteString(Hex.encode(app.tokenHash)), app.user, app.appleProvider, app.appleParam, app.googleParam,
-            app.createdAt)
+            "INSERT INTO mobile_app VALUES ($1,$2,$3,$4,$5,$6,$7,$8,$9) ON CONFLICT DO NOTHING", app.name, app.id,
+            app.organisation, ByteString(Hex.encode(app.tokenHash)), app.user, app.appleProvider, app.appleParam,
+            app.googleParam, app.createdAt)
     }
 
     func removeApp(_ name: String) throws(PostgreSQLError) { try send("DELETE FROM mobile_app WHERE name = $1", name) }

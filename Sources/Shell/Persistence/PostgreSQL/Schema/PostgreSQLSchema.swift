@@ -49,6 +49,13 @@ enum PostgreSQLSchema {
             PRIMARY KEY (node, domain, username, call_id)
         )
         """,
+        """
+        -- How often a table that each node keeps in memory has changed.
+        CREATE TABLE revision (
+            name text PRIMARY KEY,
+            number bigint NOT NULL
+        )
+        """,
     ]
 
     private static let first = [
