@@ -350,6 +350,20 @@ package struct Fork: Sendable {
         return [.respond(status)] + endOthers(.endedByOperator(status)) + closeIfDone()
     }
 
+    /// Whether no device has the request yet, so that another node can continue the call.
+    package var onlyWaits: Bool {
+        phase == .proceeding && branches.allSatisfy { $0.isEnded || $0.isWaiting || $0.isDelayed }
+    }
+
+    /// Ends the call without a response to the caller, because another node continues the call.
+    ///
+    /// - Returns: the transactions in which silent devices got the request.
+    package mutating func givenAway() -> [ClientTransactionID] {
+        guard onlyWaits else { return [] }
+        phase = .ended
+        return branches.compactMap(\.client)
+    }
+
     /// Ends the wait for devices, because the call's time limit has been reached (R18).
     package mutating func deadlineReached() -> [Order] {
         guard forwardsAtDeadline else { return endWaits() }

@@ -119,6 +119,18 @@ package struct UserReads {
         return read.work.incoming
     }
 
+    /// Removes and returns the waiting requests that match, because another node continues them.
+    package mutating func withdraw(where matches: (IncomingRequest, [UserSubject]) -> Bool) -> [IncomingRequest] {
+        let found = open.filter { _, read in
+            if case .request(let incoming) = read.work { matches(incoming, read.question.subjects) } else { false }
+        }
+        for (ticket, read) in found {
+            open[ticket] = nil
+            ended(read.work)
+        }
+        return found.values.compactMap(\.work.incoming)
+    }
+
     /// Returns the next step after the answer to the question with the given ticket. A failure counts as an answer.
     package mutating func answered(_ ticket: ReadTicket) -> Outcome {
         guard let read = open.removeValue(forKey: ticket) else { return .nothing }

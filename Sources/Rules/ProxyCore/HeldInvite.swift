@@ -23,6 +23,21 @@ package struct HeldInvite: Hashable, Sendable {
     }
 }
 
+extension HeldInvite {
+    package var key: HeldCallKey { HeldCallKey(aor: aor, callID: callID) }
+}
+
+/// The key of an INVITE that the store has for a node.
+package struct HeldCallKey: Hashable, Sendable {
+    package let aor: AddressOfRecord
+    package let callID: ByteString
+
+    package init(aor: AddressOfRecord, callID: ByteString) {
+        self.aor = aor
+        self.callID = callID
+    }
+}
+
 /// The fact that something waits at this node for phones of a user.
 package struct Announcement: Sendable {
     package let aor: AddressOfRecord

@@ -4,8 +4,8 @@ package import Bytes
 import Calling
 import Collections
 import LocationService
-package import Messaging
-package import ProxyPolicy
+import Messaging
+import ProxyPolicy
 package import PushDelivery
 import PushPlanning
 package import Registration
@@ -62,6 +62,7 @@ extension ProxyEngine {
             let incoming = incoming.unmatched(key, server)
             if !isUnderPressure || !isRefusedForLoad(incoming, now: now) { dispatch(incoming, now: now) }
         case .cancel(let key, _) where cancelledWhileReading(incoming.unmatched(key), now: now): break
+        case .cancel(let key, nil) where passedOn(incoming.unmatched(key), now: now): break
         case .cancel(let key, let invite?): cancelReceived(incoming.unmatched(key), of: invite, now: now)
         case .cancel(let key, nil): dispatch(incoming.unmatched(key), now: now)
         case .endToEndACK where network.flows.isOfNode(flow): nodeACKReceived(incoming, now: now)
@@ -314,91 +315,6 @@ extension ProxyEngine {
             passwordSettled(of: user, now: now)
         }
         askSources(now: now)
-    }
-
-    // MARK: The nodes of a cluster
-
-    /// Handles the answer of the store to ``ProxyAction/readUsers(_:waiting:)``; `nil` means that the store did not
-    /// answer.
-    package func usersRead(_ ticket: ReadTicket, _ answer: StoredUsers?, now: Moment) {
-        switch registrar.reads.answered(ticket) {
-        case .nothing: break
-        case .asksAgain(let question): act(.readUsers(question, waiting: nil))
-        case .proceeds(let work, let subjects):
-            if let answer {
-                registrar.adopt(answer.accounts, askedFor: subjects)
-                for user in answer.users { restore(user, now: now) }
-            }
-            goOn(with: work, answer == nil ? .stale : .fresh, now: now)
-        }
-        settle(now: now)
-    }
-
-    private func goOn(with work: UserReads.Work, _ reading: IncomingRequest.Reading, now: Moment) {
-        if case .request = work { output.counters.count(reading == .stale ? .nodeReadStale : .nodeReadFresh) }
-        switch work {
-        case .request(let incoming) where reading == .stale && needsAnswer(incoming, now: now):
-            refuse(
-                incoming, .serviceUnavailable, because: .usersAway, fields: [Self.retryAfter(seconds: 10)], now: now)
-            // A woken phone registers on its flow. Without the store, the REGISTER shows no more than a keep-alive.
-            if incoming.request.method == .register { noteLife(on: incoming.flow, by: .request, now: now) }
-        case .request(let incoming):
-            dispatch(incoming.read(reading), now: now)
-            hasDispatched(incoming, now: now)
-        case .acknowledgement(let incoming): ackReceived(incoming, now: now)
-        case .change(let work, let aor):
-            if reading == .fresh { begin(work, for: aor, now: now) } else { refuse(work, retryAfter: 10, now: now) }
-        case .waiting: break
-        }
-    }
-
-    /// Adopts the rows of the store about a user, and continues the calls that wait for phones at other nodes. At the
-    /// start, the engine adopts the users of the earlier run's calls before it restores the calls.
-    package func restore(_ user: StoredUser, now: Moment) {
-        guard let nodes = network.flows.nodes, !registrar.isChanging(user.aor) else { return }
-        let adoption = registrar.adopt(user.bindings.map(nodes.read), of: user.aor, now: now)
-        ledger.buckets.adopt(user.bucketEntries, of: user.aor, now: now.date)
-        if let rules = user.rules?.rules {
-            calls.rules.set(rules, of: user.aor, zone: functions.zone)
-        } else {
-            _ = calls.rules.remove(user.aor)
-        }
-        for ended in adoption.removed { deviceRemoved(ended.id, of: ended.aor, nil, now: now) }
-        for binding in adoption.returned { bindingReturned(binding, of: user.aor, isPush: nil, now: now) }
-    }
-
-    /// Handles a change of the living nodes: their names, addresses and runs.
-    package func nodesChanged(_ peers: [PeerNode], now: Moment) {
-        network.flows.nodes?.changed(peers)
-        armNodes(now: now)
-        settle(now: now)
-    }
-
-    /// Handles the INVITEs that waited at a node that has ended. Each call begins again at this node, and the phones
-    /// get a push again. If this node has the address of the ended node, it also gets the callers' retransmissions and
-    /// CANCELs.
-    package func invitesTakenOver(_ invites: [HeldInvite], now: Moment) {
-        for invite in invites where now.date < invite.until {
-            guard let request = functions.reread(invite.request) else { continue }
-            output.counters.count(.callTakenOver)
-            requestReceived(request, on: invite.source.on(connection: 0), now: now)
-        }
-        settle(now: now)
-    }
-
-    /// Goes on with stored messages of this node's earlier runs and of nodes that have ended; `users` has the recipients.
-    package func messagesTakenOver(_ rows: [StoredMessage], for users: StoredUsers, now: Moment) {
-        for user in users.users { restore(user, now: now) }
-        output.counters.count(.messageTakenOver, by: UInt64(rows.count))
-        restore(rows.sorted { $0.id < $1.id }, now: now)
-        for aor in Set(rows.map(\.aor)) where !messages.queue(of: aor).isEmpty { announce(aor, now: now) }
-        settle(now: now)
-    }
-
-    /// Handles the names of the nodes at which something waits for phones of a user, after a phone has registered here.
-    package func nodesFound(waitingFor aor: AddressOfRecord, _ names: [String], now: Moment) {
-        nodesWait(names, forPhonesOf: aor, now: now)
-        settle(now: now)
     }
 
     // MARK: The store

@@ -15,6 +15,9 @@ package struct TransactionKey: Hashable, Sendable {
     /// Creates the key of the INVITE that a CANCEL names.
     package init(inviteOf cancel: SIPRequest) { self.init(cancel, as: .invite) }
 
+    /// Creates the key of the transaction that an INVITE begins.
+    package init(of invite: SIPRequest) { self.init(invite, as: .invite) }
+
     /// Creates the key of the request's transaction.
     ///
     /// - Parameters:

@@ -107,6 +107,11 @@ extension TransactionTable {
         sendResponse(servers.records[slot].response, slot, into: &out)
     }
 
+    /// Ends a server transaction without a response, because another node of the cluster answers the request.
+    package mutating func abandon(_ id: ServerTransactionID, into out: inout [TransactionOutput]) {
+        if let slot = servers.slot(of: id.rawValue) { end(slot, into: &out) }
+    }
+
     // MARK: Events from the table's own queues
 
     mutating func serverResendDue(_ slot: Int, now: Instant, into out: inout [TransactionOutput]) {

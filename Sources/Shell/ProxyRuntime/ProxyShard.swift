@@ -54,6 +54,11 @@ package actor ProxyShard: LoopActor {
     private var tablesChanged: (Set<OperatorTable>) -> Void = { _ in }
     /// The events that occurred while actions ran, in order; they enter the engine after the actions.
     private var waiting: [Arrival] = []
+    /// Notices that the process stood still; `nil` without a cluster.
+    private var standstill: Standstill?
+    private var pulse: LoopTimer?
+    /// The events that wait until the node knows what other nodes have taken over, in order.
+    private var late: [Arrival] = []
 
     package init(loop: EventLoop, engine: sending ProxyEngine, streams: StreamFlows, services: ShardServices, log: Log)
     {
@@ -110,6 +115,7 @@ package actor ProxyShard: LoopActor {
     /// Handles up to 16 datagrams together, and sends their answers together, for speed.
     private func datagramsReceived(_ batch: DatagramBatch, by listener: UInt16) {
         let now = loop.moment
+        if standstill != nil { turned(now: now.instant) }
         if batch.isFull, let socket = socket(of: listener) {
             load.batchWasFull(on: socket, number: listener, now: now.instant, engine)
         }
@@ -187,6 +193,7 @@ package actor ProxyShard: LoopActor {
         taps?.message(bytes, isIncoming: true, on: flow, local: streams.local(of: flow))
         let message = reader.read(bytes, isStream: !isCut, head: head)
         let now = loop.moment
+        if standstill != nil { turned(now: now.instant) }
         load.streamReceived(now: now.instant)
         received(message, on: flow, now: now)
         runActions()
@@ -239,7 +246,13 @@ package actor ProxyShard: LoopActor {
     }
 
     private func deadlineReached() {
-        engine.deadlineReached(now: loop.moment)
+        let now = loop.moment
+        if standstill != nil {
+            turned(now: now.instant)
+            // The timers of calls that others have taken over must not fire.
+            if isBehind { return }
+        }
+        engine.deadlineReached(now: now)
         runActions()
     }
 
@@ -255,6 +268,7 @@ package actor ProxyShard: LoopActor {
 
     /// Notifies the engine that a keep-alive arrived on a stream.
     func flowAlive(_ flow: Flow) {
+        if standstill != nil { turned(now: loop.now) }
         engine.flowAlive(flow, now: loop.moment)
         runActions()
     }
@@ -273,12 +287,50 @@ package actor ProxyShard: LoopActor {
         case users(ReadTicket, StoredUsers?)
         case found(waitingFor: AddressOfRecord, [String])
         case nodes(NodeNews)
+
+        var isNews: Bool { if case .nodes = self { true } else { false } }
     }
 
     private func arrived(_ arrival: Arrival) {
+        if standstill != nil { turned(now: loop.now) }
+        if isBehind, !arrival.isNews { return late.append(arrival) }
         guard !isRunningActions else { return waiting.append(arrival) }
         enter(with: arrival)
         runActions()
+    }
+
+    // MARK: Standstills
+
+    private var isBehind: Bool { standstill?.isBehind == true }
+
+    /// Notes a turn of the loop. After a standstill, the store is asked what other nodes have taken over.
+    private func turned(now: Instant) {
+        guard let (question, length) = standstill?.turned(now: now) else { return }
+        log.warning(
+            "this node stood still, so it first asks the database which calls other nodes have taken over",
+            [.duration: .duration(length), .advice: "Look at the machine: a paused virtual machine, or a full processor."])
+        engine.stoodStill()
+        services.shared?.catchUp { [weak self] in self?.answered { $0.caughtUp(question) } }
+    }
+
+    private func caughtUp(_ question: UInt64) {
+        guard standstill?.caughtUp(question) == true else { return }
+        engine.caughtUp(now: loop.moment)
+        for arrival in late { enter(with: arrival) }
+        late = []
+        runActions()
+        deadlineReached()
+    }
+
+    private func startPulse() {
+        standstill = Standstill(now: loop.now)
+        pulse = try? LoopTimer(on: loop) { [weak self] in self?.onLoop(with: ()) { shard, _ in shard.pulsed() } }
+        pulsed()
+    }
+
+    private func pulsed() {
+        turned(now: loop.now)
+        pulse?.arm(at: loop.now + Standstill.interval)
     }
 
     private func enter(with arrival: Arrival) {
@@ -300,6 +352,7 @@ package actor ProxyShard: LoopActor {
         case .found(let aor, let names): engine.nodesFound(waitingFor: aor, names, now: loop.moment)
         case .nodes(.peers(let peers)): engine.nodesChanged(peers, now: loop.moment)
         case .nodes(.invites(let invites)): engine.invitesTakenOver(invites, now: loop.moment)
+        case .nodes(.takenOver(let remaining)): engine.takenOver(remaining: remaining, now: loop.moment)
         case .nodes(.messages(let rows, let users)): engine.messagesTakenOver(rows, for: users, now: loop.moment)
         case .nodes(.changed(let tables)): tablesChanged(tables)
         }
@@ -581,6 +634,7 @@ package actor ProxyShard: LoopActor {
     /// on the loop, the tables that operators may have changed.
     package func joinCluster(at place: String, changed: @escaping (Set<OperatorTable>) -> Void) {
         tablesChanged = changed
+        startPulse()
         services.shared?.join(at: place) { [weak self] news in self?.answered { $0.arrived(.nodes(news)) } }
     }
 

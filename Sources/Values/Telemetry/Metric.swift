@@ -33,14 +33,14 @@ package enum Counter: Int, CaseIterable, Sendable {
     case callForeignDomain, callOtherIdentity, callForgedRoute, callUnknownUser, callNotTrusted, callWrongPassword
     case callNoContact, callNotSecure, callCalleeLimit, callCallerLimit, callTooManyCalls, callNoRoom, callOverload
     case callUpstreamAway, callDraining, callWrongLogins, callUsersAway, callKeysAway, callLoop, callUnfit
-    case callOtherTenant, callTenantLimit
+    case callOtherTenant, callTenantLimit, callStoodStill
     case phoneAsked, phoneAnswered
     case pushWithoutApp, refreshPush, refreshSecond, refreshThird
     case refreshCameFirst, refreshCameSecond, refreshCameThird, refreshNever, refreshHeldBack
     case missedCallStored, missedCallReported, missedCallNotCarried
     case messageStored, messageDelivered, messageGivenUp, messageExpired
     case nodeReadFresh, nodeReadStale, nodeReadRefused, nodeNoticeSent, nodeNoticeReceived, nodeRequest
-    case callTakenOver, messageTakenOver
+    case callTakenOver, messageTakenOver, callGivenAway
     case flowOpened, flowClosed
     case flowRefusedSource, flowRefusedFull, flowRefusedHandshake, flowGaveWay, flowNoRequest, flowNotProved, flowIdle
     case flowNotReading, flowNoHeader
@@ -151,6 +151,7 @@ package enum Counter: Int, CaseIterable, Sendable {
         case .callTooManyCalls: Self.refused("too-many-calls")
         case .callNoRoom: Self.refused("no-room")
         case .callOverload: Self.refused("overload")
+        case .callStoodStill: Self.refused("stood-still")
         case .callUpstreamAway: Self.refused("upstream-away")
         case .callDraining: Self.refused("draining")
         case .callWrongLogins: Self.refused("wrong-logins")
@@ -200,6 +201,10 @@ package enum Counter: Int, CaseIterable, Sendable {
                 "sippushd_node_requests_total", "Requests of other nodes to phones with a connection to this node.")
         case .callTakenOver: Self.takenOver("call")
         case .messageTakenOver: Self.takenOver("message")
+        case .callGivenAway:
+            MetricName(
+                "sippushd_calls_given_away_total",
+                "Calls that other nodes continue, because this node gave no sign of life.")
         case .flowOpened: Self.flow("opened")
         case .flowClosed: Self.flow("closed")
         case .flowRefusedSource: Self.flowDropped("source-limit")

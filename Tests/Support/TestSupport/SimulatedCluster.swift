@@ -160,6 +160,28 @@ package final class SimulatedCluster {
         take(from: successor)
     }
 
+    /// Lets the node `successor` take over the calls of a node that gave no sign of life, but runs. The store tells the
+    /// node of the take-over; `remaining` is the number of its latest calls that the store still has for the node.
+    package func takeOver(_ node: Int, by successor: Int, remaining: Int = 0) {
+        var invites = held.removeValue(forKey: node) ?? []
+        held[node] = Array(invites.suffix(remaining))
+        invites.removeLast(min(remaining, invites.count))
+        for aor in waiting.keys { waiting[aor]?.remove(node) }
+        engines[successor].invitesTakenOver(invites, now: now)
+        take(from: successor)
+        engines[node].takenOver(remaining: Set((held[node] ?? []).map(\.key)), now: now)
+        take(from: node)
+    }
+
+    /// Tells a node that it stood still.
+    package func standStill(_ node: Int) { engines[node].stoodStill() }
+
+    /// Tells a node that it knows again what others have taken over.
+    package func catchUp(_ node: Int) {
+        engines[node].caughtUp(now: now)
+        take(from: node)
+    }
+
     private var dead = Set<Int>()
 
     // MARK: Effects

@@ -578,7 +578,7 @@ def reads(cluster):
 # --- T50.5: a node that stands still
 
 
-@probe("T50.5", "node-stands-still", fault=True)
+@probe("T50.5", "node-stands-still")
 def stands_still(t):
     """The node with the phones' flows is stopped (SIGSTOP), and goes on."""
     cluster = Cluster(t, "nodes-still", call={"ring-timeout": "15s"})
@@ -610,7 +610,7 @@ def stands_still(t):
             + ("; a late INVITE is cancelled" if late else ""))
 
 
-@probe("T50.5", "holder-stands-still", fault=True)
+@probe("T50.5", "holder-stands-still")
 def holder(t):
     """The node that holds a call is stopped longer than a dead node's five seconds, and goes on after the take-over."""
     cluster = Cluster(t, "nodes-holder")

@@ -209,6 +209,7 @@ extension ProxyEngine {
     /// Withdraws a call from the store of several nodes, because it no longer waits.
     private func withdraw(_ call: ProxiedRequest) {
         guard network.flows.haveNodes, let key = call.userCall?.key else { return }
+        network.held.ended(HeldCallKey(aor: key.aor, callID: key.callID))
         act(.endInvite(key.aor, callID: key.callID))
     }
 }

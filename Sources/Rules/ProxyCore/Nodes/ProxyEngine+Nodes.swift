@@ -26,6 +26,9 @@ extension ProxyEngine {
         if request.method == .notify, request.frame.firstValue(of: .event).map({ $0.hasPrefix("reg") }) == true {
             return registrationNoticed(incoming, now: now)
         }
+        // The call of a CANCEL that another node passes on may be at a third node.
+        if request.method == .cancel, request.routes.isEmpty { return refuse(incoming, .callDoesNotExist, now: now) }
+        if isRefusedAsLate(incoming, now: now) { return }
         guard let (flow, routes) = ownFlow(in: request) else {
             return refuse(incoming, .forbidden, because: .forgedRoute, now: now)
         }
@@ -83,10 +86,9 @@ extension ProxyEngine {
     }
 
     private func notify(_ peer: PeerNode, aboutPhonesOf aor: AddressOfRecord, _ nodes: Nodes, now: Moment) {
-        guard let hop = NextHop("sip:\(peer.place);transport=tls"), let (_, endpoint) = hop.numeric,
-            let listener = identity.listener(nodes.own.listener), let client = sip.makeClientTransaction()
+        guard let flow = nodes.flow(to: peer), let listener = identity.listener(nodes.own.listener),
+            let client = sip.makeClientTransaction()
         else { return }
-        let flow = Flow(transport: .tls, listener: nodes.own.listener, connection: 0, remote: endpoint)
         let notice = RegistrationNotice(
             of: aor, to: peer, from: nodes.own, via: via(for: client, listener: listener, loopHash: 0),
             number: functions.random())

@@ -21,6 +21,7 @@ extension ProxyEngine {
     /// Whether the engine can decide about a request now. If not, the request waits until the store has answered.
     func hasRead(_ incoming: IncomingRequest, now: Moment) -> Bool {
         guard network.flows.haveNodes, incoming.reading == .none else { return true }
+        if isContinuedElsewhere(incoming) || isRefusedAsLate(incoming, now: now) { return false }
         let (subjects, called) = usersConcerned(by: incoming, now: now)
         guard !subjects.isEmpty else { return true }
         switch registrar.reads.hold(.request(incoming), concerning: subjects) {
@@ -28,10 +29,9 @@ extension ProxyEngine {
             // The INVITE of a phone is announced after the check of its password, so that strangers write nothing.
             let announced = incoming.isTrusted || !settings.authenticates ? called : nil
             if let announced { waits(forPhonesOf: announced, now: now) }
-            act(
-                .readUsers(
-                    question,
-                    waiting: announced.map { Announcement(aor: $0, invite: held(incoming, for: $0, now: now)) }))
+            let invite = announced.flatMap { held(incoming, for: $0, now: now) }
+            if let invite { network.held.stores(invite.key) }
+            act(.readUsers(question, waiting: announced.map { Announcement(aor: $0, invite: invite) }))
         case .waitsAlready: break
         case .noRoom:
             output.counters.count(.nodeReadRefused)
@@ -60,6 +60,7 @@ extension ProxyEngine {
         } else if incoming.request.method == .invite, incoming.isTrusted,
             incoming.server.flatMap({ calls.call(of: $0) }) == nil
         {
+            network.held.ended(HeldCallKey(aor: aor, callID: incoming.request.callID))
             act(.endInvite(aor, callID: incoming.request.callID))
         }
     }

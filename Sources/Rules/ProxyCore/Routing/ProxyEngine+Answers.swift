@@ -266,7 +266,7 @@ extension Refusal {
         case .needsTrust, .command, .otherName, .needsDialog: true
         case .foreignDomain, .otherIdentity, .forgedRoute, .unknownUser, .notTrusted, .wrongPassword, .noContact,
             .notSecure, .otherTenant, .tenantLimit, .calleeLimit, .callerLimit, .tooManyCalls, .noRoom, .overload,
-            .upstreamAway, .draining,
+            .stoodStill, .upstreamAway, .draining,
             .wrongLogins, .usersAway, .keysAway, .register, .loop, .unfit:
             false
         }
@@ -294,6 +294,7 @@ extension Refusal {
         case .tooManyCalls: "more active calls than limits.calls allows"
         case .noRoom: "no room for more waiting requests"
         case .overload: "the daemon is overloaded"
+        case .stoodStill: "the node stood still, and asks what other nodes have taken over"
         case .upstreamAway: "the upstream does not answer"
         case .draining: "the daemon is shutting down"
         case .wrongLogins: "too many wrong passwords"
@@ -329,6 +330,7 @@ extension Counter {
         case .tooManyCalls: self = .callTooManyCalls
         case .noRoom: self = .callNoRoom
         case .overload: self = .callOverload
+        case .stoodStill: self = .callStoodStill
         case .upstreamAway: self = .callUpstreamAway
         case .draining: self = .callDraining
         case .wrongLogins, .register: self = .callWrongLogins

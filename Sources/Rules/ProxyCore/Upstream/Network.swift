@@ -10,6 +10,8 @@ struct Network: ~Copyable {
     var upstream = UpstreamState()
     /// The users for whose phones something waits at this node, as the store knows.
     var waiting = WaitingUsers()
+    /// The calls that other nodes continue if this node gives no sign of life.
+    var held = HeldCalls()
 
     init(_ settings: ProxySettings, _ functions: ProxyFunctions) {
         flows = KnownFlows(settings, nodes: settings.node.map { Nodes($0, seal: functions.seal) })

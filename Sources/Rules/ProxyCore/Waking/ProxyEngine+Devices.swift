@@ -54,7 +54,8 @@ extension ProxyEngine {
             registrar.bindings.flowRevived(binding)
             armFlowTimers()
         }
-        guard !wakes.watchesNothing else { return }
+        // While this node does not know what other nodes have taken over, only REGISTERs release calls, after a commit.
+        guard !wakes.watchesNothing, !network.held.isBehind else { return }
         for device in wakes.watched(on: flow) {
             for call in wakes.calls(of: device) {
                 guard let branch = call.fork.waitingBranch(of: device) else { continue }

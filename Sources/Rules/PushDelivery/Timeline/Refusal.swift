@@ -44,6 +44,8 @@ package enum Refusal: String, Hashable, Sendable, CaseIterable {
     case noRoom = "no-room"
     /// The daemon is overloaded: requests arrive faster than it can serve them.
     case overload
+    /// The node of a cluster stood still, and does not know yet what other nodes have taken over.
+    case stoodStill = "stood-still"
     /// The phone's request is for the upstream (the PBX), which does not answer.
     case upstreamAway = "upstream-away"
     /// The daemon is shutting down and accepts no new calls.

@@ -32,6 +32,14 @@ package struct Nodes {
 
     package func peer(named name: String) -> PeerNode? { peers.values.first { $0.name == name } }
 
+    /// The flows on which this node sends requests to the other living nodes.
+    package var flows: [Flow] { peers.values.compactMap { flow(to: $0) } }
+
+    package func flow(to peer: PeerNode) -> Flow? {
+        guard let hop = NextHop("sip:\(peer.place);transport=tls"), let (_, endpoint) = hop.numeric else { return nil }
+        return Flow(transport: .tls, listener: own.listener, connection: 0, remote: endpoint)
+    }
+
     /// The place of the flow that a node's Path value names.
     package enum Place: Hashable, Sendable {
         /// The flow is at this node. A connection of an earlier run is closed.

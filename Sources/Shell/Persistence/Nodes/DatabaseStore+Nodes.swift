@@ -39,4 +39,6 @@ private final class SharedDatabase: SharedStore {
     var wasTakenOver: Bool { nodes.wasTakenOver }
 
     func join(at place: String, told: @escaping @Sendable (NodeNews) -> Void) { nodes.join(at: place, told: told) }
+
+    func catchUp(done: @escaping @Sendable () -> Void) { nodes.catchUp(done: done) }
 }

@@ -15,6 +15,8 @@ package enum NodeNews: Sendable {
     case messages([StoredMessage], StoredUsers)
     /// The tables that operators may have changed at any node, and that this node must read again.
     case changed(Set<OperatorTable>)
+    /// Another node has taken over what waited at this node. The store still has the given INVITEs for this node.
+    case takenOver(remaining: Set<HeldCallKey>)
 }
 
 /// The store as the nodes of a cluster share it. Each node reads a user from the store when a request needs the user.
@@ -40,4 +42,7 @@ package protocol SharedStore: AnyObject, Sendable {
     var wasTakenOver: Bool { get }
     /// Announces this node. `told` gets, on any thread, changes of the living nodes, and calls of ended nodes.
     func join(at place: String, told: @escaping @Sendable (NodeNews) -> Void)
+    /// Gives a sign of life now, because the process stood still. `done` is called on any thread after all news is
+    /// told, or after the store has not answered in time.
+    func catchUp(done: @escaping @Sendable () -> Void)
 }

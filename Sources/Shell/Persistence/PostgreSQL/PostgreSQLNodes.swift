@@ -121,6 +121,14 @@ actor PostgreSQLNodes {
         loop.post { self.assumeIsolated { $0.joins(at: place, told) } }
     }
 
+    /// Gives a sign of life now. `done` is called after all news is told, or after the database has not answered.
+    nonisolated func catchUp(done: @escaping @Sendable () -> Void) {
+        loop.post {
+            self.assumeIsolated { $0.lives() }
+            done()
+        }
+    }
+
     /// Withdraws the node, and ends the thread.
     nonisolated func stop() {
         loop.post { self.assumeIsolated { $0.leave() } }
@@ -188,7 +196,8 @@ actor PostgreSQLNodes {
             if let row = rows.popFirst(), row.count > 0, row[0].integer(0) == 0, hasJoined {
                 log.warning(
                     "this node gave no sign of life for too long, so other nodes have taken over its waiting calls",
-                    [.path: .text(address.name), .advice: "Phones may be called twice. Check the way to the database."])
+                    [.path: .text(address.name), .advice: "Check the machine, and the way to the database."])
+                try tellTakenOver(by: tables)
             }
             let invites = rows.popFirst()?.values(\.heldInvite) ?? []
             let found = rows.popFirst()?.values { row in
@@ -215,6 +224,21 @@ actor PostgreSQLNodes {
             lastSign = nil
             failed(error)
         }
+    }
+
+    /// Tells the engine which calls are still with this node. An INVITE that waits for this thread is not in the
+    /// database yet.
+    private func tellTakenOver(by tables: PostgreSQLTables) throws(PostgreSQLFailure) {
+        let rows = try PostgreSQLFailure.wrapping { () throws(PostgreSQLError) in
+            try tables.rows("SELECT username, domain, call_id FROM held_call WHERE node = $1", name)
+        }
+        var remaining = Set(
+            rows.values { row in
+                HeldCallKey(
+                    aor: AddressOfRecord(user: row.byteString(0), host: row.byteString(1)), callID: row.byteString(2))
+            })
+        waiting.withLock { for read in $0.reads { if let invite = read.waiting?.invite { remaining.insert(invite.key) } } }
+        told?(.takenOver(remaining: remaining))
     }
 
     /// Takes over the stored messages that no living node has, with their recipients.
