@@ -51,7 +51,7 @@ final class OperatorTables: @unchecked Sendable {
             } catch {
                 due.insert(table)
                 log.error(
-                    "this node cannot read what operators have changed at other nodes, so it goes on with what it knows",
+                    "this node cannot read the changes of operators, so it goes on with the old keys, apps, links and providers",
                     [.object: .text(table.rawValue), .error: .text(error.description)])
                 break
             }
@@ -80,7 +80,7 @@ final class OperatorTables: @unchecked Sendable {
             provisioning.use(stored)
         case .providers: try await operators.readProviders()
         }
-        log.info("the node has read what operators have changed", [.object: .text(table.rawValue)])
+        log.info("the node has read a table that operators change", [.object: .text(table.rawValue)])
         return true
     }
 

@@ -442,7 +442,8 @@ package actor ProxyShard: LoopActor {
         _ name: ByteString, in domain: ByteString?, _ password: ByteString, from source: IPAddress
     ) async -> ProxyEngine.LoginVerdict {
         // A source with too many wrong passwords causes no question to the store.
-        if services.shared != nil, let account = engine.accountToRead(for: name, in: domain, from: source, now: loop.moment),
+        if services.shared != nil,
+            let account = engine.accountToRead(for: name, in: domain, from: source, now: loop.moment),
             await !readAccount(account.name, in: account.realm),
             engine.users.user(named: account.name, realm: account.realm) == nil
         {

@@ -134,7 +134,9 @@ struct PostgreSQLRevisionTests {
                 group.addTask { [self] in
                     let tables = try place.open()
                     for number in 0..<50 {
-                        let changes = [key("\(writer)-\(number)"), .switchProvider(.apns, number % 2 == 0 ? .off : .on)]
+                        let changes = [
+                            key("\(writer)-\(number)"), .switchProvider(.apns, number % 2 == 0 ? .off : .on),
+                        ]
                         try tables.keep(writer == 0 ? changes : changes.reversed())
                     }
                 }

@@ -385,14 +385,16 @@ extension ProxyEngine {
         }
     }
 
-    /// The account that a login over HTTP needs from the store, while several nodes use the store; `nil` if the daemon
-    /// serves no such domain, or after too many wrong passwords.
+    /// The account that a login over HTTP needs from the store, while several nodes use the store; `nil` after too many
+    /// wrong passwords. The account is also read for a domain that the daemon does not serve, so that the delay does not
+    /// show which domains exist.
     package func accountToRead(
         for name: ByteString, in domain: ByteString?, from source: IPAddress, now: Moment
     ) -> (name: ByteString, realm: ByteString)? {
-        guard let user = aor(of: name, in: domain),
-            access.sources.logins.wait(for: attempt(from: source, for: user), now: now.instant) == nil
-        else { return nil }
+        let user = aor(of: name, in: domain) ?? AddressOfRecord(user: name, host: (domain ?? .empty).lowercased())
+        guard access.sources.logins.wait(for: attempt(from: source, for: user), now: now.instant) == nil else {
+            return nil
+        }
         return (user.user, access.digest.realm(for: user.host).account)
     }
 
