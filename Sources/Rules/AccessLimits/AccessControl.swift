@@ -13,6 +13,8 @@ package struct AccessControl {
     package var bearer: BearerAuthenticator
     /// The rate limit of log lines about keys for bearer tokens.
     package var keyLines = LogRateLimit()
+    /// The rate limit of log lines about counts that the other nodes of the cluster do not learn.
+    package var countLines = LogRateLimit()
     /// The limits on log lines and timeline records about refused requests.
     package var refusals = Refusals()
     /// Refuses new calls and registrations while the daemon is overloaded.
@@ -28,7 +30,7 @@ package struct AccessControl {
             settings: settings.digest, functions: functions, elsewhere: settings.users.algorithms)
         digest.realmsChanged(settings.realms, of: settings.domains)
         bearer = BearerAuthenticator(settings.bearer, functions: functions)
-        sources = SourceLimits(settings.limits)
+        sources = SourceLimits(settings.limits, node: settings.node)
         admission = Admission(limit: settings.limits.queueing)
         users = UserDesk(settings, functions: functions)
     }

@@ -24,14 +24,17 @@ package struct OwnNode: Hashable, Sendable {
     package let listener: UInt16
     /// The number of this run, which no other run of any node has.
     package let run: UInt32
+    /// The key of the hashes that the nodes exchange. All nodes have the same key.
+    package let secret: SipHash.Key
 
     /// The numbers that this run gives to messages begin with the run's number, shifted by this number of bits.
     package static let runShift = 30
 
-    package init(name: String, place: ByteString, listener: UInt16, run: UInt32) {
+    package init(name: String, place: ByteString, listener: UInt16, run: UInt32, secret: SipHash.Key) {
         self.name = name
         self.place = place
         self.listener = listener
         self.run = run
+        self.secret = secret
     }
 }

@@ -82,6 +82,14 @@ package struct PushLedger: ~Copyable {
         limits.notified(device, for: caller, now: now)
     }
 
+    /// Takes the counts of pushes for the other nodes: see ``UntoldCounts/take(now:)``.
+    package mutating func takeCounts(now: Instant) -> (counts: [SharedCount], dropped: Int) {
+        limits.takeCounts(now: now)
+    }
+
+    /// Counts pushes that another node has sent.
+    package mutating func add(_ told: SharedCount, now: Instant) { limits.add(told, now: now) }
+
     // MARK: Unread pushes
 
     /// Counts an unread push of the device.

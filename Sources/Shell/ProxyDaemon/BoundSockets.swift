@@ -28,9 +28,10 @@ struct BoundSockets {
     /// - Parameters:
     ///   - settings: the settings of the daemon.
     ///   - run: the number of this run; `nil` if no other daemon uses the store.
+    ///   - secret: the key of the hashes that the nodes exchange.
     /// - Returns: the node, with the address at which other nodes reach it.
-    func node(of settings: DaemonSettings, run: UInt32?) -> OwnNode? {
-        run.flatMap { settings.ownNode(at: nodeListener, run: $0) }
+    func node(of settings: DaemonSettings, run: UInt32?, secret: SipHash.Key) -> OwnNode? {
+        run.flatMap { settings.ownNode(at: nodeListener, run: $0, secret: secret) }
     }
 
     /// The transports by which the daemon reaches hosts that are no nodes.

@@ -133,9 +133,11 @@ extension DaemonSettings {
     /// - Parameters:
     ///   - listener: the listener for other nodes, with the address by which other nodes reach it.
     ///   - run: the number of this run, which no other run of any node has.
+    ///   - secret: the key of the hashes that the nodes exchange.
     /// - Returns: the node for the engine's settings.
-    func ownNode(at listener: Listener?, run: UInt32) -> OwnNode? {
+    func ownNode(at listener: Listener?, run: UInt32, secret: SipHash.Key) -> OwnNode? {
         guard let name = cluster.node, let listener else { return nil }
-        return OwnNode(name: name, place: listener.sentBy.lowercased(), listener: listener.number, run: run)
+        return OwnNode(
+            name: name, place: listener.sentBy.lowercased(), listener: listener.number, run: run, secret: secret)
     }
 }

@@ -127,7 +127,10 @@ package final class Daemon: @unchecked Sendable {
         // The secret for each `UpstreamToken` is needed even without a domain under `register-upstream`, because a
         // reload can add a domain.
         let upstreamCode = try await UpstreamCode.make(store: store, now: loop.moment.date)
-        node = bound.node(of: settings, run: store.shared?.run)
+        let secret =
+            store.shared == nil
+            ? [] : try await PermanentSecret.load("limit-hashes", from: store, now: loop.moment.date)
+        node = bound.node(of: settings, run: store.shared?.run, secret: SipHash.Key(secret))
         let engine = try await Self.makeEngine(
             settings, push, listeners: bound.listeners, store: store, node: node,
             functions: try EngineFunctions.make(

@@ -355,6 +355,10 @@ package actor ProxyShard: LoopActor {
         case .nodes(.takenOver(let remaining)): engine.takenOver(remaining: remaining, now: loop.moment)
         case .nodes(.messages(let rows, let users)): engine.messagesTakenOver(rows, for: users, now: loop.moment)
         case .nodes(.changed(let tables)): tablesChanged(tables)
+        case .nodes(.counts(let counts)): engine.countsTold(counts, now: loop.moment)
+        case .nodes(.alive):
+            let counts = engine.takeCounts(now: loop.moment)
+            if !counts.isEmpty { services.shared?.tell(counts) }
         }
     }
 

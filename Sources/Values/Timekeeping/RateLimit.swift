@@ -66,6 +66,26 @@ package struct RateLimit<Key: Hashable & Sendable>: Sendable {
         paidOff[key] = debt + (.zero - cost) > now ? debt + (.zero - cost) : nil
     }
 
+    /// How long events of the key count from now on.
+    package func load(of key: Key, now: Instant) -> Duration {
+        guard let debt = paidOff[key], debt > now else { return .zero }
+        return debt - now
+    }
+
+    /// Counts events that another node has admitted, even above the limit. The key must then wait until the excess is
+    /// over, but not longer than some spans.
+    package mutating func add(_ count: Int, of key: Key, age: Duration, now: Instant) {
+        guard limit > 0, count > 0 else { return }
+        let start = now + (.zero - min(max(age, .zero), span))
+        let debt = max(paidOff[key] ?? start, start) + cost * min(count, limit)
+        guard debt > now else { return }
+        paidOff[key] = min(debt, now + span * Self.mostSpans)
+        if paidOff.count >= sweepAt { sweep(now: now) }
+    }
+
+    /// The maximum number of spans for which a key must wait after events of other nodes.
+    private static var mostSpans: Int { 8 }
+
     private static func cost(of limit: Int, in span: Duration) -> Duration { limit > 0 ? span / limit : .zero }
 
     @usableFromInline

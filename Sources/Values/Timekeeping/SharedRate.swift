@@ -59,6 +59,32 @@ package struct SharedRate<Key: Hashable & Sendable>: Sendable {
         return whole.wait(for: key, now: now) == nil && (isTrusted || untrusted.wait(for: key, now: now) == nil)
     }
 
+    /// How long events of the target count from now on: all events, and the events of untrusted parties.
+    package func loads(of key: Key, now: Instant) -> (whole: Duration, untrusted: Duration) {
+        (whole.load(of: key, now: now), untrusted.load(of: key, now: now))
+    }
+
+    /// How long events of the pair of party and target count from now on.
+    package func load(of pair: UInt64, now: Instant) -> Duration { pairs.load(of: pair, now: now) }
+
+    /// The limits in which events of other nodes count.
+    package enum Part: Sendable {
+        case whole, untrusted
+    }
+
+    /// Counts events of the target that another node has admitted.
+    package mutating func add(_ count: Int, to part: Part, of key: Key, age: Duration, now: Instant) {
+        switch part {
+        case .whole: whole.add(count, of: key, age: age, now: now)
+        case .untrusted: untrusted.add(count, of: key, age: age, now: now)
+        }
+    }
+
+    /// Counts events of a pair of party and target that another node has admitted.
+    package mutating func add(_ count: Int, ofPair pair: UInt64, age: Duration, now: Instant) {
+        pairs.add(count, of: pair, age: age, now: now)
+    }
+
     /// Whether all parties together have used up the limit of the target.
     package func isUsedUp(_ key: Key, now: Instant) -> Bool { whole.wait(for: key, now: now) != nil }
 }

@@ -73,7 +73,9 @@ package final class SimulatedCluster {
     private static func place(_ node: Int) -> Endpoint { Endpoint(address(node), 5071) }
 
     private static func own(_ node: Int) -> OwnNode {
-        OwnNode(name: "n\(node)", place: ByteString("\(place(node))"), listener: 2, run: UInt32(node + 1))
+        OwnNode(
+            name: "n\(node)", place: ByteString("\(place(node))"), listener: 2, run: UInt32(node + 1),
+            secret: SipHash.Key(low: 1, high: 2))
     }
 
     package static func peer(_ node: Int) -> PeerNode {

@@ -1104,3 +1104,97 @@ def operators_away(t):
     cluster.sql("BEGIN; DELETE FROM api_key; UPDATE revision SET number = number + 1 WHERE name = 'api-keys'; COMMIT")
     took = within(NEWS + 2, lambda: not allowed(b))
     return f"the key is refused {took:.2f} s after the change"
+
+
+# --- T50.14: limits of the whole cluster
+
+
+def paced(t, pause):
+    """Yields the numbers of steps, one in each pause."""
+    start, step = time.monotonic(), 0
+    while True:
+        delay = start + step * pause - time.monotonic()
+        if delay > 0:
+            time.sleep(delay)
+        yield step
+        step += 1
+
+
+@probe("T50.14", "guesses-at-both-nodes")
+def guesses(t):
+    """The attacker tries half of its wrong passwords at each node: from one address for many users, and from many addresses for
+    one user."""
+    cluster = Cluster(t, "nodes-guesses", limits={"wrong-logins-per-source": 10, "wrong-logins-per-user": 14})
+    nodes = (cluster.a, cluster.b)
+
+    def checked(count, pause, attempt):
+        """The number of guesses whose password a node has checked, and the statuses of the last guesses."""
+        statuses, start = [], time.monotonic()
+        for step in paced(t, pause):
+            if step == count:
+                return statuses.count(401), statuses[-6:], time.monotonic() - start
+            statuses.append(attempt(step, nodes[step % 2]))
+
+    source = t.address()
+    agents = [node.phone(t, host=source) for node in nodes]
+
+    def by_source(step, node):
+        answer = agents[step % 2].register(f"guessed{step}", "wrong")
+        return answer and answer.status
+
+    by_one, last, took = checked(40, 0.3, by_source)
+    # A burst of ten guesses, and ten in each minute. For two seconds, a node does not know the guesses at the other node.
+    most = 10 + took / 6 + 2 / 0.6
+    check(8 <= by_one <= most + 1, f"{by_one} of 40 guesses from one address were checked in {took:.1f} s, at most {most:.0f} expected")
+    check(set(last) == {503}, f"the last guesses got {last}")
+    status, text, _ = cluster.b.http("POST", "/v1/push-tokens", '{"username":"u","password":"guess","selector":"S:1"}',
+                                     {"Content-Type": "application/json"}, port=cluster.b.api_port, source=source)
+    check(status == 429, f"a guess over HTTP from the same address got {status}")
+    name, password = cluster.user()
+    known = cluster.a.phone(t)
+    check(known.register(name, password).status == 200, "control: no 200")
+
+    def by_user(step, node):
+        answer = node.phone(t).register(name, "wrong")
+        return answer and answer.status
+
+    by_many, last, took = checked(50, 0.25, by_user)
+    most = 14 + took * 14 / 60 + 2 / 0.5
+    check(12 <= by_many <= most + 1, f"{by_many} of 50 guesses for one user were checked in {took:.1f} s, at most {most:.0f} expected")
+    check(set(last) == {503}, f"the last guesses got {last}")
+    check(known.register(name, password).status == 200, "the user is locked out at its own address")
+    # A node that restarts does not forget the guesses.
+    cluster.b.stop(signal.SIGKILL)
+    cluster.b.start()
+    check(until(lambda: (cluster.b.phone(t, host=source).register("guessed", "wrong") or answer_none).status == 503, 3, 0.3),
+          "after its restart, a node has forgotten the guesses of the last minute")
+    rows = int(cluster.sql("SELECT coalesce(max(length(counts)), 0) FROM told_count"))
+    check(rows < 15 * 600, f"a row of counts has {rows} bytes")
+    return f"{by_one} of 40 guesses from one address and {by_many} of 50 for one user are checked at two nodes together"
+
+
+class answer_none:
+    status = None
+
+
+@probe("T50.14", "pushes-at-both-nodes")
+def pushes(t):
+    """PBXs call one phone at both nodes again and again."""
+    cluster = Cluster(t, "nodes-pushes", call={"pushes-per-device": 6}, limits={"caller-share": 100, "calls-per-account": 100})
+    phone = Sleeper(t, cluster.a)
+    callers = [node.phone(t, trusted=True) for node in (cluster.a, cluster.b)]
+    start = time.monotonic()
+    for step in paced(t, 0.4):
+        if step == 24:
+            break
+        request = callers[step % 2].make("INVITE", f"sip:{phone.name}@example.net", str(700 + step))
+        callers[step % 2].send(request)
+        check(callers[step % 2].response(request.call_id), f"the call {step} got no answer")
+    took = time.monotonic() - start
+    count = 0
+    while phone.woken(count + 1, 1.0):
+        count += 1
+    # A burst of six pushes, and six in each minute. For two seconds, a node does not know the pushes of the other node.
+    most = 6 + took / 10 + 2 / 0.8
+    check(5 <= count <= most + 1, f"the phone got {count} pushes for 24 calls in {took:.1f} s, at most {most:.0f} expected")
+    return f"the phone gets {count} pushes for 24 calls at two nodes in {took:.0f} s"

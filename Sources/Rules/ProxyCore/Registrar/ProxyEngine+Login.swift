@@ -28,7 +28,7 @@ extension ProxyEngine {
     /// Counts a wrong password or key against its source address and against the user.
     package func loginFailed(from source: IPAddress?, for user: AddressOfRecord?, now: Moment) {
         output.counters.count(.loginFailed)
-        access.sources.logins.failed(attempt(from: source, for: user), now: now.instant)
+        access.sources.failed(attempt(from: source, for: user), now: now.instant)
     }
 
     /// Notes that a source address has shown a user's right password.

@@ -1,4 +1,5 @@
 package import Addressing
+package import Bytes
 import PushDelivery
 package import Timekeeping
 
@@ -40,20 +41,37 @@ package struct LoginLimit: Sendable {
             self.isAtHome = isAtHome
         }
 
-        fileprivate var pair: Int {
+    }
+
+    /// The secret key of the hashes. All nodes of a cluster have the same key, because they exchange hashes; `nil` for
+    /// hashes that only this process knows.
+    private let secret: SipHash.Key?
+
+    private func hash(source: IPAddress?, user: AddressOfRecord?) -> Int {
+        guard let secret else {
             var hasher = Hasher()
             hasher.combine(source)
             hasher.combine(user)
             return hasher.finalize()
         }
+        var hash = SipHash(key: secret)
+        hash.mix(source?.high ?? 0)
+        hash.mix(source?.low ?? 0)
+        hash.mix(user?.user ?? .empty)
+        hash.mix(user?.host ?? .empty)
+        return Int(truncatingIfNeeded: hash.value)
     }
+
+    private func pair(_ attempt: Attempt) -> Int { hash(source: attempt.source, user: attempt.user) }
 
     /// Creates the limits of wrong passwords from the settings.
     ///
     /// - Parameters:
     ///   - perSource: the maximum number of wrong passwords a minute from one IPv4 address or IPv6 /64; 0 for no limit.
     ///   - perUser: the maximum number of wrong passwords a minute for one user; 0 for no limit.
-    package init(perSource: Int, perUser: Int) {
+    ///   - secret: the key that all nodes of a cluster have; `nil` without a cluster.
+    package init(perSource: Int, perUser: Int, secret: SipHash.Key? = nil) {
+        self.secret = secret
         sources = RateLimit(perMinute: perSource, capacity: Self.capacity)
         users = RateLimit(perMinute: perUser, capacity: Self.capacity)
         known = RateLimit(perMinute: perUser, capacity: Self.capacity)
@@ -61,28 +79,64 @@ package struct LoginLimit: Sendable {
 
     /// How long the attempt's password must wait for its check; `nil` for an immediate check.
     package func wait(for attempt: Attempt, now: Instant) -> Duration? {
-        if isKnown(attempt) { return known.wait(for: attempt.pair, now: now) }
+        if isKnown(attempt) { return known.wait(for: pair(attempt), now: now) }
         let waits = [
-            attempt.source.flatMap { sources.wait(for: $0.hashValue, now: now) },
-            attempt.user.flatMap { users.wait(for: $0.hashValue, now: now) },
+            attempt.source.flatMap { sources.wait(for: hash(source: $0, user: nil), now: now) },
+            attempt.user.flatMap { users.wait(for: hash(source: nil, user: $0), now: now) },
         ]
         return waits.compactMap(\.self).max()
     }
 
-    /// Counts an attempt with a wrong password.
-    package mutating func failed(_ attempt: Attempt, now: Instant) {
+    /// Counts an attempt with a wrong password, and adds the counts to `untold` for the other nodes.
+    package mutating func failed(_ attempt: Attempt, now: Instant, untold: inout UntoldCounts?) {
         if isKnown(attempt) {
-            _ = known.admit(attempt.pair, now: now)
+            let key = pair(attempt)
+            if known.admit(key, now: now) {
+                untold?.counted(
+                    .wrongLoginsOfPair, UInt64(bitPattern: Int64(key)), load: known.load(of: key, now: now), now: now)
+            }
             return
         }
-        if let source = attempt.source { _ = sources.admit(source.hashValue, now: now) }
-        if let user = attempt.user { _ = users.admit(user.hashValue, now: now) }
+        if let source = attempt.source {
+            let key = hash(source: source, user: nil)
+            if sources.admit(key, now: now) {
+                untold?.counted(
+                    .wrongLoginsOfSource, UInt64(bitPattern: Int64(key)), load: sources.load(of: key, now: now),
+                    now: now)
+            }
+        }
+        if let user = attempt.user {
+            let key = hash(source: nil, user: user)
+            if users.admit(key, now: now) {
+                untold?.counted(
+                    .wrongLoginsOfUser, UInt64(bitPattern: Int64(key)), load: users.load(of: key, now: now), now: now)
+            }
+        }
+    }
+
+    /// Counts an attempt with a wrong password.
+    package mutating func failed(_ attempt: Attempt, now: Instant) {
+        var untold: UntoldCounts?
+        failed(attempt, now: now, untold: &untold)
+    }
+
+    /// Counts wrong passwords that another node has counted.
+    package mutating func add(_ told: SharedCount, now: Instant) {
+        let key = Int(truncatingIfNeeded: told.key)
+        switch told.limit {
+        case .wrongLoginsOfSource: sources.add(told.count, of: key, age: told.age, now: now)
+        case .wrongLoginsOfUser: users.add(told.count, of: key, age: told.age, now: now)
+        case .wrongLoginsOfPair: known.add(told.count, of: key, age: told.age, now: now)
+        case .pushesToDevice, .pushesOfStrangersToDevice, .pushesOfCallerToDevice, .notificationsToDevice,
+            .notificationsOfStrangersToDevice, .notificationsOfCallerToDevice, .pushesOfCaller:
+            break
+        }
     }
 
     /// Notes an attempt to log in with the right password. A success through a trusted peer is not noted, because the
     /// peer's address is not the user's source.
     package mutating func succeeded(_ attempt: Attempt) {
-        guard attempt.source != nil, attempt.user != nil, recentProofs.insert(attempt.pair).inserted,
+        guard attempt.source != nil, attempt.user != nil, recentProofs.insert(pair(attempt)).inserted,
             recentProofs.count >= Self.capacity / 2
         else { return }
         olderProofs = recentProofs
@@ -92,7 +146,7 @@ package struct LoginLimit: Sendable {
     private func isKnown(_ attempt: Attempt) -> Bool {
         guard attempt.source != nil, attempt.user != nil else { return false }
         if attempt.isAtHome { return true }
-        let pair = attempt.pair
+        let pair = pair(attempt)
         return recentProofs.contains(pair) || olderProofs.contains(pair)
     }
 }

@@ -2,6 +2,7 @@ import Bytes
 import ProxyCore
 import ProxyPolicy
 import Registration
+import Timekeeping
 
 extension DatabaseStore {
     /// The store as the nodes of a cluster share it; `nil` if one daemon uses the store.
@@ -35,6 +36,8 @@ private final class SharedDatabase: SharedStore {
     func endWaiting(_ users: [AddressOfRecord]) { nodes.endWaiting(users) }
 
     func endInvite(_ aor: AddressOfRecord, callID: ByteString) { nodes.endInvite(aor, callID: callID) }
+
+    func tell(_ counts: [SharedCount]) { nodes.tell(counts) }
 
     var wasTakenOver: Bool { nodes.wasTakenOver }
 

@@ -3,6 +3,7 @@ package import Messaging
 package import ProxyCore
 package import ProxyPolicy
 package import Registration
+package import Timekeeping
 
 /// News for a node about the other nodes.
 package enum NodeNews: Sendable {
@@ -17,6 +18,10 @@ package enum NodeNews: Sendable {
     case changed(Set<OperatorTable>)
     /// Another node has taken over what waited at this node. The store still has the given INVITEs for this node.
     case takenOver(remaining: Set<HeldCallKey>)
+    /// The events that other nodes have counted for limits.
+    case counts([SharedCount])
+    /// This node has given a sign of life, and may now tell its counts.
+    case alive
 }
 
 /// The store as the nodes of a cluster share it. Each node reads a user from the store when a request needs the user.
@@ -38,6 +43,8 @@ package protocol SharedStore: AnyObject, Sendable {
     func endWaiting(_ users: [AddressOfRecord])
     /// Deletes soon that an INVITE waits for phones of a user at this node.
     func endInvite(_ aor: AddressOfRecord, callID: ByteString)
+    /// Tells the other nodes soon the events that this node has counted for limits.
+    func tell(_ counts: [SharedCount])
     /// Whether another node has taken over the calls of this node's earlier run.
     var wasTakenOver: Bool { get }
     /// Announces this node. `told` gets, on any thread, changes of the living nodes, and calls of ended nodes.

@@ -31,6 +31,8 @@ actor PostgreSQLNodes {
     private var told: (@Sendable (NodeNews) -> Void)?
     private var peers: [PeerNode] = []
     private var revisions = SeenRevisions()
+    private var unsent = ToldCounts.Unsent()
+    private var places = ToldCounts.Places()
     /// The time of the last sign of life, and of the first sign without a gap up to it.
     private var lastSign, signsSince: Instant?
     /// Whether the first sign of life was written, and the messages of earlier runs were taken.
@@ -48,8 +50,12 @@ actor PostgreSQLNodes {
         var over: [AddressOfRecord] = []
         /// The calls that no longer wait, as a user and a Call-ID.
         var ended: [(aor: AddressOfRecord, callID: ByteString)] = []
+        /// The counts for the other nodes.
+        var counts: [SharedCount] = []
 
-        var isEmpty: Bool { reads.isEmpty && searches.isEmpty && over.isEmpty && ended.isEmpty }
+        var isEmpty: Bool {
+            reads.isEmpty && searches.isEmpty && over.isEmpty && ended.isEmpty && counts.isEmpty
+        }
     }
 
     private struct Read {
@@ -108,6 +114,8 @@ actor PostgreSQLNodes {
         queue { $0.ended.append((aor.compacted(), callID.compacted())) }
     }
 
+    nonisolated func tell(_ counts: [SharedCount]) { queue { $0.counts += counts } }
+
     private nonisolated func queue(_ add: (inout Waiting) -> Void) {
         let isFirst = waiting.withLock { waiting in
             defer { add(&waiting) }
@@ -144,6 +152,7 @@ actor PostgreSQLNodes {
             return waiting
         }
         guard !taken.isEmpty else { return }
+        if !taken.counts.isEmpty { unsent.add(taken.counts, now: SystemClock.now) }
         do throws(PostgreSQLFailure) {
             let tables = try openTables()
             try PostgreSQLFailure.wrapping { () throws(PostgreSQLError) in try answer(taken, by: tables) }
@@ -158,9 +167,11 @@ actor PostgreSQLNodes {
         try tables.send(waiting: taken.reads.compactMap(\.waiting), at: name)
         for call in taken.ended { try tables.send(ended: call.callID, of: call.aor, at: name) }
         if !taken.over.isEmpty { try tables.send(over: taken.over, at: name) }
+        for row in unsent.rows { try tables.send(told: row, run: run, now: SystemClock.now) }
         if !taken.reads.isEmpty { try tables.sendUsers(taken.reads.flatMap(\.subjects)) }
         if !taken.searches.isEmpty { try tables.sendNodes(waitingFor: taken.searches.map(\.aor), besides: name) }
         var rows = try tables.connection.results()[...]
+        unsent.confirmed()
         if !taken.reads.isEmpty {
             let users = ReadUsers(&rows)
             for read in taken.reads { read.answer(users.answer(to: read.subjects)) }
@@ -191,6 +202,7 @@ actor PostgreSQLNodes {
             var rows = try PostgreSQLFailure.wrapping { () throws(PostgreSQLError) in
                 try tables.send(
                     alive: name, at: place, run: run, takesOver: takesOver, keepsOld: hasJoined && !takesOver)
+                try tables.sendCounts(besides: run, after: places)
                 return try tables.connection.results()[...]
             }
             if let row = rows.popFirst(), row.count > 0, row[0].integer(0) == 0, hasJoined {
@@ -205,6 +217,7 @@ actor PostgreSQLNodes {
                     name: row.text(0), place: row.byteString(1), run: UInt32(truncatingIfNeeded: row.integer(2)))
             }
             let changed = rows.popFirst()?.values { (table: $0.text(0), revision: $0.integer(1)) }
+            let counts = readCounts(rows.popFirst())
             let isStart = !hasJoined
             let isAnyGone = peers.contains { peer in found?.contains { $0.name == peer.name } == false }
             if let found, found != peers {
@@ -214,6 +227,8 @@ actor PostgreSQLNodes {
             }
             if !invites.isEmpty { told?(.invites(invites)) }
             if let tables = changed.map({ revisions.changed(in: $0) }), !tables.isEmpty { told?(.changed(tables)) }
+            if !counts.isEmpty { told?(.counts(counts)) }
+            told?(.alive)
             if isStart || isAnyGone { try takeMessages(isStart: isStart, by: tables) }
             hasJoined = true
             if isAway {
@@ -239,6 +254,17 @@ actor PostgreSQLNodes {
             })
         waiting.withLock { for read in $0.reads { if let invite = read.waiting?.invite { remaining.insert(invite.key) } } }
         told?(.takenOver(remaining: remaining))
+    }
+
+    /// Reads the rows in which other nodes have written their counts.
+    private func readCounts(_ rows: PostgreSQLRows?) -> [SharedCount] {
+        let now = SystemClock.now
+        places.prune(now: now)
+        let counts = rows?.values { row -> [SharedCount]? in
+            guard places.read(row.integer(1), of: row.integer(0), now: now) else { return nil }
+            return ToldCounts.counts(in: row.bytes(3), writtenBefore: .milliseconds(row.integer(2)))
+        }
+        return (counts ?? []).flatMap { $0 }
     }
 
     /// Takes over the stored messages that no living node has, with their recipients.

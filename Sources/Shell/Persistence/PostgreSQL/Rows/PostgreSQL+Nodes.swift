@@ -120,6 +120,30 @@ extension PostgreSQLTables {
         }
     }
 
+    /// Writes counts of this node for the other nodes. All ages are by the clock of the database.
+    func send(told row: ToldCounts.Unsent.Row, run: UInt32, now: Instant) throws(PostgreSQLError) {
+        try send(
+            "INSERT INTO told_count VALUES ($1, $2, clock_timestamp(), $3) ON CONFLICT DO NOTHING", Int64(run),
+            row.number, ToldCounts.bytes(of: row.counts, aged: now - row.at))
+    }
+
+    /// Sends the query for the counts of other runs that this node has not read, and deletes old rows.
+    func sendCounts(besides run: UInt32, after places: ToldCounts.Places) throws(PostgreSQLError) {
+        try send(
+            """
+            SELECT c.run, c.number, (extract(epoch FROM clock_timestamp() - c.at) * 1000)::bigint, c.counts
+            FROM told_count c LEFT JOIN unnest($2::bigint[], $3::bigint[]) AS k(run, number) ON k.run = c.run
+            WHERE c.run <> $1 AND (k.number IS NULL OR c.number > k.number)
+                AND c.at > clock_timestamp() - interval '60 seconds' ORDER BY c.run, c.number
+            """, Int64(run), NumberArray(values: places.runs), NumberArray(values: places.numbers))
+        try send(
+            """
+            DELETE FROM told_count WHERE (run, number) IN (
+                SELECT run, number FROM told_count WHERE at < clock_timestamp() - interval '60 seconds'
+                FOR UPDATE SKIP LOCKED)
+            """)
+    }
+
     /// Writes a node's sign of life, takes over the calls of nodes that have ended, and sends the queries for the other
     /// living nodes and for the revisions of tables.
     ///

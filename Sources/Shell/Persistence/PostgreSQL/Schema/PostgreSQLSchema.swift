@@ -50,6 +50,16 @@ enum PostgreSQLSchema {
         )
         """,
         """
+        -- What the nodes have counted for limits in the last minute. The table may lose its rows in a crash.
+        CREATE UNLOGGED TABLE told_count (
+            run bigint NOT NULL,
+            number bigint NOT NULL,         -- in the order of writing
+            at timestamptz NOT NULL,
+            counts bytea NOT NULL,
+            PRIMARY KEY (run, number)
+        )
+        """,
+        """
         -- How often a table that each node keeps in memory has changed.
         CREATE TABLE revision (
             name text PRIMARY KEY,
