@@ -81,7 +81,7 @@ Ctrl-C ends all of them. In another terminal:
 
   sip-scenarios/replay story --target {NODES["a"]}:{sip} --record {shown(place.path("pushes.jsonl"))} --config {shown(nodes.config("a"))}
       a call wakes a sleeping phone at node a, with its ladder
-  {sippushd} held list --config {shown(nodes.config("a"))}    calls that wait at node a
+  {sippushd} held list --config {shown(nodes.config("a"))}    calls that wait at both nodes, asked at node a
   tail -f {shown(place.path("pushes.jsonl"))}    every push that a provider would have got
   tail -f {shown(place.path("a.log"))} {shown(place.path("b.log"))}    what the nodes say
   kill -9 {process["b"]}    node b ends; its phones register at node a

@@ -63,18 +63,31 @@ final class HTTPConnection: @unchecked Sendable {
     }
 
     func start(on loop: EventLoop) throws(SystemError) {
+        try begin(on: loop)
+        try stream.start(handlers)
+    }
+
+    /// Begins to serve an open connection, which other code has accepted.
+    func takeOver(on loop: EventLoop) throws(SystemError) {
+        try begin(on: loop)
+        stream.handOver(to: handlers, unread: [])
+    }
+
+    private func begin(on loop: EventLoop) throws(SystemError) {
         let timer = try LoopTimer(on: loop) { [weak self] in self?.timeIsOver() }
         self.timer = timer
         // The time limit for the first request's head begins when the connection opens.
         timer.arm(at: loop.now + limits.headTimeout)
         noteIdleness()
-        try stream.start(
-            StreamConnection.Handlers(
-                connected: { [weak self] _ in self?.connected() },
-                received: { [weak self] _, bytes in
-                    self?.received(bytes)
-                    return bytes.count
-                }, closed: { [weak self] _, _ in self?.end() }, drained: { [weak self] _ in self?.askForMore(true) }))
+    }
+
+    private var handlers: StreamConnection.Handlers {
+        StreamConnection.Handlers(
+            connected: { [weak self] _ in self?.connected() },
+            received: { [weak self] _, bytes in
+                self?.received(bytes)
+                return bytes.count
+            }, closed: { [weak self] _, _ in self?.end() }, drained: { [weak self] _ in self?.askForMore(true) })
     }
 
     /// Continues after the TLS handshake; another protocol's connection (ALPN) is passed to that protocol's code.

@@ -119,6 +119,13 @@ package final class HTTPListener: @unchecked Sendable {
         takers[applicationProtocol] = taker
     }
 
+    /// Serves a connection that other code has accepted and opened, for example a connection with HTTP in ALPN.
+    package func serve(_ stream: StreamConnection) {
+        stream.outputLimit = Self.outputLimit
+        stream.outputMark = nil
+        admit(stream) { connection throws(SystemError) in try connection.takeOver(on: loop) }
+    }
+
     func taker(of stream: StreamConnection) -> ((StreamConnection) -> Void)? {
         stream.tls?.applicationProtocol.flatMap { takers[$0] }
     }
@@ -144,6 +151,10 @@ package final class HTTPListener: @unchecked Sendable {
     // MARK: Connections
 
     private func accepted(_ stream: StreamConnection) {
+        admit(stream) { connection throws(SystemError) in try connection.start(on: loop) }
+    }
+
+    private func admit(_ stream: StreamConnection, _ start: (HTTPConnection) throws(SystemError) -> Void) {
         let source = stream.remote.address.source
         guard stream.remote.port == 0 || sources[source, default: 0] < limits.connectionsPerSource, makesRoom()
         else { return stream.close() }
@@ -151,7 +162,7 @@ package final class HTTPListener: @unchecked Sendable {
         connections[stream.id] = connection
         sources[source, default: 0] += 1
         do {
-            try connection.start(on: loop)
+            try start(connection)
         } catch {
             connection.close()
         }

@@ -23,6 +23,8 @@ package struct UserReads {
         case change(RegistrarWork, AddressOfRecord)
         /// The calls and messages that wait for devices of the users.
         case waiting
+        /// A question of an operator about the user.
+        case look(LookTicket)
     }
 
     /// A question for the store.
@@ -155,12 +157,19 @@ package struct UserReads {
     }
 }
 
+/// Identifies an operator's question about a user, which waits until the user is read.
+package struct LookTicket: Hashable, Sendable {
+    package let number: UInt64
+
+    package init(_ number: UInt64) { self.number = number }
+}
+
 extension UserReads.Work {
     fileprivate var incoming: IncomingRequest? {
         switch self {
         case .request(let incoming), .acknowledgement(let incoming): incoming
         case .change(.register(let incoming), _): incoming
-        case .change, .waiting: nil
+        case .change, .waiting, .look: nil
         }
     }
 }

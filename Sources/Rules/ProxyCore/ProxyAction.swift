@@ -71,6 +71,8 @@ package enum ProxyAction: Sendable {
     /// If `waiting` is not `nil`, first commit that something waits at this node for phones of a user. The node that
     /// commits last, this node or the phone's node, sees the commit of the other node.
     indirect case readUsers(UserReads.Question, waiting: Announcement?)
+    /// Continue the operator's question with the given ticket, because the store has answered, or does not answer.
+    case userLookedUp(LookTicket, isFresh: Bool)
     /// Ask the store at which other nodes something waits for phones of the given user, and report the nodes to
     /// ``ProxyEngine/nodesFound(waitingFor:_:now:)``.
     case findNodes(waitingFor: AddressOfRecord)

@@ -100,7 +100,8 @@ extension RouteDescription {
 
     static let heldCalls = RouteDescription(
         "listHeldCalls", "Calls that wait for a phone or ring, oldest first",
-        detail: "A page may be short or empty although another one follows. Continue while the answer has a `next`."
+        detail:
+            "A page may be short or empty although another one follows. Continue while the answer has a `next`. Any node of a cluster answers for all nodes. The list has the oldest calls of each node first, and names the nodes that did not answer."
     ).page(.number(0...Int64.max)).answer(200, "A page of calls", HeldCallPage.self)
 
     static let endCall = RouteDescription("endHeldCall", "End a call that waits or rings")
@@ -109,8 +110,12 @@ extension RouteDescription {
             "status", "The final response to the caller. The default is 480.",
             .choice(ControlRoutes.endings.keys.sorted())
         )
+        .query(
+            "node", "The node at which the call waits. Needed if calls at several nodes have that name.", .text(1...32)
+        )
         .done("The call is ended. Ringing phones are being cancelled.").problem(404, "No call has that id.")
-        .problem(409, "Several calls have that Call-ID.")
+        .problem(409, "Several calls have that name.").problem(502, "The node of the call refused the order.")
+        .problem(504, "The node of the call did not answer.")
 
     // MARK: Providers
 

@@ -12,6 +12,8 @@ package struct HeldCallReport: Codable, Sendable, DescribedBody {
         "caller": .words("The caller's user name or URI, as in the list of missed calls."),
         "sleepingDevices": .words("Names from the list of a user's devices."),
         "laterDevices": .words("Names of devices that ring later than the others."),
+        "ringsUntil": .words("When the call ends if no phone answers, in Unix seconds."),
+        "node": .words("The node of the cluster at which the call waits; missing without a cluster."),
     ]
 
     /// The number of the call, by which an operator can end the call.
@@ -23,11 +25,15 @@ package struct HeldCallReport: Codable, Sendable, DescribedBody {
     package var caller: String
     /// The time at which the call arrived, in Unix seconds.
     package var receivedAt: Int64
+    /// The time at which the call ends if no phone answers, in Unix seconds.
+    package var ringsUntil: Int64
     package var sleeping: Int
     package var ringing: Int
     package var sleepingDevices: [String]
     package var ringingDevices: [String]
     package var laterDevices: [String]
+    /// The name of the node at which the call waits; `nil` without a cluster.
+    package var node: String?
 }
 
 package struct BucketEntryReport: Codable, Sendable, DescribedBody {
@@ -86,6 +92,10 @@ package struct BindingReport: Codable, Sendable, DescribedBody {
         "lastPushAt": .words(
             "When the device's last push was requested, in Unix seconds; missing if no push is on record."),
         "lastPush": .words("The result of the device's last push."),
+        "node": .words(
+            "The node of the cluster to which the device is connected; missing without a cluster, or if the node has ended."
+        ),
+        "nodeProblem": .words("Why the device's node did not answer, so that the state is unknown."),
     ]
 
     /// The device's number as text, because some JSON readers cannot read a number above 2^53 exactly.
@@ -104,6 +114,10 @@ package struct BindingReport: Codable, Sendable, DescribedBody {
     package var app: String?
     package var lastPushAt: Int64?
     package var lastPush: String?
+    /// The node that has the device's flow; `nil` without a cluster, or if the node has ended.
+    package var node: String?
+    /// Why the device's node did not answer; `nil` if the state is known.
+    package var nodeProblem: String?
 }
 
 package struct ProviderReport: Codable, Sendable, DescribedBody {
@@ -210,12 +224,22 @@ package struct UserPage: Codable, Sendable {
     package var next: String?
 }
 
-/// One page of the calls that wait or ring, oldest first. A page of calls may have few calls or none although another
-/// page follows.
-package struct HeldCallPage: Codable, Sendable {
+/// One page of the calls that wait or ring at all nodes, the oldest of each node first. A page of calls may have few
+/// calls or none although another page follows.
+package struct HeldCallPage: Codable, Sendable, DescribedBody {
+    package static let schemaName: String? = "HeldCallPage"
+    package static let notes: [String: JSONSchema] = [
+        "total": .words("The number of all such calls. Missing for a key with domains."),
+        "missingNodes": .words("The nodes of the cluster that did not answer, so that the page lacks their calls."),
+    ]
+
     package var calls: [HeldCallReport]
     /// The value of the query parameter `after` in a request for the next page; `nil` on the last page.
     package var next: UInt64?
+    /// The number of all calls that wait or ring; `nil` for a caller with domains.
+    package var total: Int?
+    /// The nodes that did not answer; `nil` if all nodes have answered.
+    package var missingNodes: [MissingNode]?
 }
 
 /// The number of entries that an operator's removal deleted.

@@ -29,16 +29,24 @@ extension ControlRoutes {
         }
     }
 
+    func registerDevicesForNodes(in router: inout ServiceRouter) {
+        router.add("GET", "/v1/users/{}/devices", .devices) { call throws(ServiceProblem) in
+            try await showDevices(call)
+        }
+    }
+
     private func showDevices(_ call: ServiceCall) async throws(ServiceProblem) {
         let aor = try call.aor()
         guard call.domains.permits(aor.host) else { throw .noUser(aor) }
-        let (isKnown, shown, live) = await door.ask(.user(aor)) { engine, now in
+        await door.read(aor)
+        let (isKnown, own, live) = await door.ask(.user(aor)) { engine, now in
             (
                 engine.isKnown(aor), Self.devices(of: aor, engine, now: now),
                 engine.timeline.underWay { $0.user == aor.user && $0.host == aor.host }
             )
         }
-        guard isKnown || !shown.isEmpty else { throw .noUser(aor) }
+        guard isKnown || !own.isEmpty else { throw .noUser(aor) }
+        let shown = await withStatesOfOthers(own, of: aor, for: call.domains)
         call.askStore { [store] in
             let agents = try await store.userAgents(of: shown.compactMap(\.device))
             let records = try await store.timeline(of: [.user(aor)], limit: Self.lastRecords, in: nil) + live
@@ -50,11 +58,25 @@ extension ControlRoutes {
                     let said = device.userAgent ?? device.device.flatMap { agents[$0]?.string }
                     device.userAgent = said?.isEmpty == false ? said : nil
                     let last = records.last { $0.code != nil && "\($0.device.rawValue)" == device.id }
-                    device.lastPushAt = last?.requestedAt.seconds
-                    device.lastPush = last.map { $0.answer?.rawValue ?? $0.delivery.rawValue }
+                    // Another node can know a later push, which is not in the store yet.
+                    guard let last, last.requestedAt.seconds >= device.lastPushAt ?? 0 else { return device }
+                    device.lastPushAt = last.requestedAt.seconds
+                    device.lastPush = last.answer?.rawValue ?? last.delivery.rawValue
                     return device
                 })
         }
+    }
+
+    /// Asks the nodes that have flows of the devices for the devices' states.
+    private func withStatesOfOthers(
+        _ devices: [BindingReport], of aor: AddressOfRecord, for domains: DomainScope
+    ) async -> [BindingReport] {
+        guard let nodes else { return devices }
+        let others = Set(devices.compactMap(\.node)).subtracting([nodes.own])
+        guard !others.isEmpty else { return devices }
+        return devices.joined(
+            with: await nodes.ask(
+                "/v1/users/\(NodeQuestions.encoded("\(aor)"))/devices", for: domains, of: others))
     }
 
     /// How many of a user's newest timeline records are searched for the last push of each device.
@@ -70,7 +92,7 @@ extension ControlRoutes {
                 registeredAt: target.registeredAt.seconds,
                 state: engine.state(of: target).rawValue,
                 userAgent: engine.userAgentSaidLately(by: target.id)?.string,
-                app: target.pushToken.flatMap { engine.appName(of: $0) })
+                app: target.pushToken.flatMap { engine.appName(of: $0) }, node: engine.nodeName(of: target))
         }
     }
 
@@ -80,6 +102,7 @@ extension ControlRoutes {
         let name = call.parameter(1)
         call.changes("\(aor)")
         guard call.domains.permits(aor.host) else { throw .noDevice }
+        await door.read(aor)
         let meant = await door.ask(.user(aor)) { engine, now in
             engine.targets(of: aor, now: now)
                 .filter { $0.id.isNamed(name) || $0.pushToken?.description == name }.map(\.id)
@@ -103,7 +126,8 @@ extension ControlRoutes {
     }
 
     private func bucket(of aor: AddressOfRecord) async -> [BucketEntryReport] {
-        await door.ask(.user(aor)) { engine, _ in
+        await door.read(aor)
+        return await door.ask(.user(aor)) { engine, _ in
             engine.buckets.entries(of: aor).map { entry in
                 BucketEntryReport(
                     callRef: entry.callRef.description, caller: entry.caller.string, date: entry.date.seconds,
@@ -116,6 +140,7 @@ extension ControlRoutes {
         let aor = try call.aor()
         call.changes("\(aor)")
         guard call.domains.permits(aor.host) else { return call.answer(RemovalReport(removed: 0)) }
+        await door.read(aor)
         let calls = await door.ask(.user(aor)) { engine, _ in engine.buckets.entries(of: aor).filter(\.isOver) }
         guard !calls.isEmpty else { return call.answer(RemovalReport(removed: 0)) }
         try await write([.forgetMissedCalls(calls.map(\.callRef))])
@@ -132,5 +157,7 @@ extension ServiceProblem {
 }
 
 extension BindingReport {
+    static let unknownState = ProxyEngine.DeviceState.unknown.rawValue
+
     fileprivate var device: DeviceID? { UInt64(id).map { DeviceID(rawValue: $0) } }
 }

@@ -66,7 +66,9 @@ extension ControlRoutes {
     /// Users of databases, and users without password, can have rules too: the user must be known, or have a device.
     private func knownUser(_ call: ServiceCall) async throws(ServiceProblem) -> AddressOfRecord {
         let aor = try call.aor()
-        guard call.domains.permits(aor.host),
+        guard call.domains.permits(aor.host) else { throw ServiceProblem(404, "no user is called \(aor)") }
+        await door.read(aor)
+        guard
             await door.ask(
                 .user(aor),
                 { engine, _ in

@@ -28,6 +28,8 @@ struct ControlRoutes {
     let switches: OneAtATime
     /// The links with which phones get accounts. A link ends when its user is removed or gets another password.
     let provisioning: ProvisioningService
+    /// Asks the other nodes of the cluster; `nil` without a cluster, and for the question of another node.
+    let nodes: NodeQuestions?
 
     static let pageLimits = 1...1000
     static let defaultPage = 100
@@ -45,17 +47,45 @@ struct ControlRoutes {
         registerUpstreamUsers(in: &router)
     }
 
+    /// Registers the routes by which other nodes ask this node.
+    func registerForNodes(in router: inout ServiceRouter) {
+        router.add("GET", "/v1/held", .heldCalls) { call throws(ServiceProblem) in
+            call.answer(try await heldCalls(call))
+        }
+        router.add("GET", "/v1/named-calls", scope: .adminRead, domains: .byDomain) { call throws(ServiceProblem) in
+            let (name, domains) = (call.request.query("name") ?? "", call.domains)
+            call.answer(HeldCallPage(calls: await ownCalls(named: name, of: domains)))
+        }
+        router.add("DELETE", "/v1/held/{}", .endCall) { call throws(ServiceProblem) in try await endCall(call) }
+        registerDevicesForNodes(in: &router)
+    }
+
     // MARK: Calls
 
     private func heldCalls(_ call: ServiceCall) async throws(ServiceProblem) -> HeldCallPage {
         let (after, limit) = (try call.cursor(), try call.pageLimit())
         let domains = call.domains
+        let own = await ownCalls(after: after, limit: limit, of: domains)
+        guard let nodes else { return own }
+        return own.joined(
+            with: await nodes.ask("/v1/held?after=\(after.number)&limit=\(limit)", for: domains), limit: limit)
+    }
+
+    private func ownCalls(after: PageCursor, limit: Int, of domains: DomainScope) async -> HeldCallPage {
         // A page has only calls of the caller's domains, so that its length reveals nothing about other calls.
-        let page = await door.ask(.everything) { engine, _ in
+        await door.ask(.everything) { engine, _ in
             let page = engine.heldCalls(after: after, limit: limit) { domains.permits($0.host) }
-            return (page.elements.compactMap { HeldCallReport($0, of: engine) }, page.next?.number)
+            return HeldCallPage(
+                calls: page.elements.compactMap { HeldCallReport($0, of: engine) }, next: page.next?.number,
+                total: domains == .wholeDaemon ? engine.heldCallCount : nil)
         }
-        return HeldCallPage(calls: page.0, next: page.1)
+    }
+
+    /// This node's calls with the given id, `callRef` or Call-ID.
+    private func ownCalls(named name: String, of domains: DomainScope) async -> [HeldCallReport] {
+        await door.ask(.everything) { engine, _ in
+            engine.heldCalls(named: name).filter { $0.isOf(domains) }.compactMap { HeldCallReport($0, of: engine) }
+        }
     }
 
     private func endCall(_ call: ServiceCall) async throws(ServiceProblem) {
@@ -65,21 +95,38 @@ struct ControlRoutes {
         }
         let name = call.parameter()
         call.changes("call \(name)")
-        let domains = call.domains
-        let (meant, isDone) = await door.ask(.everything) { engine, now in
-            let meant = engine.heldCalls(named: name).filter { $0.isOf(domains) }
-            guard let id = meant.first?.id, meant.count == 1 else {
-                return (meant.compactMap(\.userCall?.callRef), false)
-            }
-            return ([], engine.callEndedByOperator(id, with: status, now: now))
+        let (domains, wanted) = (call.domains, call.request.query("node"))
+        let own = await ownCalls(named: name, of: domains).filter { wanted == nil || wanted == $0.node }
+        var others = NodeAnswers<HeldCallPage>()
+        if let nodes, wanted != nodes.own {
+            others = await nodes.ask(
+                "/v1/named-calls?name=\(NodeQuestions.encoded(name))", for: domains, of: wanted.map { [$0] })
         }
-        if meant.count > 1 {
+        let there = others.answers.flatMap { answer in answer.answer.calls.map { (node: answer.node, call: $0) } }
+        guard own.count + there.count <= 1 else {
+            let names = own.map { Self.name(of: $0, at: $0.node) } + there.map { Self.name(of: $0.call, at: $0.node) }
             throw ServiceProblem(
-                409, "\(meant.count) calls have that Call-ID",
-                detail: "name one by its callRef: \(meant.map { "\($0)" }.joined(separator: ", "))")
+                409, "\(names.count) calls have that Call-ID",
+                detail: "name one by its callRef, and by its node if it has one: \(names.joined(separator: ", "))")
         }
-        guard isDone else { throw ServiceProblem(404, "no such call") }
+        if let (node, found) = there.first, let nodes {
+            call.changes("call \(name) at \(node)")
+            try await nodes.order(
+                "DELETE", "/v1/held/\(NodeQuestions.encoded(found.callRef))?status=\(text)", for: domains, at: node)
+            return call.answerDone()
+        }
+        guard let found = own.first,
+            await door.ask(
+                .everything, { engine, now in engine.callEndedByOperator(found.id, with: status, now: now) })
+        else {
+            let missing = others.missing.map { "\($0.node) did not answer (\($0.reason))" }
+            throw ServiceProblem(404, "no such call", detail: missing.isEmpty ? nil : missing.joined(separator: "; "))
+        }
         call.answerDone()
+    }
+
+    private static func name(of call: HeldCallReport, at node: String?) -> String {
+        node.map { "\(call.callRef) at \($0)" } ?? call.callRef
     }
 
     /// The statuses with which an operator can end a call. Statuses with a lower priority than 487 are not allowed,
@@ -138,8 +185,8 @@ extension HeldCallReport {
         self.init(
             id: call.id, callRef: userCall.callRef.description, aor: userCall.aor.description,
             callID: userCall.callID.string, caller: engine.caller(of: call.id)?.string ?? "",
-            receivedAt: call.receivedAt.seconds, sleeping: call.waiting.count,
+            receivedAt: call.receivedAt.seconds, ringsUntil: userCall.holdUntil.seconds, sleeping: call.waiting.count,
             ringing: call.ringing.count, sleepingDevices: call.waiting.map(\.name),
-            ringingDevices: call.ringing.map(\.name), laterDevices: call.delayed.map(\.name))
+            ringingDevices: call.ringing.map(\.name), laterDevices: call.delayed.map(\.name), node: engine.nodeName)
     }
 }

@@ -15,6 +15,8 @@ package struct ExplainReport: Codable, Sendable, DescribedBody {
         "rules": .words("The user's rules for calls; missing if the user has none."),
         "silence": .words("Until when the user's devices do not ring; missing if they ring."),
         "maximumAge": .words("How long records are kept, in seconds."),
+        "missingNodes": .words(
+            "The nodes of the cluster that did not answer, so that the report lacks their active calls."),
     ]
 
     /// The name in the operator's query: a user, a Call-ID, an address or a number.
@@ -46,6 +48,9 @@ package struct ExplainReport: Codable, Sendable, DescribedBody {
     package var storeFailure: String?
     /// The records of the push timeline, oldest first. The records of active calls are incomplete.
     package var records: [TimelineReport] = []
+
+    /// The nodes that did not answer; `nil` if all nodes have answered.
+    package var missingNodes: [MissingNode]?
 
     /// The report in words, if the request asks for them.
     package var words: Words?
@@ -143,6 +148,8 @@ package struct TimelineReport: Codable, Hashable, Sendable {
     package var peer: String
     /// The id of the call's trace in the OTLP collector; `nil` while the daemon sends no spans.
     package var traceID: String?
+    /// The name of another node at which the call is active; `nil` for all other records.
+    package var node: String?
 
     init(_ record: TimelineRecord) {
         func after(_ step: Int32?) -> Seconds? { step.map { Seconds(milliseconds: Int64($0)) } }

@@ -20,15 +20,20 @@ final class Explainer: Sendable {
     private let store: any ProxyStore
     private let taps: MessageTaps
     private let settings: TimelineSettings
+    /// Asks the other nodes of the cluster; `nil` without a cluster, and for the question of another node.
+    private let nodes: NodeQuestions?
 
     static let limits = 1...1000
     static let defaultLimit = 20
 
-    init(door: ShardDoor, store: any ProxyStore, taps: MessageTaps, settings: TimelineSettings) {
+    init(
+        door: ShardDoor, store: any ProxyStore, taps: MessageTaps, settings: TimelineSettings, nodes: NodeQuestions?
+    ) {
         self.door = door
         self.store = store
         self.taps = taps
         self.settings = settings
+        self.nodes = nodes
     }
 
     /// Answers a request with a report about a user, a call, a push, an address or a number. A caller whose key names
@@ -42,11 +47,13 @@ final class Explainer: Sendable {
     private func explain(_ name: String, limit: Int, to call: ServiceCall) async {
         let callID = ByteString(name)
         let (settings, domains) = (settings, call.domains)
-        let (live, aor) = await door.ask(.everything) { engine, now in
+        if let user = await user(named: name, domains) { await door.read(user) }
+        let (own, aor) = await door.ask(.everything) { engine, now in
             let named = ControlRoutes.aor(name) ?? Self.userOfFirstDomain(name, domains, engine)
             let aor = named.flatMap { domains.permits($0.host) ? $0 : nil }
             return (Self.live(name, aor, callID, domains, engine, settings, now: now), aor)
         }
+        let live = await withOthers(own, name, aor, domains)
         let subjects = [
             aor.map { .user($0) }, .callID(callID), CallRef(name).map { .call($0) },
             PushCode(name.lowercased()).map { .push($0) },
@@ -61,6 +68,39 @@ final class Explainer: Sendable {
                 report.records[index].traceID = taps.traceID(ofCall: report.records[index].callID)
             }
             if call.request.query("words") == "true" { report.words = Explanation(report).words }
+            call.answer(report)
+        }
+    }
+
+    /// The user whom the name can mean: in a cluster, this node may not know the user yet.
+    private func user(named name: String, _ domains: DomainScope) async -> AddressOfRecord? {
+        guard nodes != nil else { return nil }
+        if let aor = ControlRoutes.aor(name) { return domains.permits(aor.host) ? aor : nil }
+        let first = await door.ask(.everything) { engine, _ in engine.identity.domains.first }
+        return (domains.single ?? first).map { AddressOfRecord(user: ByteString(name), host: $0) }
+    }
+
+    /// Adds the active calls of the other nodes.
+    private func withOthers(
+        _ report: ExplainReport, _ name: String, _ aor: AddressOfRecord?, _ domains: DomainScope
+    ) async -> ExplainReport {
+        guard let nodes else { return report }
+        let user = aor.map { "&user=\(NodeQuestions.encoded("\($0)"))" } ?? ""
+        return report.joined(
+            with: await nodes.ask("/v1/explain?name=\(NodeQuestions.encoded(name))\(user)", for: domains))
+    }
+
+    /// Registers the route by which another node asks for the active calls of this node. Stored records are left out,
+    /// because the other node reads them itself.
+    func registerForNodes(in router: inout ServiceRouter) {
+        let (door, settings) = (door, settings)
+        router.add("GET", "/v1/explain", scope: .adminRead, domains: .byDomain) { call throws(ServiceProblem) in
+            let (name, domains) = (call.request.query("name") ?? "", call.domains)
+            let user = call.request.query("user").flatMap(ControlRoutes.aor)
+            let aor = user.flatMap { domains.permits($0.host) ? $0 : nil }
+            let report = await door.ask(.everything) { engine, now in
+                Self.live(name, aor, ByteString(name), domains, engine, settings, now: now)
+            }
             call.answer(report)
         }
     }

@@ -1,3 +1,4 @@
+package import Addressing
 package import Collections
 package import HTTPSemantics
 package import HTTPServer
@@ -15,6 +16,8 @@ package enum ServiceCaller: Hashable, Sendable {
     /// The sender is a client of the control socket; `user` is its user number on this machine, if the kernel reports
     /// it.
     case operatorOfMachine(user: UInt32?)
+    /// The sender is another node of the cluster, with the given address.
+    case node(IPAddress)
 
     /// The name of the sender for the log.
     package var name: String {
@@ -24,6 +27,7 @@ package enum ServiceCaller: Hashable, Sendable {
         case .user(let name): "user:\(name)"
         case .operatorOfMachine(let user?): "control socket, uid \(user)"
         case .operatorOfMachine(nil): "control socket"
+        case .node(let address): "node \(address)"
         }
     }
 }

@@ -23,7 +23,7 @@ package struct ClusterSettings: SettingsGroup, Equatable {
         ),
         .value(
             "listen", \.listen, placeType, example: "192.0.2.21:5071",
-            "The address and port at which this node accepts SIP over TLS from other nodes. Only owners of a certificate from `ca-file` can connect."
+            "The address and port at which this node accepts SIP and HTTP over TLS from other nodes. Only owners of a certificate from `ca-file` can connect."
         ),
         .value(
             "advertise", \.advertise, advertisedType, example: "192.0.2.21:5071",

@@ -55,6 +55,8 @@ package final class Daemon: @unchecked Sendable {
     private let node: OwnNode?
     private let tls: ListenerTLS
     private var control: ControlService?
+    /// Answers the questions of other nodes; `nil` without a cluster.
+    private var nodeService: NodeService?
     /// The live view of the operators' web page; `nil` without the admin API.
     private(set) var live: LiveView?
     private var plots: PlotRecorder?
@@ -215,6 +217,7 @@ package final class Daemon: @unchecked Sendable {
         let provisioning = try await ProvisioningService(
             plan: settings.provisioningPlan(listeners: listeners) { [weak self] in self?.api.endpoints ?? [] },
             realms: settings.userRealms, store: store, door: door, loop: loop, log: log)
+        let nodeQuestions = questions(to: door)
         let operators = OperatorServices(
             door: door, store: store, feedback: feedback, loop: loop, log: log, keys: keys,
             apps: services.apps, taps: taps, realms: settings.userRealms, timeline: settings.push.timeline,
@@ -232,7 +235,7 @@ package final class Daemon: @unchecked Sendable {
                     }
                 }
             },
-            events: { [weak self] in self?.events.shortcoming })
+            events: { [weak self] in self?.events.shortcoming }, nodes: nodeQuestions)
         let tables = OperatorTables(
             keys: keys, services: services, provisioning: provisioning, operators: operators, store: store, on: loop,
             log: log)
@@ -257,6 +260,11 @@ package final class Daemon: @unchecked Sendable {
             } catch {
                 throw StartError.cannotListen(on: "the control socket \(settings.control)", isFile: true, error)
             }
+            if node != nil {
+                let service = try NodeService(loop: loop, router: operators.nodeRouter(), log: log)
+                streams.servesNode = { [weak service] stream in service?.serve(stream) }
+                nodeService = service
+            }
             signals = [
                 try SignalWatch(.terminate, on: loop) { [weak self] in
                     loop.startTask { [weak self] _ in await self?.endSignalled() }
@@ -278,7 +286,8 @@ package final class Daemon: @unchecked Sendable {
             let gate = admin.offersPage(under: settings.admin.names)
             PageFiles(behind: gate).register(in: &admin.router)
             let live = LiveView(
-                door: door, store: store, taps: taps, providers: { await operators.providers() }, loop: loop, log: log)
+                door: door, store: store, taps: taps, providers: { await operators.providers() },
+                nodes: nodeQuestions, loop: loop, log: log)
             live.register(in: &admin.router)
             self.live = live
             let plots = PlotRecorder(door: door, store: store, loop: loop)
@@ -322,6 +331,15 @@ package final class Daemon: @unchecked Sendable {
             events.start()
             taps.mirror?.start()
         }
+    }
+
+    /// Asks the other nodes, from the address of the nodes' listener; `nil` without a cluster.
+    private func questions(to door: ShardDoor) -> NodeQuestions? {
+        guard let node, let identity = settings.cluster.identity else { return nil }
+        let address = bound.nodeListener?.bound.address
+        return NodeQuestions(
+            of: node.name, identity: identity, source: address.flatMap { $0.isUnspecified ? nil : $0 }, door: door,
+            loop: loop, log: log)
     }
 
     /// Checks that the settings name each socket that the service manager passed. A socket that systemd kept from an

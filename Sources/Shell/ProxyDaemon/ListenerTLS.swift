@@ -1,4 +1,5 @@
 import Crypto
+import HTTPServices
 import ProxyRuntime
 import Reactor
 import Timekeeping
@@ -79,12 +80,17 @@ extension ClusterSettings {
         return (TLSIdentity(certificate: .file(certFile), key: .file(keyFile)), .file(caFile))
     }
 
-    /// The context for connections from other nodes, which must present a certificate of the cluster's authority. No
-    /// session is resumed, so that each connection checks the certificate.
+    /// The certificates with which this node asks other nodes; `nil` without a cluster.
+    var identity: NodeQuestions.Identity? {
+        files.map { NodeQuestions.Identity(own: $0.own, authority: $0.authority) }
+    }
+
+    /// The context for connections from other nodes, which must present a certificate of the cluster's authority. The
+    /// other node chooses SIP or HTTP by ALPN. No session is resumed, so that each connection checks the certificate.
     fileprivate func serverContext() throws(TLSError) -> TLSContext? {
         guard let (own, authority) = files else { return nil }
         return try TLSContext.server(
-            identities: [own], protocols: TLSSettings.protocols, clients: .mustShow(authority))
+            identities: [own], protocols: TLSSettings.protocols + ["http/1.1"], clients: .mustShow(authority))
     }
 
     /// The context for connections to other nodes, whose certificates must come from the cluster's authority.

@@ -423,6 +423,21 @@ package actor ProxyShard: LoopActor {
 
     // MARK: Logins
 
+    /// The operators' questions that wait until the store has answered about a user.
+    private var looks: [LookTicket: CheckedContinuation<Bool, Never>] = [:]
+    private var lastLook: UInt64 = 0
+
+    /// Reads a user from the store of several nodes. Only the ``ShardDoor`` calls ``read(_:)``.
+    func read(_ user: AddressOfRecord) async -> Bool {
+        await withCheckedContinuation { asker in
+            lastLook += 1
+            let ticket = LookTicket(lastLook)
+            looks[ticket] = asker
+            engine.lookUp(user, for: ticket)
+            runActions()
+        }
+    }
+
     /// The logins that wait until a source of users has answered.
     private var logins: [LoginTicket: CheckedContinuation<Void, Never>] = [:]
     private var lastLogin: UInt64 = 0
@@ -581,6 +596,7 @@ package actor ProxyShard: LoopActor {
         case .userSettled(let ticket): logins.removeValue(forKey: ticket)?.resume()
         case .storeRegisterCeiling(let ceiling): store(ceiling)
         case .readUsers(let question, let waiting): read(question, waiting: waiting)
+        case .userLookedUp(let ticket, let isFresh): looks.removeValue(forKey: ticket)?.resume(returning: isFresh)
         case .findNodes(let aor): findNodes(waitingFor: aor)
         case .endWaiting(let users): services.shared?.endWaiting(users)
         case .endInvite(let aor, let callID): services.shared?.endInvite(aor, callID: callID)

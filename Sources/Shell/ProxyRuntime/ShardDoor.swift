@@ -46,6 +46,12 @@ package struct ShardDoor: Sendable {
         return await ask(.everything) { engine, _ in engine.users.user(named: name, realm: realm) }
     }
 
+    /// Reads a user from the store of several nodes, so that later questions about the user see the changes of all nodes.
+    ///
+    /// - Returns: false if the store does not answer, so that later questions see the last known state.
+    @discardableResult
+    package func read(_ user: AddressOfRecord) async -> Bool { await shard(of: .user(user)).read(user) }
+
     /// Makes the engine refuse new calls, because the daemon is about to stop.
     ///
     /// - Returns: the number of calls that wait or ring.

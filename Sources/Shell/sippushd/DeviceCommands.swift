@@ -12,14 +12,22 @@ let deviceShowCommand = Command(
     if try invocation.printJSON(devices) { return }
     guard !devices.isEmpty else { return say("\(aor) has no device") }
     let table = Table(
-        ("DEVICE", 8), ("STATE", 9), ("APP", 16), ("PUSH", 24), ("LAST PUSH", 40), ("FLOW", 32), ("FRESH", 8),
+        ("DEVICE", 8), ("STATE", 9), ("NODE", 12), ("APP", 16), ("PUSH", 24), ("LAST PUSH", 40), ("FLOW", 32),
+        ("FRESH", 8),
         ("USER AGENT", 32), ("CONTACT", 0))
     for device in devices {
         let push = device.lastPushAt.map { "\(Words.date($0 * 1000)) \(device.lastPush ?? "")" }
         table.row(
-            device.name, device.state, device.app ?? "-", device.token ?? "-", push ?? "-", device.flow ?? "reported",
+            device.name, device.state, device.node ?? "-", device.app ?? "-", device.token ?? "-", push ?? "-",
+            device.flow ?? "reported",
             device.isFresh ? "yes" : "no", device.userAgent ?? "-", device.contact)
     }
+    complain(
+        devices.compactMap { device in
+            device.nodeProblem.map {
+                "node \(device.node ?? "") did not answer, so the state of \(device.name) is unknown: \($0)"
+            }
+        })
 }
 
 let deviceRemoveCommand = Command(

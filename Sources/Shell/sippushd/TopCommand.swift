@@ -1,4 +1,5 @@
 import Control
+import HTTPServices
 import Glibc
 import ProxyRuntime
 
@@ -32,6 +33,8 @@ enum TopText {
         var slowest: [SlowPush]
         /// The time of the samples by the monotonic clock, in seconds.
         var time: Double
+        /// The nodes of a cluster that did not answer, so that their calls are missing.
+        var missing: [MissingNode] = []
     }
 
     static func look(_ control: ControlConnection) async throws(Command.Failure) -> Look {
@@ -42,7 +45,8 @@ enum TopText {
         unsafe clock_gettime(CLOCK_MONOTONIC, &clock)
         return Look(
             samples: samples, held: page.calls, slowest: slowest,
-            time: Double(clock.tv_sec) + Double(clock.tv_nsec) / 1_000_000_000)
+            time: Double(clock.tv_sec) + Double(clock.tv_nsec) / 1_000_000_000,
+            missing: page.missingNodes ?? [])
     }
 
     static func samples(of text: String) -> [String: Double] {
@@ -78,6 +82,7 @@ enum TopText {
             "",
             "calls that wait or ring: \(now.held.count)\(now.held.count == 1000 ? " or more" : "")",
         ]
+        lines += now.missing.map { "  node \($0.node) did not answer, so its calls are missing: \($0.reason)" }
         for call in now.held.prefix(10) {
             let devices =
                 call.sleepingDevices.isEmpty ? "rings" : "waits for \(call.sleepingDevices.joined(separator: ","))"

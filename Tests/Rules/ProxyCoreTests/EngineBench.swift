@@ -3,6 +3,7 @@ import Addressing
 import Bytes
 import Calling
 import JSON
+import LocationService
 import ProxyCore
 import ProxyPolicy
 import PushDelivery
@@ -252,6 +253,7 @@ func story(_ actions: [ProxyAction]) -> [String] {
         case .resolve: return "resolve"
         case .storeRegisterCeiling: return "ceiling"
         case .readUsers: return "read"
+        case .userLookedUp(let ticket, let isFresh): return "look \(ticket.number) \(isFresh)"
         case .findNodes: return "find nodes"
         case .endWaiting: return "end waiting"
         case .endInvite: return "end invite"

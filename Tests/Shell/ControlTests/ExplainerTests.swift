@@ -127,7 +127,7 @@ private func makeStation(
     var router = ServiceRouter()
     let door = ShardDoor(to: shard)
     let taps = MessageTaps(listeners: [listener])
-    Explainer(door: door, store: store, taps: taps, settings: settings.timeline).register(in: &router)
+    Explainer(door: door, store: store, taps: taps, settings: settings.timeline, nodes: nil).register(in: &router)
     let control = try ControlService(path: socket, loop: loop, router: router)
     return Station.Kept(door: door, store: store, push: push, control: control, taps: taps)
 }

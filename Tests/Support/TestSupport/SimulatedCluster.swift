@@ -1,6 +1,6 @@
 package import Addressing
 import Bytes
-import LocationService
+package import LocationService
 import Messaging
 package import ProxyCore
 package import ProxyPolicy
@@ -42,6 +42,8 @@ package final class SimulatedCluster {
     package private(set) var waiting: [AddressOfRecord: Set<Int>] = [:]
     /// The number of questions about users to the store.
     package private(set) var reads = 0
+    /// The operators' questions about users that have ended.
+    package private(set) var looks: [(ticket: LookTicket, isFresh: Bool)] = []
     /// The INVITEs that wait at each node.
     package private(set) var held: [Int: [HeldInvite]] = [:]
     /// The pairs of nodes whose link loses all messages.
@@ -193,7 +195,7 @@ package final class SimulatedCluster {
         queues[queue, default: []].append(effect)
     }
 
-    private func take(from node: Int) {
+    package func take(from node: Int) {
         while true {
             let actions = engines[node].takeActions()
             guard !actions.isEmpty else { return }
@@ -211,6 +213,7 @@ package final class SimulatedCluster {
         case .readUsers(let question, let waiting):
             reads += 1
             read(question.ticket, question.subjects, waiting: waiting, of: node)
+        case .userLookedUp(let ticket, let isFresh): looks.append((ticket, isFresh))
         case .findNodes(let aor):
             add(
                 { [self] in

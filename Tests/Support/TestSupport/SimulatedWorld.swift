@@ -285,7 +285,7 @@ package final class SimulatedWorld {
             engine.resolved(ticket, to: [], now: now)
         case .storeRegisterCeiling(let ceiling): store(ceiling)
         // A single daemon asks the store about no user.
-        case .readUsers, .findNodes, .endWaiting, .endInvite: break
+        case .readUsers, .userLookedUp, .findNodes, .endWaiting, .endInvite: break
         }
     }
 

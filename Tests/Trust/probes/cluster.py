@@ -21,6 +21,7 @@ from machine import patience
 from sip import Dialog, Phone, Stream, credentials, fresh, hang_up
 from suite import Skipped, check, probe
 
+from .domains import key_of
 from .wake import pushed
 
 # The seconds without a sign of life after which a node counts as dead (docs/Cluster.md).
@@ -1198,3 +1199,251 @@ def pushes(t):
     most = 6 + took / 10 + 2 / 0.8
     check(5 <= count <= most + 1, f"the phone got {count} pushes for 24 calls in {took:.1f} s, at most {most:.0f} expected")
     return f"the phone gets {count} pushes for 24 calls at two nodes in {took:.0f} s"
+
+
+# --- T50.15: operators' questions
+
+
+def held(node):
+    """The calls in `held list` at a node by Call-ID, and the lines about nodes that did not answer."""
+    done = node.command("held", "list", "--json")
+    check(done.returncode == 0, f"held list: {done.stderr}")
+    return {call["callID"]: call for call in json.loads(done.stdout or "[]")}, done.stderr
+
+
+@probe("T50.15", "operators-ask-any-node")
+def any_node(t):
+    """An operator asks each of two nodes about a call at the other node, and ends the call there."""
+    cluster = Cluster(t, "nodes-asked")
+    a, b = cluster.a, cluster.b
+    asleep, awake = Sleeper(t, a), Sleeper(t, b, agent=b.stream(t))
+    (caller, request), (other, second) = call(t, a, asleep.name), call(t, b, asleep.name)
+    check(asleep.woken(), "control: no push")
+    for node in (a, b):
+        found, said = held(node)
+        places = {name: found[name]["node"] for name in found}
+        check(places == {request.call_id: "node-a", second.call_id: "node-b"}, f"{node.node} shows {places} {said}")
+        check(not said, f"{node.node} says {said}")
+        table = node.command("held", "list").stdout
+        check("node-a" in table and "node-b" in table, f"the table names no node: {table}")
+        text = node.command("explain", request.call_id).stdout
+        check(request.call_id in text, f"explain at {node.node} does not know the call: {text}")
+        status, text = node.admin("GET", f"/v1/explain?name={asleep.name}%40example.net")
+        report = json.loads(text)
+        places = sorted((one["callID"], one["node"]) for one in report["held"])
+        check(places == sorted([(request.call_id, "node-a"), (second.call_id, "node-b")]), f"explain at {node.node}: {places}")
+        check(report["contacts"], f"explain at {node.node} knows no contact")
+        status, text = node.admin("GET", f"/v1/users/{awake.name}@example.net/devices")
+        check(status == 200, f"device show at {node.node}: {status} {text}")
+        devices = json.loads(text)
+        check([(one["state"], one["node"]) for one in devices] == [("awake", "node-b")], f"{node.node} shows {devices}")
+        status, text = node.admin("GET", "/v1/held?limit=1")
+        page = json.loads(text)
+        check(len(page["calls"]) <= 2 and page["total"] == 2, f"a page of one call at {node.node}: {page}")
+    domains = b.admin("GET", "/v1/held")[1]
+    check("missingNodes" not in domains, f"a node is missing: {domains}")
+    done = b.command("held", "end", request.call_id, "--status", "486")
+    check(done.returncode == 0, f"held end at the other node: {done.stderr}")
+    answer = caller.response(request.call_id, "INVITE", 6)
+    check(answer and answer.status == 486, f"the caller got {answer}")
+    check(f"object=\"call {request.call_id} at node-a\"" in b.log(), f"the log of node b does not name the call: {b.log()[-400:]}")
+    found, _ = held(a)
+    check(list(found) == [second.call_id], f"node a still shows {list(found)}")
+    done = a.command("held", "end", "nobody-knows-this")
+    check(done.returncode != 0 and "no such call" in done.stderr, f"an unknown call: {done.stderr}")
+    other.send(other.cancel(second))
+    return "both nodes show, explain and end the calls of both"
+
+
+@probe("T50.15", "call-at-two-nodes")
+def two_nodes(t):
+    """A caller sends one INVITE to two nodes, and an operator ends one of both calls."""
+    cluster = Cluster.shared(t)
+    sleeper = Sleeper(t, cluster.a)
+    caller = cluster.a.phone(t, trusted=True)
+    request = caller.make("INVITE", f"sip:{sleeper.name}@example.net", "700")
+    caller.send(request)
+    twin = cluster.b.phone(t, trusted=True)
+    copy = request.copy()
+    copy.set("Via", request.get("Via").replace(f"{caller.host}:{caller.port}", f"{twin.host}:{twin.port}"))
+    twin.send(copy)
+    check(until(lambda: len([1 for one in json.loads(cluster.a.admin("GET", "/v1/held?limit=1000")[1])["calls"]
+                             if one["callID"] == request.call_id]) == 2), "control: the call does not wait at two nodes")
+    done = cluster.b.command("held", "end", request.call_id)
+    check(done.returncode != 0 and "node-a" in done.stderr and "node-b" in done.stderr, f"an ambiguous call: {done.stderr}")
+    done = cluster.b.command("held", "end", request.call_id, "--node", "node-a")
+    check(done.returncode == 0, f"held end --node: {done.stderr}")
+    left = [one["node"] for one in json.loads(cluster.a.admin("GET", "/v1/held?limit=1000")[1])["calls"] if one["callID"] == request.call_id]
+    check(left == ["node-b"], f"the call still waits at {left}")
+    answer = caller.response(request.call_id, "INVITE", 6)
+    check(answer and answer.status == 480, f"the caller got {answer}")
+    done = cluster.a.command("held", "end", request.call_id, "--node", "node-c")
+    check(done.returncode != 0 and "node-c" in done.stderr, f"an unknown node: {done.stderr}")
+    check(cluster.a.command("held", "end", request.call_id).returncode == 0, "the other call cannot be ended")
+    return "the refusal names both nodes, and --node ends one of both calls"
+
+
+# --- T50.16: nodes that do not answer
+
+
+@probe("T50.16", "silent-node-is-named", alone=True)
+def silent(t):
+    """A node stands still, and then dies, while operators ask the other node."""
+    cluster = Cluster(t, "nodes-silent")
+    a, b = cluster.a, cluster.b
+    sleeper, away = Sleeper(t, a), Sleeper(t, b, agent=b.stream(t))
+    caller, request = call(t, a, sleeper.name)
+    check(sleeper.woken(), "control: no push")
+    b.pause()
+    try:
+        start = time.monotonic()
+        found, said = held(a)
+        took = time.monotonic() - start
+        check(list(found) == [request.call_id], f"the own call is missing: {found}")
+        check("node-b" in said, f"held list does not name the silent node: {said!r}")
+        check(took < patience(3), f"held list took {took:.1f} s")
+        text = a.command("explain", sleeper.name).stdout
+        check("node-b did not answer" in text, f"explain does not name the silent node: {text}")
+        status, text = a.admin("GET", f"/v1/users/{away.name}@example.net/devices")
+        device = json.loads(text)[0]
+        check(device["state"] == "unknown" and device["node"] == "node-b" and device["nodeProblem"], f"the device of the silent node: {device}")
+        shown = a.command("device", "show", away.name)
+        check("node-b did not answer" in shown.stderr, f"device show: {shown.stderr!r}")
+        done = a.command("held", "end", "elsewhere")
+        check(done.returncode != 0 and "node-b" in done.stderr, f"held end does not name the silent node: {done.stderr}")
+        # Questions at once wait for the silent node together.
+        start = time.monotonic()
+        threads = [threading.Thread(target=a.admin, args=("GET", "/v1/held")) for _ in range(10)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        together = time.monotonic() - start
+        check(together < patience(4), f"ten questions took {together:.1f} s")
+        other, second = call(t, a, sleeper.name)
+        check(until(lambda: second.call_id in held(a)[0]), "a new call at the asked node does not wait")
+    finally:
+        b.go_on()
+    check(until(lambda: not held(a)[1]), f"the node that goes on is still missing: {held(a)[1]}")
+    b.process.kill()
+    b.process.wait()
+    found, said = held(a)
+    check("node-b" in said, f"held list does not name the dead node: {said!r}")
+    check(until(lambda: "has ended or does not reach the database" in held(a)[1], 12, 0.5), f"the dead node is forgotten: {held(a)[1]!r}")
+    check("did not answer an operator's question" in a.log(), "the log has no line")
+    b.start()
+    cluster.met()
+    check(until(lambda: not held(a)[1]), f"the restarted node is still missing: {held(a)[1]}")
+    return f"a silent node is named after {took:.1f} s, and ten questions at once take {together:.1f} s"
+
+
+@probe("T50.16", "node-without-database-is-asked", alone=True)
+def without_database(t):
+    """A node holds a call, and loses its way to the database. The other node takes it for dead."""
+    cluster = Cluster(t, "nodes-cut")
+    a, b = cluster.a, cluster.b
+    sleeper = Sleeper(t, b, wakes=True)
+    caller, request = call(t, b, sleeper.name)
+    check(sleeper.woken(), "control: no push")
+    cluster.sql("UPDATE node SET seen = clock_timestamp() - interval '1 hour' WHERE name = 'node-b'")
+    cluster.sql("DELETE FROM node WHERE name = 'node-b'")
+    found, said = held(a)
+    check(found.get(request.call_id, {}).get("node") == "node-b", f"the call of the node is missing: {found} {said}")
+    return "the call of a node that left the list of nodes is shown"
+
+
+# --- T50.17: who may ask
+
+
+def asks(t, node, method, path, pair=None, host=None, fields=(), protocols=("http/1.1",)):
+    """The status and the body of a request at the nodes' listener; `None` without an answer."""
+    try:
+        plain = socket.create_connection(node.place, patience(5), source_address=(host or "127.0.0.1", 0))
+    except OSError:
+        return None
+    try:
+        made = context(node.cluster.authority, pair, protocols)
+        secure = made.wrap_socket(plain, server_hostname=node.host)
+        head = f"{method} {path} HTTP/1.1\r\nHost: {node.host}\r\nConnection: close\r\n" + "".join(f"{n}: {v}\r\n" for n, v in fields) + "\r\n"
+        secure.sendall(head.encode())
+        answer = b""
+        while some := secure.recv(65536):
+            answer += some
+    except OSError:
+        return None
+    finally:
+        plain.close()
+    top, _, body = answer.partition(b"\r\n\r\n")
+    return (int(top.split()[1]), body.decode()) if top.startswith(b"HTTP/1.1 ") else None
+
+
+@probe("T50.17", "only-nodes-ask-nodes")
+def only_nodes(t):
+    """The attacker asks the nodes' listener over HTTP without a node's certificate. A node asks for more than nodes may."""
+    cluster = Cluster.shared(t)
+    a, b = cluster.a, cluster.b
+    sleeper = Sleeper(t, a)
+    caller, request = call(t, a, sleeper.name)
+    check(sleeper.woken(), "control: no push")
+    got = asks(t, a, "GET", "/v1/held?limit=1000", b.pair, b.host)
+    check(got and got[0] == 200 and request.call_id in got[1], f"control: a node's question got {got}")
+    check(asks(t, b, "GET", "/v1/held?limit=1000", a.pair, a.host)[1].find(request.call_id) < 0, "a node that a node asks has asked others")
+    foreign = Authority(t.suite.folder_of("foreign-askers"), "sippushd cluster CA")
+    names = f"IP:{b.host},DNS:node-b"
+    pairs = {
+        "no certificate": None,
+        "a certificate of another authority": foreign.issue("node-b", names),
+        "a certificate for servers only": cluster.authority.marked("servers-ask", b.host, "serverAuth"),
+        "an expired certificate": cluster.authority.issue("expired-asker", names, seconds=-30),
+    }
+    routes = [("GET", "/v1/held"), ("GET", f"/v1/explain?name={sleeper.name}"), ("DELETE", f"/v1/held/{request.call_id}"),
+              ("GET", f"/v1/users/{sleeper.name}@example.net/devices")]
+    for what, pair in pairs.items():
+        for host in (b.host, t.address(trusted=True)):
+            for method, path in routes:
+                got = asks(t, a, method, path, pair, host)
+                check(got is None, f"{what} from {host}: {method} {path} got {got}")
+    for method, path in [("GET", "/v1/users"), ("PUT", "/v1/users"), ("GET", "/v1/keys"), ("GET", "/metrics"), ("POST", "/v1/drain"),
+                         ("DELETE", f"/v1/users/{sleeper.name}@example.net"), ("GET", "/v1/messages"), ("GET", "/"), ("GET", "/v1/live"),
+                         ("DELETE", f"/v1/users/{sleeper.name}@example.net/bucket"), ("POST", "/v1/providers/fcm/disable")]:
+        got = asks(t, a, method, path, b.pair, b.host)
+        check(got and got[0] == 404, f"a node may ask for {method} {path}: {got}")
+    got = asks(t, a, "GET", "/v1/held", b.pair, b.host, [("Sippushd-Domains", "example.org")])
+    check(got and got[0] == 200 and request.call_id not in got[1], f"a question for another domain shows {got}")
+    for text in ("", "a,,b", " "):
+        got = asks(t, a, "GET", "/v1/held", b.pair, b.host, [("Sippushd-Domains", text)])
+        check(got and got[0] == 400, f"the domains {text!r} got {got}")
+    for junk in (b"\0" * 200, b"INVITE sip:x SIP/2.0\r\n\r\n", b"GET " + b"a" * 70000):
+        try:
+            plain = socket.create_connection(a.place, patience(5))
+            secure = context(cluster.authority, b.pair, ("http/1.1",)).wrap_socket(plain, server_hostname=a.host)
+            secure.sendall(junk)
+            secure.recv(4096)
+            plain.close()
+        except OSError:
+            pass
+    check(request.call_id in held(b)[0], "node b no longer sees the call at node a")
+    caller.send(caller.cancel(request))
+    return f"{len(pairs)} kinds of certificates get no answer, and a node gets only the routes for nodes"
+
+
+@probe("T50.17", "keys-with-domains-at-other-nodes")
+def domain_keys(t):
+    """A key for one domain asks a node about calls of another domain at the other node."""
+    cluster = Cluster.shared(t)
+    sleeper = Sleeper(t, cluster.a)
+    caller, request = call(t, cluster.a, sleeper.name)
+    check(sleeper.woken(), "control: no push")
+    seen = {}
+    for domain in ("example.net", "example.org"):
+        key = key_of(cluster.b, fresh("key"), "admin", domain)
+        seen[domain] = request.call_id in cluster.b.http("GET", "/v1/held?limit=1000", key=key)[1]
+        if domain == "example.org":
+            status, text, _ = cluster.b.http("DELETE", f"/v1/held/{request.call_id}", key=key)
+            check(status == 404, f"a key for {domain} ends a call of example.net: {status} {text}")
+            text = cluster.b.http("GET", f"/v1/explain?name={request.call_id}", key=key)[1]
+            check(not json.loads(text)["held"], f"a key for {domain} explains a call of example.net: {text}")
+    check(seen["example.net"], f"control: a key for example.net does not see the call: {seen}")
+    check(not seen["example.org"], "a key for example.org sees a call of example.net")
+    caller.send(caller.cancel(request))
+    return f"seen by keys: {seen}"

@@ -14,6 +14,14 @@ const endWords = (end) => END_WORDS[end] ?? end;
 const GOOD_ENDS = new Set(["answered", "answered-elsewhere"]);
 const count = (number, noun) => `${number.toLocaleString("en")} ${noun}${number === 1 ? "" : "s"}`;
 
+/** Which nodes of a cluster show their calls, and which node did not answer. */
+function nodeWords(nodes) {
+    if (!nodes.length) return "";
+    const missing = nodes.filter((node) => node.problem).map((node) => `${node.name} did not answer, so its calls are missing: ${node.problem}.`);
+    const [own, ...others] = nodes.filter((node) => !node.problem).map((node) => node.name);
+    return [`Calls of ${[own, ...others].join(", ")}. All other values are of ${own}.`, ...missing].join(" ");
+}
+
 function details(rows) {
     return element("dl", { class: "details" }, ...rows.filter(([, value]) => value !== null && value !== undefined && value !== "")
         .flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, value)]));
@@ -82,29 +90,33 @@ export class NowView {
         const slowest = new LiveList("slowest", "No push was sent in the last minute.", (push) => this.push(push));
         const ended = new LiveList("ended", "No call ended since this page opened.", (call) => this.ended(call));
         const more = element("p", { class: "quiet" });
+        const nodes = element("p", { class: "quiet", id: "nodes", role: "status" });
         const cards = element("div", { class: "cards", id: "providers" });
         put(this.panel, heading("Now"),
             element("dl", { class: "figures" }, figure("held", "Held calls"), figure("asleep", "Devices asleep"), figure("queued", "Pushes queued"),
                 figure("inFlight", "Pushes in flight"), figure("registers", "REGISTER/s"), figure("invites", "INVITE/s"), figure("pushes", "Pushes/s"),
                 figure("woken", "Woken/s")),
+            nodes,
             element("div", { class: "columns" },
                 element("section", { class: "card", "aria-label": "Held and ringing calls" }, element("h3", {}, "Held and ringing calls"), calls.node, more),
                 element("div", {},
                     element("section", { class: "card", "aria-label": "Slowest pushes" }, element("h3", {}, "Slowest pushes of the last minute"), slowest.node),
                     element("section", { class: "card", "aria-label": "Calls that ended" }, element("h3", {}, "Calls that ended"), ended.node))),
             element("h3", {}, "Push providers"), element("p", {}), cards);
-        this.parts = { figures, calls, slowest, ended, more, cards };
+        this.parts = { figures, calls, slowest, ended, more, nodes, cards };
     }
 
     live(now) {
         if (!this.parts) this.build();
-        const { figures, calls, slowest, ended, more } = this.parts;
+        const { figures, calls, slowest, ended, more, nodes } = this.parts;
         const held = now.held?.calls ?? [];
         const total = now.held?.total ?? held.length;
         const values = { held: total, asleep: held.reduce((sum, call) => sum + (call.sleeping || 0), 0), queued: now.pushes?.queued, inFlight: now.pushes?.inFlight, ...now.rates };
         for (const [name, node] of Object.entries(figures)) change(node, (values[name] ?? "–").toLocaleString("en"));
         this.time = now.time;
-        calls.show(held, (call) => String(call.id));
+        calls.show(held, (call) => `${call.node ?? ""} ${call.id}`);
+        change(nodes, nodeWords(now.nodes ?? []));
+        nodes.className = now.nodes?.some((node) => node.problem) ? "problem" : "quiet";
         change(more, total > held.length ? `The list shows the ${held.length} oldest of ${total} calls.` : "");
         slowest.show(now.pushes?.slowest ?? [], (push) => `${push.provider} ${push.user}`);
         this.take(now.ended ?? []);
@@ -137,7 +149,7 @@ export class NowView {
             bar.value = passed;
             bar.classList.toggle("late", passed > whole * .75);
             change(age, `${Math.floor(passed / 1000)} of ${Math.round(whole / 1000)} s`);
-            change(devices, `${now.sleeping} asleep, ${now.ringing} called`);
+            change(devices, `${now.sleeping} asleep, ${now.ringing} called${now.node ? ` at ${now.node}` : ""}`);
         };
         return { node, update };
     }

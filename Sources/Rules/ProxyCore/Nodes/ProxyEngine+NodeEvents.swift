@@ -57,6 +57,7 @@ extension ProxyEngine {
         case .change(let work, let aor):
             if reading == .fresh { begin(work, for: aor, now: now) } else { refuse(work, retryAfter: 10, now: now) }
         case .waiting: break
+        case .look(let ticket): act(.userLookedUp(ticket, isFresh: reading == .fresh))
         }
     }
 
@@ -77,7 +78,7 @@ extension ProxyEngine {
 
     /// Handles a change of the living nodes: their names, addresses and runs.
     package func nodesChanged(_ peers: [PeerNode], now: Moment) {
-        network.flows.nodes?.changed(peers)
+        network.flows.nodes?.changed(peers, now: now.instant)
         armNodes(now: now)
         settle(now: now)
     }

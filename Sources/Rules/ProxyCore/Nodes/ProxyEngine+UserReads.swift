@@ -2,12 +2,12 @@ import AccessLimits
 import Addressing
 import Bytes
 import Calling
-import LocationService
+package import LocationService
 import Messaging
 import ProxyPolicy
 import PushDelivery
 import PushPlanning
-import Registration
+package import Registration
 import Routing
 import SIPDialogs
 import SIPGrammar
@@ -96,6 +96,15 @@ extension ProxyEngine {
     func beginRead(_ work: RegistrarWork, for aor: AddressOfRecord, now: Moment) {
         guard network.flows.haveNodes else { return begin(work, for: aor, now: now) }
         if case .asks(let question) = registrar.reads.hold(.change(work, aor), concerning: [.user(aor)]) {
+            act(.readUsers(question, waiting: nil))
+        }
+    }
+
+    /// Reads a user from the store for an operator's question, so that the answer has the changes of all nodes. A daemon
+    /// without other nodes knows all users.
+    package func lookUp(_ aor: AddressOfRecord, for ticket: LookTicket) {
+        guard network.flows.haveNodes else { return act(.userLookedUp(ticket, isFresh: true)) }
+        if case .asks(let question) = registrar.reads.hold(.look(ticket), concerning: withAccount(of: aor)) {
             act(.readUsers(question, waiting: nil))
         }
     }

@@ -9,7 +9,7 @@ package import ProxyPolicy
 package import PushDelivery
 package import PushPlanning
 package import Registration
-import Routing
+package import Routing
 import SIPGrammar
 import SIPTransactions
 package import Telemetry
@@ -138,6 +138,18 @@ extension ProxyEngine {
         guard target.isFresh, hop(to: target).isOpen else { return .asleep }
         return target.flow.transport.isReliable || !target.canBeWoken ? .awake : .unknown
     }
+}
+
+/// The nodes of the cluster, for operators.
+extension ProxyEngine {
+    /// The name of this node; `nil` without a cluster.
+    package var nodeName: String? { network.flows.nodes?.own.name }
+
+    /// The other nodes that live or have gone lately, sorted by name.
+    package func otherNodes(now: Moment) -> [Nodes.Known] { network.flows.nodes?.known(now: now.instant) ?? [] }
+
+    /// The name of the living node that has the flow to a device; `nil` without a cluster, or if the node has ended.
+    package func nodeName(of target: ForkTarget) -> String? { network.flows.nodeName(of: target) }
 }
 
 /// Finds devices by push token in a search through all bindings, because push tokens have no index.

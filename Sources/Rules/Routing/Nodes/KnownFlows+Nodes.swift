@@ -31,6 +31,13 @@ extension KnownFlows {
         return (flow, target.path)
     }
 
+    /// The name of the living node that has the flow to a phone; `nil` without a cluster, or if the node has ended.
+    package func nodeName(of target: ForkTarget) -> String? {
+        guard haveNodes, let nodes else { return nil }
+        guard let uri = target.pathURI, nodes.place(of: uri) != nil else { return nodes.own.name }
+        return nodes.name(of: uri)
+    }
+
     /// Whether a contact's Path names another living node.
     package func isAtOtherNode(_ path: [ByteString]) -> Bool {
         guard haveNodes, let nodes, let first = path.first, let uri = NameAddress(first)?.uri else { return false }

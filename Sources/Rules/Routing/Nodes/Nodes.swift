@@ -4,6 +4,7 @@ package import ProxyPolicy
 package import Registration
 package import SIPDialogs
 package import SIPGrammar
+package import Timekeeping
 
 /// The nodes of a cluster, and the Path values by which nodes reach the flows of other nodes.
 ///
@@ -14,14 +15,35 @@ package struct Nodes {
     private let seal: DialogSeal
     /// The other nodes that are alive, by `host:port`.
     private var peers: [ByteString: PeerNode] = [:]
+    /// The nodes that have gone in the last minutes.
+    private var gone: [(node: PeerNode, since: Instant)] = []
+
+    private static let memory: Duration = .seconds(600)
 
     package init(_ own: OwnNode, seal: DialogSeal) {
         self.own = own
         self.seal = seal
     }
 
-    package mutating func changed(_ peers: [PeerNode]) {
+    package mutating func changed(_ peers: [PeerNode], now: Instant) {
+        let names = Set(peers.map(\.name))
+        gone.removeAll { names.contains($0.node.name) || now - $0.since > Self.memory }
+        for peer in self.peers.values where !names.contains(peer.name) { gone.append((peer, now)) }
         self.peers = Dictionary(peers.map { ($0.place.lowercased(), $0) }) { $1 }
+    }
+
+    /// Another node, as an operator knows it.
+    package struct Known: Hashable, Sendable {
+        package let node: PeerNode
+        /// False for a node that has ended, or runs without the database.
+        package let isAlive: Bool
+    }
+
+    /// The other nodes that are alive, and the nodes that have gone lately, sorted by name. A node that has gone may still
+    /// run and have calls, if only its way to the database is cut.
+    package func known(now: Instant) -> [Known] {
+        let gone = gone.filter { now - $0.since <= Self.memory }.map { Known(node: $0.node, isAlive: false) }
+        return (peers.values.map { Known(node: $0, isAlive: true) } + gone).sorted { $0.node.name < $1.node.name }
     }
 
     package var hasPeers: Bool { !peers.isEmpty }
@@ -58,6 +80,15 @@ package struct Nodes {
         if place == own.place { return .own(token.run == own.run ? token.flow : token.flow.closed) }
         guard let peer = peers[place], peer.run == token.run else { return .gone }
         return .peer
+    }
+
+    /// The name of the living node whose flow a Path URI names; `nil` for a flow of an ended node or of an earlier run.
+    package func name(of uri: SIPURI) -> String? {
+        switch place(of: uri) {
+        case .own?: own.name
+        case .peer?: uri.port.flatMap { peers[ByteString("\(uri.host.lowercased()):\($0)")]?.name }
+        case .gone?, nil: nil
+        }
     }
 
     // MARK: Rows of the store

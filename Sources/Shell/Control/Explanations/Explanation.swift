@@ -9,8 +9,8 @@ package struct Explanation {
 
     /// The lines that `sippushd explain` prints.
     package var lines: [String] {
-        guard !report.isEmpty else { return storeTrouble + [nobody] }
-        var lines = storeTrouble + (report.isUser ? pbx + user : [])
+        guard !report.isEmpty else { return trouble + [nobody] }
+        var lines = trouble + (report.isUser ? pbx + user : [])
         for call in calls {
             if !lines.isEmpty { lines.append("") }
             lines += CallExplanation(call, of: report).lines
@@ -22,9 +22,9 @@ package struct Explanation {
     /// The explanation for programs: each step with its record, and the newest call in one sentence.
     package var words: ExplainReport.Words {
         guard !report.isEmpty else {
-            return ExplainReport.Words(Self.paired(storeTrouble + [nobody]), Self.sentence(nobody), "")
+            return ExplainReport.Words(Self.paired(trouble + [nobody]), Self.sentence(nobody), "")
         }
-        let facts = Self.paired(storeTrouble + (report.isUser ? pbx + user : []))
+        let facts = Self.paired(trouble + (report.isUser ? pbx + user : []))
         let calls = calls.map { CallExplanation($0, of: report) }
         let general = facts.first { !$0.advice.isEmpty }?.advice ?? ""
         guard let newest = calls.last else {
@@ -52,6 +52,18 @@ package struct Explanation {
 
     private static func sentence(_ text: String) -> String {
         text.prefix(1).uppercased() + text.dropFirst() + (text.hasSuffix(".") ? "" : ".")
+    }
+
+    /// The reasons why the report may lack records and calls.
+    private var trouble: [String] { storeTrouble + nodeTrouble }
+
+    private var nodeTrouble: [String] {
+        (report.missingNodes ?? []).flatMap { missing in
+            [
+                "Node \(missing.node) did not answer: \(missing.reason)",
+                "  => Calls that are active at \(missing.node) are missing here. Ask that node, and look at its log.",
+            ]
+        }
     }
 
     private var storeTrouble: [String] {
@@ -85,7 +97,8 @@ package struct Explanation {
                 ("asleep", call.sleepingDevices), ("called", call.ringingDevices), ("later", call.laterDevices),
             ]
             .filter { !$0.1.isEmpty }.map { "\($0.1.joined(separator: ", ")) \($0.0)" }
-            lines.append((["Call \(call.callID) is active"] + places).joined(separator: "; "))
+            let node = call.node.map { " at node \($0)" } ?? ""
+            lines.append((["Call \(call.callID) is active\(node)"] + places).joined(separator: "; "))
         }
         if report.missedCalls > 0 {
             lines.append(

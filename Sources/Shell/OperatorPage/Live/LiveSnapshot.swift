@@ -10,6 +10,14 @@ struct LiveSnapshot: Encodable {
     let ended: [EndedCall]
     let providers: [ProviderState]
     let store: StoreState
+    /// The nodes of the cluster, this node first; empty without a cluster.
+    let nodes: [NodeState]
+
+    struct NodeState: Encodable {
+        let name: String
+        /// Why the node did not answer; `nil` for a node that has answered.
+        var problem: String?
+    }
 
     struct HeldCalls: Encodable {
         let total: Int
@@ -26,6 +34,8 @@ struct LiveSnapshot: Encodable {
         let ringsUntil: Int64
         let sleeping: Int
         let ringing: Int
+        /// The node at which the call waits; `nil` without a cluster.
+        let node: String?
     }
 
     struct Pushes: Encodable {

@@ -26,6 +26,7 @@ package final class LiveView: @unchecked Sendable {
     private let store: any ProxyStore
     private let taps: MessageTaps
     private let providers: @Sendable () async -> [ProviderReport]
+    private let nodes: NodeQuestions?
     private let loop: EventLoop
     private let log: Log
 
@@ -58,11 +59,14 @@ package final class LiveView: @unchecked Sendable {
         }
     }
 
+    /// Prepares the live view. The parameter `nodes` asks the other nodes of the cluster for their calls; it is `nil`
+    /// without a cluster.
     package init(
         door: ShardDoor, store: any ProxyStore, taps: MessageTaps,
-        providers: @escaping @Sendable () async -> [ProviderReport], loop: EventLoop, log: Log
+        providers: @escaping @Sendable () async -> [ProviderReport], nodes: NodeQuestions? = nil, loop: EventLoop,
+        log: Log
     ) {
-        (self.door, self.store, self.taps, self.providers) = (door, store, taps, providers)
+        (self.door, self.store, self.taps, self.providers, self.nodes) = (door, store, taps, providers, nodes)
         (self.loop, self.log) = (loop, log)
     }
 
@@ -173,10 +177,21 @@ package final class LiveView: @unchecked Sendable {
         let facts = await door.ask(.everything) { engine, now in Facts(engine, slowest, now) }
         let rates = facts.counts.rates(since: counts)
         counts = facts.counts
+        let (held, nodes) = await withOthers(facts.held)
         return LiveSnapshot(
-            time: facts.time, held: facts.held, pushes: facts.pushes, rates: rates, ended: ended.take(),
+            time: facts.time, held: held, pushes: facts.pushes, rates: rates, ended: ended.take(),
             providers: await providers().map { LiveSnapshot.ProviderState($0) },
-            store: LiveSnapshot.StoreState(obstacle: store.obstacle))
+            store: LiveSnapshot.StoreState(obstacle: store.obstacle), nodes: nodes)
+    }
+
+    /// Adds the calls of the other nodes, and says which nodes have answered.
+    private func withOthers(_ own: LiveSnapshot.HeldCalls) async -> (LiveSnapshot.HeldCalls, [LiveSnapshot.NodeState]) {
+        guard let nodes else { return (own, []) }
+        let others: NodeAnswers<HeldCallPage> = await nodes.ask("/v1/held?limit=\(Self.callLimit)", for: .wholeDaemon)
+        var states = [LiveSnapshot.NodeState(name: nodes.own)]
+        states += others.answers.map { LiveSnapshot.NodeState(name: $0.node) }
+        states += others.missing.map { LiveSnapshot.NodeState(name: $0.node, problem: $0.reason) }
+        return (own.joined(with: others, limit: Self.callLimit), states)
     }
 
     /// The values of a snapshot that come from the engine.
@@ -205,12 +220,31 @@ package final class LiveView: @unchecked Sendable {
     }
 }
 
+extension LiveSnapshot.HeldCalls {
+    /// Adds the calls of other nodes, and keeps the oldest.
+    func joined(with others: NodeAnswers<HeldCallPage>, limit: Int) -> LiveSnapshot.HeldCalls {
+        let pages = others.answers.map(\.answer)
+        let all = calls + pages.flatMap(\.calls).map { LiveSnapshot.Call($0) }
+        let total = pages.reduce(total) { $0 &+ ($1.total ?? $1.calls.count) }
+        let oldest = all.sorted { $0.receivedAt < $1.receivedAt }.prefix(limit)
+        return LiveSnapshot.HeldCalls(total: total, calls: Array(oldest))
+    }
+}
+
 extension LiveSnapshot.Call {
+    /// A call at another node, whose times are whole seconds.
+    init(_ call: HeldCallReport) {
+        self.init(
+            id: call.id, user: call.aor, caller: call.caller, callID: call.callID, receivedAt: call.receivedAt &* 1000,
+            ringsUntil: call.ringsUntil &* 1000, sleeping: call.sleeping, ringing: call.ringing, node: call.node)
+    }
+
     init?(_ call: StoredCall, of engine: ProxyEngine) {
         guard let userCall = call.userCall else { return nil }
         self.init(
             id: call.id, user: userCall.aor.description, caller: engine.caller(of: call.id)?.string ?? "",
             callID: userCall.callID.string, receivedAt: call.receivedAt.milliseconds,
-            ringsUntil: userCall.holdUntil.milliseconds, sleeping: call.waiting.count, ringing: call.ringing.count)
+            ringsUntil: userCall.holdUntil.milliseconds, sleeping: call.waiting.count, ringing: call.ringing.count,
+            node: engine.nodeName)
     }
 }

@@ -30,6 +30,8 @@ package final class StreamFlows: @unchecked Sendable {
     /// The pings by which the daemon detects dead WebSocket connections.
     private var pings: WebSocketPings?
     private var counters = CounterSet()
+    /// Serves the connections on which another node speaks HTTP instead of SIP.
+    package var servesNode: ((StreamConnection) -> Void)?
     /// Whether only trusted peers may connect.
     package var refusesStrangers = false
     private var logLimit = LogRateLimit()
@@ -308,6 +310,10 @@ package final class StreamFlows: @unchecked Sendable {
         if tls.isForNodes(connected.flow) {
             let flow = connected.flow
             guard session.hasProvedPeer else { return drop(connected, .flowNotProved) }
+            if session.applicationProtocol == "http/1.1", !connected.isOutgoing, let servesNode {
+                ended(stream)
+                return servesNode(stream)
+            }
             // The name has no dot, so that no trusted peer can have it.
             _ = shard.assumeIsolated { $0.namesProved(["node"], on: flow) }
             return proved(flow, by: nil)
