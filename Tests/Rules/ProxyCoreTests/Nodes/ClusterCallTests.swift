@@ -1,9 +1,11 @@
 import Addressing
 import Bytes
+import LocationService
 import ProxyCore
 import ProxyPolicy
 import PushDelivery
 import Registration
+import Routing
 import SIPGrammar
 import TestSupport
 import Testing
@@ -144,6 +146,62 @@ import Timekeeping
         cluster.settle()
         #expect(cluster.pushes.count == 1)
         #expect(cluster.exchanged == 0)
+    }
+
+    @Test("an operator's question reads the user from the store, and names the node of each device")
+    func operatorsQuestion() throws {
+        let cluster = SimulatedCluster()
+        Self.register(cluster, at: 1)
+        cluster.settle()
+        let asked = cluster.engines[0]
+        #expect(asked.targets(of: Self.bob, now: cluster.now).isEmpty)
+        asked.lookUp(Self.bob, for: LookTicket(7))
+        cluster.take(from: 0)
+        cluster.settle()
+        #expect(cluster.looks.map(\.ticket) == [LookTicket(7)] && cluster.looks.allSatisfy(\.isFresh))
+        let target = try #require(asked.targets(of: Self.bob, now: cluster.now).first)
+        #expect(asked.nodeName(of: target) == "n1")
+        let there = try #require(cluster.engines[1].targets(of: Self.bob, now: cluster.now).first)
+        #expect(cluster.engines[1].nodeName(of: there) == "n1")
+        cluster.isStoreAway = true
+        asked.lookUp(Self.bob, for: LookTicket(8))
+        cluster.take(from: 0)
+        cluster.settle()
+        #expect(cluster.looks.last?.isFresh == false)
+        asked.nodesChanged([], now: cluster.now)
+        #expect(asked.nodeName(of: target) == nil)
+    }
+
+    @Test("an operator's question is asked again if this node changes the user meanwhile")
+    func operatorsQuestionDuringChange() throws {
+        let cluster = SimulatedCluster()
+        let asked = cluster.engines[0]
+        asked.lookUp(Self.bob, for: LookTicket(1))
+        Self.register(cluster, at: 0)
+        cluster.settle()
+        #expect(cluster.looks.count == 1)
+        #expect(asked.targets(of: Self.bob, now: cluster.now).count == 1)
+    }
+
+    @Test("a node that has gone is known for ten minutes, unless it returns")
+    func goneNodesAreKnown() throws {
+        let cluster = SimulatedCluster()
+        let engine = cluster.engines[0]
+        let peer = SimulatedCluster.peer(1)
+        #expect(engine.nodeName == "n0")
+        #expect(engine.otherNodes(now: cluster.now).map(\.isAlive) == [true])
+        engine.nodesChanged([], now: cluster.now)
+        let gone = engine.otherNodes(now: cluster.now)
+        #expect(gone.map(\.node) == [peer] && gone.map(\.isAlive) == [false])
+        engine.nodesChanged([peer], now: cluster.now)
+        #expect(engine.otherNodes(now: cluster.now).map(\.isAlive) == [true])
+        engine.nodesChanged([], now: cluster.now)
+        let later = Moment(instant: cluster.now.instant + .seconds(601), date: cluster.now.date + .seconds(601))
+        #expect(engine.otherNodes(now: later).isEmpty)
+        // A node under its name at another address replaces the node that has gone.
+        let moved = PeerNode(name: "n1", place: ByteString("10.0.9.9:5071"), run: 9)
+        engine.nodesChanged([moved], now: cluster.now)
+        #expect(engine.otherNodes(now: cluster.now).map(\.node) == [moved])
     }
 
     @Test("without the link between the nodes, the call is delivered as soon as the phone comes to the call's node")
