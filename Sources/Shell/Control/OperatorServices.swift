@@ -75,7 +75,7 @@ package struct OperatorServices {
     package func providers() async -> [ProviderReport] { await routes(asking: nil).providers() }
 
     /// Reads the states of the push providers from the store, and switches the providers that another node has switched.
-    package func readProviders() async throws(StoreError) { try await routes.readProviders() }
+    package func readProviders() async throws(StoreError) { try await routes(asking: nil).readProviders() }
 
     package func register(in router: inout ServiceRouter) {
         SystemRoutes(loop: loop, store: store, door: door, events: events).register(in: &router)

@@ -1034,7 +1034,7 @@ def within(limit, condition):
 @probe("T50.13", "operators-change-all-nodes")
 def operators(t):
     """The owner of a removed API key, app or link uses it at the other node. A provider is switched off at the other node."""
-    cluster = Cluster(t, "nodes-operators", api={"provisioning": {
+    cluster = Cluster(t, "nodes-operators", limits={"wrong-logins-per-source": 0}, api={"provisioning": {
         "url": "https://localhost:9", "sip-server": "sip:localhost:5061;transport=tls"}})
     a, b, times = cluster.a, cluster.b, []
     key = "spd_" + "k" * 43
@@ -1090,7 +1090,7 @@ def operators(t):
 @probe("T50.13", "operators-while-the-database-is-away", alone=True)
 def operators_away(t):
     """An operator removes a key while one node does not reach the database."""
-    cluster = Cluster(t, "nodes-operators-away")
+    cluster = Cluster(t, "nodes-operators-away", limits={"wrong-logins-per-source": 0})
     a, b = cluster.a, cluster.b
     key = "spd_" + "m" * 43
     allowed = lambda node: node.http("GET", "/v1/apikeys", key=key)[0] == 200
@@ -1190,7 +1190,6 @@ def pushes(t):
             break
         request = callers[step % 2].make("INVITE", f"sip:{phone.name}@example.net", str(700 + step))
         callers[step % 2].send(request)
-        check(callers[step % 2].response(request.call_id), f"the call {step} got no answer")
     took = time.monotonic() - start
     count = 0
     while phone.woken(count + 1, 1.0):
@@ -1219,29 +1218,36 @@ def any_node(t):
     asleep, awake = Sleeper(t, a), Sleeper(t, b, agent=b.stream(t))
     (caller, request), (other, second) = call(t, a, asleep.name), call(t, b, asleep.name)
     check(asleep.woken(), "control: no push")
-    for node in (a, b):
+    both = sorted([(request.call_id, "node-a"), (second.call_id, "node-b")])
+
+    def trouble(node):
+        """What is wrong with the answers of the node; nothing if all are right."""
         found, said = held(node)
-        places = {name: found[name]["node"] for name in found}
-        check(places == {request.call_id: "node-a", second.call_id: "node-b"}, f"{node.node} shows {places} {said}")
-        check(not said, f"{node.node} says {said}")
+        places = sorted((name, found[name]["node"]) for name in found)
+        if places != both or said:
+            return f"{node.node} shows {places} {said}"
         table = node.command("held", "list").stdout
-        check("node-a" in table and "node-b" in table, f"the table names no node: {table}")
-        text = node.command("explain", request.call_id).stdout
-        check(request.call_id in text, f"explain at {node.node} does not know the call: {text}")
-        status, text = node.admin("GET", f"/v1/explain?name={asleep.name}%40example.net")
-        report = json.loads(text)
+        if "node-a" not in table or "node-b" not in table:
+            return f"the table at {node.node} names no node: {table}"
+        for asked in (request, second):
+            text = node.command("explain", asked.call_id).stdout
+            if asked.call_id not in text:
+                return f"explain at {node.node} does not know the call: {text}"
+        report = json.loads(node.admin("GET", f"/v1/explain?name={asleep.name}%40example.net")[1])
         places = sorted((one["callID"], one["node"]) for one in report["held"])
-        check(places == sorted([(request.call_id, "node-a"), (second.call_id, "node-b")]), f"explain at {node.node}: {places}")
-        check(report["contacts"], f"explain at {node.node} knows no contact")
+        if places != both or not report["contacts"]:
+            return f"explain at {node.node}: {places}, {len(report['contacts'])} contacts"
         status, text = node.admin("GET", f"/v1/users/{awake.name}@example.net/devices")
-        check(status == 200, f"device show at {node.node}: {status} {text}")
-        devices = json.loads(text)
-        check([(one["state"], one["node"]) for one in devices] == [("awake", "node-b")], f"{node.node} shows {devices}")
-        status, text = node.admin("GET", "/v1/held?limit=1")
-        page = json.loads(text)
-        check(len(page["calls"]) <= 2 and page["total"] == 2, f"a page of one call at {node.node}: {page}")
-    domains = b.admin("GET", "/v1/held")[1]
-    check("missingNodes" not in domains, f"a node is missing: {domains}")
+        if status != 200 or [(one["state"], one["node"]) for one in json.loads(text)] != [("awake", "node-b")]:
+            return f"device show at {node.node}: {status} {text}"
+        page = json.loads(node.admin("GET", "/v1/held?limit=1")[1])
+        if len(page["calls"]) > 2 or page["total"] != 2 or "missingNodes" in page:
+            return f"a page of one call at {node.node}: {page}"
+        return None
+
+    for node in (a, b):
+        # On a busy machine, a node may need more than its second to answer.
+        check(until(lambda: not trouble(node), 10), trouble(node))
     done = b.command("held", "end", request.call_id, "--status", "486")
     check(done.returncode == 0, f"held end at the other node: {done.stderr}")
     answer = caller.response(request.call_id, "INVITE", 6)
