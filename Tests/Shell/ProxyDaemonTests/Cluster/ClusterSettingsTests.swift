@@ -126,8 +126,9 @@ struct ClusterSettingsTests {
             #expect(nodes.sentBy == ByteString("127.0.0.1:\(nodes.bound.port)"))
             #expect(sockets.listeners.map(\.isForNodes) == [false, false, true])
             #expect(sockets.spoken == [.udp, .tcp])
-            #expect(sockets.node(of: settings, run: nil) == nil)
-            let node = try #require(sockets.node(of: settings, run: 7))
+            let secret = SipHash.Key(low: 1, high: 2)
+            #expect(sockets.node(of: settings, run: nil, secret: secret) == nil)
+            let node = try #require(sockets.node(of: settings, run: 7, secret: secret))
             #expect(node.name == "node-a" && node.place == nodes.sentBy && node.listener == 2 && node.run == 7)
         }
     }
@@ -163,7 +164,7 @@ struct ClusterSettingsTests {
     @Test func `without a cluster there is no such listener`() throws {
         try bound({ $0.cluster = ClusterSettings() }) { sockets, settings in
             #expect(sockets.nodeListener == nil && sockets.listeners.count == 2)
-            #expect(sockets.node(of: settings, run: 7) == nil)
+            #expect(sockets.node(of: settings, run: 7, secret: SipHash.Key(low: 1, high: 2)) == nil)
         }
     }
 }
