@@ -308,7 +308,10 @@ package actor ProxyShard: LoopActor {
         guard let (question, length) = standstill?.turned(now: now) else { return }
         log.warning(
             "this node stood still, so it first asks the database which calls other nodes have taken over",
-            [.duration: .duration(length), .advice: "Look at the machine: a paused virtual machine, or a full processor."])
+            [
+                .duration: .duration(length),
+                .advice: "Look at the machine: a paused virtual machine, or a full processor.",
+            ])
         engine.stoodStill()
         services.shared?.catchUp { [weak self] in self?.answered { $0.caughtUp(question) } }
     }

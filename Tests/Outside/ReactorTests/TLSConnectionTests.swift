@@ -53,7 +53,8 @@ struct TLSConnectionTests {
             let identity = try Self.identity()
             let context = try TLSContext.client(authority: .bytes(identity.certificate))
             try await bench.connect(
-                to: bench.listen(tls: server(identity), limits: limits), tls: context.makeClientSession(host: "127.0.0.1"))
+                to: bench.listen(tls: server(identity), limits: limits),
+                tls: context.makeClientSession(host: "127.0.0.1"))
             try await bench.client.expect(.connected)
             guard case .accepted = try await bench.server.next() else { throw Unexpected() }
             try await bench.server.expect(.connected)

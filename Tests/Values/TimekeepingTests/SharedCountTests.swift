@@ -71,7 +71,7 @@ private let start = Instant(nanoseconds: 100_000_000_000)
         #expect(Set((first.counts + second.counts + third.counts).map(\.key)).count == 600)
     }
 
-    @Test func `a million sources neither fill the memory nor hide a source that guesses often`() {
+    @Test func `many sources neither fill the memory nor hide a source that guesses often`() {
         var untold = UntoldCounts()
         var limit = RateLimit<UInt64>(perMinute: 10, capacity: 65_536)
         func fail(_ key: UInt64) {
@@ -79,15 +79,15 @@ private let start = Instant(nanoseconds: 100_000_000_000)
             untold.counted(.wrongLoginsOfSource, key, load: limit.load(of: key, now: start), now: start)
         }
         var most = 0
-        for key in 1...UInt64(1_000_000) {
+        for key in 1...UInt64(50_000) {
             fail(key)
             // The true attacker guesses five times in the flood.
-            if key % 200_000 == 0 { fail(0) }
+            if key % 10_000 == 0 { fail(0) }
             most = max(most, untold.count)
         }
         #expect(most <= UntoldCounts.capacity + 1)
         let told = untold.take(now: start)
-        #expect(told.dropped > 900_000)
+        #expect(told.dropped > 40_000)
         #expect(told.counts.count <= UntoldCounts.most)
         // The first event of the attacker may be lost, because its source was then one of many.
         let attacker = told.counts.first { $0.key == 0 }

@@ -20,7 +20,7 @@ struct HeldCalls {
     /// Notes that the store does not have an INVITE, or that its call has ended.
     mutating func ended(_ key: HeldCallKey) { if !stored.isEmpty { stored.remove(key) } }
 
-    /// Removes and returns the calls that others have taken over: all stored calls except those that the store still has.
+    /// Removes and returns the calls that others have taken over: all stored calls which are not among the remaining.
     mutating func takenOver(remaining: Set<HeldCallKey>) -> Set<HeldCallKey> {
         let taken = stored.subtracting(remaining)
         stored.subtract(taken)

@@ -28,7 +28,8 @@ extension DeviceExplanation {
         case .tooManyCalls: "the call\(caller) came; too many calls were waiting, \(got)"
         case .noRoom: "the call\(caller) came; the memory for waiting requests was full, \(got)"
         case .overload: "the call\(caller) came; the daemon was overloaded, \(got)"
-        case .stoodStill: "the call\(caller) came; the node had stood still, and did not know what others had taken over, \(got)"
+        case .stoodStill:
+            "the call\(caller) came; the node had stood still, and did not know what others had taken over, \(got)"
         case .upstreamAway: "the call\(caller) came; the upstream did not answer, \(got)"
         case .draining: "the call\(caller) came; the daemon was shutting down, \(got)"
         case .wrongLogins where record.kind == "register":
@@ -86,7 +87,8 @@ extension DeviceExplanation {
             "docs/Reliability.md, Load, lists what is refused first. sippushd metrics shows sippushd_overload."
         case .upstreamAway: Self.upstreamAdvice
         case .draining: nil
-        case .stoodStill: "Look at the machine of the node: a paused virtual machine, or a full processor. docs/Cluster.md."
+        case .stoodStill:
+            "Look at the machine of the node: a paused virtual machine, or a full processor. docs/Cluster.md."
         case .wrongLogins:
             "Somebody guesses passwords, or a phone has an old one. The limits are limits.wrong-logins-per-source and -per-user."
         case .keysAway:

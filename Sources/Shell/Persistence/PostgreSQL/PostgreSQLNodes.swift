@@ -252,7 +252,7 @@ actor PostgreSQLNodes {
                 HeldCallKey(
                     aor: AddressOfRecord(user: row.byteString(0), host: row.byteString(1)), callID: row.byteString(2))
             })
-        waiting.withLock { for read in $0.reads { if let invite = read.waiting?.invite { remaining.insert(invite.key) } } }
+        remaining.formUnion(waiting.withLock { $0.reads.compactMap { $0.waiting?.invite?.key } })
         told?(.takenOver(remaining: remaining))
     }
 

@@ -12,8 +12,10 @@ import Timekeeping
 @Suite struct ClusterStandstillTests {
     private typealias Calls = ClusterCallTests
 
+    /// The INVITEs that the nodes have sent, without retransmissions.
     private func invites(_ cluster: SimulatedCluster) -> [SimulatedCluster.Message] {
-        cluster.sent.filter { $0.request?.method == .invite }
+        var seen: Set<[UInt8]> = []
+        return cluster.sent.filter { $0.request?.method == .invite && seen.insert($0.bytes).inserted }
     }
 
     private func cancel(_ callID: String) throws -> [UInt8] {

@@ -307,7 +307,7 @@ struct AdminAPITests {
 
     @Test func `calls, buckets, providers and explanations answer`() async throws {
         try await withAdmin { daemon async throws in
-            #expect(try await daemon.order("GET", "/v1/held").body == #"{"calls":[]}"#)
+            #expect(try await daemon.order("GET", "/v1/held").body == #"{"calls":[],"total":0}"#)
             #expect(try await daemon.order("DELETE", "/v1/held/7").status == 404)
             #expect(try await daemon.order("DELETE", "/v1/held/7?status=200").status == 400)
             #expect(try await daemon.order("GET", "/v1/users/100@example.net/bucket").body == "[]")
