@@ -9,12 +9,14 @@
     cut link|database|both [SECONDS]    what works while the nodes cannot reach one another, the database, or neither; needs root
     upgrade [ROUNDS]        restarts of one node after the other under calls
     chaos [ROUNDS] [SEED]   kill -9 of nodes and of the primary at random instants under calls
+    contacts [COUNT]        look-ups, size of a contact and memory of the nodes with very many contacts in the database
 
 BINARIES names the folder with the programs, RUN_FOLDER a folder for files (default: run). The figures depend on the machine, and on
 what else runs there. The script fails only if something is lost, doubled or wrong, or later than docs/Cluster.md promises.
 """
 
 import importlib
+import signal
 import sys
 
 sys.dont_write_bytecode = True
@@ -23,10 +25,12 @@ import network  # noqa: E402
 from place import Trouble  # noqa: E402
 from world import World  # noqa: E402
 
-MEASUREMENTS = ("wake", "failovers", "kill", "races", "cut", "upgrade", "chaos")
+MEASUREMENTS = ("wake", "failovers", "kill", "races", "cut", "upgrade", "chaos", "contacts")
 
 
 def main(name, *words):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda *_: sys.exit(130))
     measure = importlib.import_module(f"measures.{name}")
     if getattr(measure, "CUTS", False):
         network.enter()
@@ -40,6 +44,9 @@ def main(name, *words):
         print(f"figures: {trouble}", file=sys.stderr)
         return 1
     finally:
+        # A second Ctrl-C must not leave programs behind.
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
         if world:
             world.end()
     return 0
