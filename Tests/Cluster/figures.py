@@ -4,9 +4,9 @@
 
     wake [CALLS]            how fast a REGISTER at node b wakes an INVITE at node a
     failovers [ROUNDS]      whether a failover of the database loses acknowledged contacts
-    kill [PHONES] [CALLS]   what follows when a node with phones and held calls is killed
+    kill [PHONES] [CALLS]   the end of a node with phones and held calls by kill -9
     races [RACES] [SEED]    INVITEs at node a and REGISTERs at node b within a millisecond
-    cut link|database|both [SECONDS]    what works while the nodes cannot reach one another, the database, or neither; needs root
+    cut link|database|both [SECONDS]    calls and REGISTERs while the nodes cannot reach one another, the database, or neither; needs root
     upgrade [ROUNDS]        restarts of one node after the other under calls
     chaos [ROUNDS] [SEED]   kill -9 of nodes and of the primary at random instants under calls
     contacts [COUNT]        look-ups, size of a contact and memory of the nodes with very many contacts in the database

@@ -87,7 +87,7 @@ class Place:
         return process
 
     def log(self, name):
-        """The output of the present run of the program."""
+        """The log of the present run of the program."""
         with open(self.path(name + ".log"), "rb") as file:
             file.seek(self.log_starts.get(name, 0))
             return file.read().decode(errors="replace")

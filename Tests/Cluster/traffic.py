@@ -6,7 +6,7 @@ import time
 RING_TIMEOUT = 15
 SETTINGS = f"call:\n    pushes-per-device: 0\n    ring-timeout: {RING_TIMEOUT}s\n"
 KINDS = ("answered", "answered", "answered", "declined", "cancelled", "unheard")
-# The responses that the PBX must get. Nobody answers the call of a phone that hears no push.
+# The final responses that the PBX must get. Nobody answers the call of a phone that hears no push.
 WANTED = {"answered": (200,), "declined": (486,), "cancelled": (487,), "unheard": (480, 408, 487)}
 # The seconds after the end of a node in which another node takes over its calls.
 TAKEOVER = 9.0
@@ -143,7 +143,7 @@ class Traffic:
             self.complain_or_count("the phone got an INVITE after the end of the call", call, around)
 
     def complain_or_count(self, what, call, excuse):
-        """Around the end of a node, complaints that the limits in docs/Cluster.md admit are only counted."""
+        """Counts only, if the limits in docs/Cluster.md admit this around the end of a node."""
         if excuse:
             self.count[what + " around the end of a node"] += 1
         else:

@@ -7,7 +7,7 @@ from . import say, times
 # The seconds after the kill in which each phone must get a push.
 REACHABLE = 35.0
 SETTINGS = "call:\n    pushes-per-device: 0\n"
-# The ends of the held calls, in turn: the phone answers, the phone declines, the caller gives up.
+# The ends of the held calls in turn: the phone answers, the phone declines, the caller gives up.
 KINDS = ("answered", "answered", "declined", "cancelled")
 WANTED = {"answered": 200, "declined": 486, "cancelled": 487}
 
