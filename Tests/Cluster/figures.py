@@ -10,6 +10,7 @@
     upgrade [ROUNDS]        restarts of one node after the other under calls
     chaos [ROUNDS] [SEED]   kill -9 of nodes and of the primary at random instants under calls
     contacts [COUNT]        look-ups, size of a contact and memory of the nodes with very many contacts in the database
+    tls                     TLS to the database with the check of its name, and a start without a database
 
 BINARIES names the folder with the programs, RUN_FOLDER a folder for files (default: run). The figures depend on the machine, and on
 what else runs there. The script fails only if something is lost, doubled or wrong, or later than docs/Cluster.md promises.
@@ -25,7 +26,7 @@ import network  # noqa: E402
 from place import Trouble  # noqa: E402
 from world import World  # noqa: E402
 
-MEASUREMENTS = ("wake", "failovers", "kill", "races", "cut", "upgrade", "chaos", "contacts")
+MEASUREMENTS = ("wake", "failovers", "kill", "races", "cut", "upgrade", "chaos", "contacts", "tls")
 
 
 def main(name, *words):

@@ -109,7 +109,7 @@ def outage(world, what, seconds):
         turn = 0
         while time.monotonic() < begun + seconds:
             one, node = callees[turn % len(callees)], "ab"[turn % 2]
-            if turn // len(callees) % 2 == 0:
+            if turn // 2 % 2 == 0:
                 same.append(one.call(one.node, [one.node]))
             elif link:
                 # The phone moves to the node of the call, where a REGISTER needs the database.

@@ -82,6 +82,30 @@ struct PostgreSQLNodesTests {
         await server.ended()
     }
 
+    @Test func `nodes that start for the first time together use one key for their journals`() async throws {
+        let (server, folder, place) = try await start()
+        let tables = try place.open()
+        // The other node writes its key while this node makes one, so the store does not keep this node's key.
+        try tables.transaction { () throws(PostgreSQLError) in
+            try tables.send(
+                """
+                CREATE FUNCTION rival() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+                    NEW.value = decode(repeat('07', 32), 'hex');
+                    RETURN NEW;
+                END $$
+                """)
+            try tables.send("CREATE TRIGGER rival BEFORE INSERT ON secret FOR EACH ROW EXECUTE FUNCTION rival()")
+        }
+        let made = try JournalKey.stored(in: tables, of: place.name)
+        #expect(made.isFirst)
+        let rival = try JournalKey([UInt8](repeating: 7, count: JournalKey.byteCount))
+        var bytes = [UInt8](repeating: 0, count: JournalKey.sealCount) + [1, 2, 3]
+        made.key.seal(&bytes, from: JournalKey.sealCount)
+        #expect(rival.isSealed(bytes, JournalKey.sealCount..<bytes.count))
+        _ = folder
+        await server.ended()
+    }
+
     @Test func `a node that leaves hands its calls to exactly one other node`() async throws {
         let (server, folder, place) = try await start()
         let names = ["a", "b", "c"]
