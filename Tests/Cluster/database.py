@@ -1,16 +1,12 @@
 """A PostgreSQL server with a synchronous standby, on two loopback addresses."""
 
-import glob
 import os
-import pwd
-import re
 import secrets
 import shutil
 import tempfile
 
 from place import SERVERS, SERVERS_FOLDER, Trouble, run
-
-USER = "postgres"
+import postgresql
 
 
 class Database:
@@ -36,17 +32,11 @@ class Database:
             return link
         folder = tempfile.mkdtemp(prefix="sippushd-cluster-", dir="/tmp")
         os.symlink(folder, link)
-        self.give(folder)
+        postgresql.give(folder, self.owner)
         return folder
 
-    def give(self, path):
-        if self.owner is not None:
-            os.chown(path, self.owner.pw_uid, self.owner.pw_gid)
-
     def command(self, program, *words):
-        as_user = [] if self.owner is None else [
-            "setpriv", f"--reuid={self.owner.pw_uid}", f"--regid={self.owner.pw_gid}", "--clear-groups"]
-        return as_user + [os.path.join(self.programs, program), *words]
+        return postgresql.prefix(self.owner) + [os.path.join(self.programs, program), *words]
 
     def run(self, program, *words):
         return run(self.command(program, *words), cwd=self.folder, env=self.environment)
@@ -58,7 +48,7 @@ class Database:
         path = os.path.join(self.folder, name)
         with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
             file.write(text)
-        self.give(path)
+        postgresql.give(path, self.owner)
         return path
 
     def start(self):
@@ -129,12 +119,7 @@ class Database:
 
 
 def programs():
-    """The folder of PostgreSQL's programs, which Debian does not put into PATH."""
-    found = os.environ.get("POSTGRESQL_PROGRAMS") or max(
-        glob.glob("/usr/lib/postgresql/*/bin"), key=lambda path: [int(number) for number in re.findall(r"\d+", path)], default=None)
-    found = found or os.path.dirname(shutil.which("initdb") or "")
-    missing = [name for name in ("initdb", "postgres", "pg_basebackup", "pg_ctl", "psql")
-               if not os.access(os.path.join(found, name), os.X_OK)]
+    found, missing = postgresql.programs("initdb", "postgres", "pg_basebackup", "pg_ctl", "psql")
     if missing:
         raise Trouble(f"PostgreSQL is not installed here ({', '.join(missing)} missing). Install Debian's package postgresql, "
                       "or set POSTGRESQL_PROGRAMS to the folder of PostgreSQL's programs.")
@@ -142,10 +127,7 @@ def programs():
 
 
 def owner():
-    """The user of the servers, if this user is root."""
-    if os.getuid() != 0:
-        return None
     try:
-        return pwd.getpwnam(USER)
+        return postgresql.owner()
     except KeyError:
-        raise Trouble(f"PostgreSQL does not run as root, and there is no user {USER}. Run etc/run --cluster as another user.") from None
+        raise Trouble(f"PostgreSQL does not run as root, and there is no user {postgresql.USER}. Run etc/run --cluster as another user.") from None

@@ -16,10 +16,11 @@ def run(world):
     checked = plain + f" sslmode=verify-full sslrootcert={place.path('db', 'ca.pem')}"
     for server in SERVERS:
         with open(os.path.join(database.data(server), "postgresql.auto.conf"), "a") as file:
-            file.write(f"ssl = 'on'\nssl_cert_file = '{place.path('db', 'server.pem')}'\nssl_key_file = '{database.folder}/server.key'\n")
+            file.write(f"ssl = 'on'\nssl_cert_file = '{database.folder}/server.pem'\nssl_key_file = '{database.folder}/server.key'\n")
     # ssl is read at a reload.
     for server in SERVERS:
         database.query(server, "SELECT pg_reload_conf()")
+    place.await_that(lambda: all(database.query(server, "SHOW ssl") == "on" for server in SERVERS), "the servers have no TLS")
     for node in NODES:
         world.terminate(node)
 
@@ -55,8 +56,7 @@ def run(world):
 
 def certificates(world):
     place = world.place
-    os.makedirs(place.path("db"), mode=0o755)
-    os.chmod(place.folder, 0o711)
+    os.makedirs(place.path("db"), mode=0o700)
     names = ",".join(f"IP:{host}" for host in SERVERS.values())
     for name in ("ca", "other-ca"):
         run_program(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj", f"/CN={name}",
@@ -65,8 +65,9 @@ def certificates(world):
                  f"subjectAltName={names}", "-keyout", place.path("db", "server.key"), "-out", place.path("db", "server.csr")])
     run_program(["openssl", "x509", "-req", "-in", place.path("db", "server.csr"), "-CA", place.path("db", "ca.pem"), "-CAkey",
                  place.path("db", "ca.key"), "-days", "2", "-copy_extensions", "copy", "-out", place.path("db", "server.pem")])
-    with open(place.path("db", "server.key")) as file:
-        world.database.secret("server.key", file.read())
+    for name in ("server.key", "server.pem"):
+        with open(place.path("db", name)) as file:
+            world.database.secret(name, file.read())
 
 
 def use(world, connection):

@@ -4,7 +4,6 @@ import glob
 import hashlib
 import json
 import os
-import pwd
 import re
 import shutil
 import signal
@@ -15,6 +14,7 @@ import threading
 import time
 import uuid
 
+import postgresql
 from daemon import Daemon, merge
 from edge import Authority, SecureStream, context
 from machine import patience
@@ -42,20 +42,16 @@ class Server:
     """A private PostgreSQL server, which listens on a socket in a temporary folder."""
 
     def __init__(self):
-        folders = sorted(glob.glob("/usr/lib/postgresql/*/bin/initdb"))
-        if not folders:
+        self.programs, missing = postgresql.programs("initdb", "postgres", "psql")
+        if missing:
             raise Skipped("PostgreSQL's server programs are not installed")
-        self.programs = os.path.dirname(folders[-1])
-        self.prefix = []
+        try:
+            user = postgresql.owner()
+        except KeyError:
+            raise Skipped(f"the user {postgresql.USER} does not exist") from None
+        self.prefix = postgresql.prefix(user)
         self.folder = tempfile.mkdtemp(prefix="trust-pg-")
-        if os.getuid() == 0:
-            # PostgreSQL refuses to run as root.
-            try:
-                user = pwd.getpwnam("postgres")
-            except KeyError:
-                raise Skipped("the user postgres does not exist") from None
-            os.chown(self.folder, user.pw_uid, user.pw_gid)
-            self.prefix = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"]
+        postgresql.give(self.folder, user)
         self.data = os.path.join(self.folder, "data")
         subprocess.run([*self.prefix, self.program("initdb"), "-D", self.data, "-A", "trust", "-U", "sippushd", "-E", "UTF8", "--no-sync"],
                        check=True, capture_output=True, stdin=subprocess.DEVNULL, timeout=patience(60), cwd=self.folder)
