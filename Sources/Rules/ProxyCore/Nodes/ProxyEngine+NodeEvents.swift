@@ -73,7 +73,9 @@ extension ProxyEngine {
             _ = calls.rules.remove(user.aor)
         }
         for ended in adoption.removed { deviceRemoved(ended.id, of: ended.aor, nil, now: now) }
-        for binding in adoption.returned { bindingReturned(binding, of: user.aor, isPush: nil, now: now) }
+        for binding in adoption.returned {
+            bindingReturned(binding, of: user.aor, isPush: nil, isElsewhere: true, now: now)
+        }
     }
 
     /// Handles a change of the living nodes: their names, addresses and runs.

@@ -32,11 +32,16 @@ extension ProxyEngine {
     }
 
     /// Handles a device that has registered with the new or refreshed `binding`. The parameter `isPush` says whether
-    /// the binding has a push token; `nil` means that the method looks up the binding.
-    func bindingReturned(_ binding: DeviceID, of aor: AddressOfRecord, isPush: Bool?, now: Moment) {
+    /// the binding has a push token; `nil` means that the method looks up the binding. The parameter `isElsewhere` says
+    /// whether the device has registered at another node.
+    func bindingReturned(
+        _ binding: DeviceID, of aor: AddressOfRecord, isPush: Bool?, isElsewhere: Bool = false, now: Moment
+    ) {
         let device = registrar.bindings.device(of: binding)
         wakes.records.returned(device, now: now.instant)
-        for release in wakes.returned(device) { carryOut(release, for: device, of: aor, through: binding, now: now) }
+        // The node at which the phone has registered sends the list of missed calls, and only this node.
+        let releases = isElsewhere ? wakes.showedLife(device) : wakes.returned(device)
+        for release in releases { carryOut(release, for: device, of: aor, through: binding, now: now) }
         // The REGISTER of a contact without push token also releases calls for devices that an app reported over HTTP,
         // because both may be one phone.
         if !(isPush ?? registrar.bindings.isPush(device)) { contactReturned(device, of: aor, now: now) }
