@@ -95,7 +95,14 @@ extension Daemon {
             }
             guard let found else { throw StoreError("the database does not answer") }
             for user in found.users { engine.restore(user, now: now) }
-            for call in calls where !shared.wasTakenOver || call.waiting.isEmpty { engine.restore(call, now: now) }
+            for call in calls {
+                if shared.wasTakenOver, call.isInStore {
+                    // Another node has the call. The next run must not continue it either.
+                    store.journal(.over(call: call.id))
+                } else {
+                    engine.restore(call, now: now)
+                }
+            }
             lastCall = last
         }
         engine.restored(now: now)

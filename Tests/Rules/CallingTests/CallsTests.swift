@@ -172,6 +172,11 @@ struct CallsTests {
         #expect(
             stored.userCall?.callID == ByteString("c1") && stored.userCall?.holdUntil == scene.now.date + .seconds(30))
         #expect(stored.branches.map(\.wasPushed) == [true, false])
+        // Another node that takes over the calls of this node has this call until its end.
+        #expect(stored.isTrusted && stored.isInStore)
+        var ended = stored
+        ended.final = ByteString("SIP/2.0 486 Busy Here")
+        #expect(!ended.isInStore)
         call.fork.diverted(1, to: devices[0])
         #expect(StoredCall(call)?.ringing == [devices[0]])
         _ = call.fork.cancelReceived()
