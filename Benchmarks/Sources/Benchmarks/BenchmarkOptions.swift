@@ -36,6 +36,8 @@ package struct BenchmarkOptions: Sendable {
     /// The seeds of the simulated days.
     package var seeds: Range<UInt64> = 0..<1000
     package var tellsStory = false
+    /// The number of nodes of a simulated day.
+    package var nodes = 1
 
     /// Parses the command line.
     ///
@@ -66,6 +68,7 @@ package struct BenchmarkOptions: Sendable {
             case "--authority": authority = try Self.value(word, &rest)
             case "--pushes": pushes = try Self.number(word, &rest)
             case "--story": tellsStory = true
+            case "--nodes": nodes = try Self.number(word, &rest)
             case "--seeds":
                 let text = try Self.value(word, &rest)
                 guard let seeds = Self.seeds(text) else {
@@ -138,6 +141,7 @@ package struct BenchmarkOptions: Sendable {
           --authority FILE  push: the authority of its certificate (default: the system's)
           --pushes N      push: pushes in a round (default 100000)
           --seeds A-B     days: the first and the last seed (default 0-999)
+          --nodes N       days: nodes of a cluster, which the days simulate in place of one daemon (default 1)
           --story         days: prints a line for each message and push
           --limits FILE   allocations, instructions, idle: fails if a number is larger than the file allows
           --daemon FILE   the program to measure (default: the daemon of this folder)

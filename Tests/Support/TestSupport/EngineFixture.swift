@@ -1,5 +1,5 @@
 package import Addressing
-import Bytes
+package import Bytes
 package import ProxyCore
 package import ProxyPolicy
 package import PushDelivery
@@ -16,7 +16,7 @@ package enum EngineFixture {
     package static func engine(
         _ stored: StoredState, seed: UInt64, log: Log = .silent, hasTLS: Bool = false,
         startedAt date: UnixTime = UnixTime(seconds: 1_790_000_000),
-        node: OwnNode? = nil, at address: IPAddress = IPAddress(v4: 0x0a00_0001),
+        node: OwnNode? = nil, at address: IPAddress = IPAddress(v4: 0x0a00_0001), named name: ByteString? = nil,
         _ change: (inout ProxySettings) -> Void = { _ in }
     ) -> ProxyEngine {
         var settings = ProxySettings()
@@ -29,8 +29,8 @@ package enum EngineFixture {
         settings.node = node
         let proxy = Endpoint(address, 5060)
         var listeners = [
-            Listener(number: 0, transport: .udp, bound: proxy, sentBy: ByteString("\(proxy)")),
-            Listener(number: 1, transport: .tcp, bound: proxy, sentBy: ByteString("\(proxy)")),
+            Listener(number: 0, transport: .udp, bound: proxy, sentBy: name ?? ByteString("\(proxy)")),
+            Listener(number: 1, transport: .tcp, bound: proxy, sentBy: name ?? ByteString("\(proxy)")),
         ]
         if hasTLS {
             listeners += [

@@ -15,6 +15,8 @@ package struct SimulatedDisk {
     package private(set) var messages: [UInt64: StoredMessage] = [:]
     package private(set) var calls: [UInt64: StoredCall] = [:]
     package var userRules: [AddressOfRecord: StoredUserRules] = [:]
+    /// Changes of missed calls that only the journal of a node has.
+    private var journaled: [StoredBucketChange] = []
     private var buckets: [AddressOfRecord: [CallRef: BucketEntry]] = [:]
 
     package init() {}
@@ -40,6 +42,34 @@ package struct SimulatedDisk {
         queued.removeAll { $0.ticket != nil }
         return refused
     }
+
+    /// Changes for the store of a cluster, in their order.
+    typealias Batch = [(changes: [EngineChange], ticket: CommitTicket?)]
+
+    var hasQueue: Bool { !queued.isEmpty || !journaled.isEmpty }
+
+    /// Removes and returns the queued changes of a node. Missed calls in the journal come first.
+    mutating func takeQueue() -> Batch {
+        defer { (queued, journaled) = ([], []) }
+        return (journaled.isEmpty ? [] : [(journaled.map { .bucket($0) }, nil)]) + queued
+    }
+
+    /// Puts the changes without a ticket of a failed batch back.
+    mutating func restore(_ batch: Batch) { queued = batch.filter { $0.ticket == nil } + queued }
+
+    /// Notes a change in the journal of a node. The store gets the missed calls later.
+    mutating func journalOfNode(_ change: CallChange) {
+        if case .missed(let change) = change { journaled.append(change) } else { journal(change) }
+    }
+
+    /// Commits the batch of a node.
+    mutating func apply(_ batch: Batch) {
+        for (changes, _) in batch {
+            for change in changes { apply(change) }
+        }
+    }
+
+    mutating func remove(_ devices: some Sequence<DeviceID>) { for device in devices { bindings[device] = nil } }
 
     private mutating func apply(_ change: EngineChange) {
         switch change {

@@ -18,6 +18,8 @@ package struct SimulatedPhone {
     package let flows: Int
     var endpoint: Endpoint
     var connection: UInt64?
+    /// The daemon at which the phone registers.
+    var node = 0
     var isAwake = false
     var isRegistered = false
     /// Whether the daemon has answered 200 to a REGISTER of this phone.
@@ -96,6 +98,8 @@ package struct SimulatedPhone {
 
 struct SimulatedDialog {
     let invite: SIPRequest
+    /// The daemon that sent the INVITE.
+    let node: Int
     var final: Status?
     var isAcknowledged = false
 }
@@ -106,6 +110,17 @@ package struct SimulatedCall {
     package let user: String
     package let callID: String
     let startedAt: Instant
+    /// The daemon that gets the INVITE from the PBX.
+    let node: Int
+    /// The daemon that has the call now, and since when. Another daemon may take over the call.
+    var owner: (node: Int, since: Instant)
+    /// Whether another node has taken over the call while its first node still had the call.
+    var hasTwoOwners = false
+    /// Whether another node, or another run of the same node, has continued the call.
+    var hasChangedOwner = false
+    /// The node that last sent a phone the call in its list of missed calls, and the phones that may get the call twice.
+    var lastReport: [Int: (node: Int, at: Instant)] = [:]
+    var reportsOverlap = Set<Int>()
     /// The only called phone, with its Contact as the caller knows it; `nil` if all phones of the user are called.
     let target: (phone: Int, uri: String)?
     /// The user's contact at the PBX, if the daemon registers the user there.
@@ -146,7 +161,12 @@ package struct SimulatedCall {
     var reportsUnderWay = Set<Int>()
     var reportsInFlightAtCrash = Set<Int>()
 
-    init(caller: String, user: String, callID: String, startedAt: Instant, target: (phone: Int, uri: String)? = nil) {
+    init(
+        caller: String, user: String, callID: String, startedAt: Instant, target: (phone: Int, uri: String)? = nil,
+        node: Int = 0
+    ) {
+        self.node = node
+        owner = (node, startedAt)
         self.target = target
         self.caller = caller
         self.user = user

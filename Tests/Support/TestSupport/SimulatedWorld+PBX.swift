@@ -15,7 +15,7 @@ extension SimulatedWorld {
         calls.append(
             SimulatedCall(
                 caller: "c\(number)", user: user, callID: "call\(number)", startedAt: now.instant,
-                target: phoneToCall(of: user)))
+                target: phoneToCall(of: user), node: livingNode()))
         let index = calls.count - 1
         if plan.registersAtPBX {
             // If the user has no contact at the PBX, voicemail answers the call.
@@ -47,7 +47,7 @@ extension SimulatedWorld {
             bytes = Array(String(decoding: bytes, as: UTF8.self).replacing(/^INVITE [^ ]+/, with: "INVITE \(uri)").utf8)
         }
         if calls[index].invite == nil, case .request(let request) = reader.read(bytes) { calls[index].invite = request }
-        deliver(bytes, on: pbxFlow)
+        deliver(bytes, on: pbxFlow, at: call.node)
         at(.milliseconds(500 << attempt)) { $0.sendInvite(index, attempt: attempt + 1) }
     }
 
@@ -57,7 +57,7 @@ extension SimulatedWorld {
         guard calls[index].finals.isEmpty, calls[index].sawProvisional, let invite = calls[index].invite else { return }
         calls[index].gaveUp = true
         let call = calls[index]
-        if now.instant - call.startedAt > longestHold, !call.wasLost,
+        if now.instant - call.startedAt > longestHold, !call.wasLost, cluster == nil || !call.sawCrash,
             !phones.contains(where: { $0.invited[call.callID] != nil })
         {
             violate("\(call.callID) is held although its time is over")
@@ -69,7 +69,7 @@ extension SimulatedWorld {
     private func sendCancel(_ index: Int, _ invite: SIPRequest, attempt: Int) {
         guard attempt < 8, !calls[index].cancelAnswered else { return }
         let reason = calls[index].wasAnsweredElsewhere ? ["Reason: Q.850;cause=16, SIP ;cause=200;text=\"a, b\""] : []
-        deliver(SIPText.hopRequest("CANCEL", for: invite, extra: reason), on: pbxFlow)
+        deliver(SIPText.hopRequest("CANCEL", for: invite, extra: reason), on: pbxFlow, at: calls[index].node)
         at(.milliseconds(500 << min(attempt, 3))) { $0.sendCancel(index, invite, attempt: attempt + 1) }
     }
 
@@ -103,18 +103,19 @@ extension SimulatedWorld {
             let ack = SIPText.dialogRequest(
                 "ACK", cseq: 1, invite: invite, answer: response, at: Self.pbx,
                 branch: "ack\(calls[index].caller)\(response.to.tag?.string ?? "")")
-            deliver(ack, on: pbxFlow)
+            deliver(ack, on: pbxFlow, at: nodeInDialog(of: calls[index]))
             if isFirst {
                 at(random.milliseconds(1_000...60_000)) { world in
                     let bye = SIPText.dialogRequest(
                         "BYE", cseq: 2, invite: invite, answer: response, at: Self.pbx,
                         branch: "bye\(world.calls[index].caller)")
-                    world.deliver(bye, on: world.pbxFlow)
+                    world.deliver(bye, on: world.pbxFlow, at: world.nodeInDialog(of: world.calls[index]))
                 }
             }
         } else {
             deliver(
-                SIPText.hopRequest("ACK", for: invite, to: response.frame.firstValue(of: .to)?.string), on: pbxFlow)
+                SIPText.hopRequest("ACK", for: invite, to: response.frame.firstValue(of: .to)?.string), on: pbxFlow,
+                at: calls[index].node)
         }
     }
 }

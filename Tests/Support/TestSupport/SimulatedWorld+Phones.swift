@@ -13,8 +13,11 @@ extension SimulatedWorld {
             phoneOn[hadConnection] = nil
             let isHalfOpen = random.chance(plan.halfOpen)
             if isHalfOpen { halfOpen.insert(hadConnection) }
-            connectionEnds(flow(of: phone), after: random.milliseconds(isHalfOpen ? 1_000...40_000 : 5...60))
+            connectionEnds(
+                flow(of: phone), after: random.milliseconds(isHalfOpen ? 1_000...40_000 : 5...60),
+                at: phones[phone].node)
         }
+        phones[phone].node = nodeForPhone(phone)
         phones[phone].wake(port: UInt16.random(in: 20_000...60_000, using: &random))
         phoneAt = phoneAt.filter { $0.value != phone }
         phoneAt[phones[phone].endpoint] = phone
@@ -29,9 +32,11 @@ extension SimulatedWorld {
     /// Delivers a push for a call to a phone. An app that is awake sends a message on its flow, which is a sign of
     /// life. An app that was asleep registers again.
     func phoneIsCalled(_ phone: Int) {
-        let isThere = phones[phone].isRegistered && (phones[phone].transport == .udp || phones[phone].connection != nil)
+        let isThere =
+            phones[phone].isRegistered && nodes[phones[phone].node].isAlive
+            && (phones[phone].transport == .udp || phones[phone].connection != nil)
         if isThere, random.chance(plan.awake) {
-            deliverKeepAlive(on: flow(of: phone))
+            deliverKeepAlive(on: flow(of: phone), at: phones[phone].node)
         } else {
             phoneWakes(phone)
         }
@@ -57,12 +62,13 @@ extension SimulatedWorld {
         let current = phones[phone].registrations
         // The first flow registers last: when it gets its 200, the phone's other flows have left the old address.
         for number in (0..<phones[phone].flows).reversed() {
-            deliver(phones[phone].registerText(flow: number), on: flow(of: phone))
+            deliver(phones[phone].registerText(flow: number), on: flow(of: phone), at: phones[phone].node)
         }
         guard attempt < 8 else { return }
         at(.milliseconds(500 << min(attempt, 3))) { world in
             guard world.phones[phone].registrations == current, !world.phones[phone].isRegistered else { return }
-            if world.phones[phone].transport == .tcp, world.phones[phone].connection == nil {
+            let isGone = !world.nodes[world.phones[phone].node].isAlive && attempt >= 2
+            if isGone || world.phones[phone].transport == .tcp && world.phones[phone].connection == nil {
                 world.phoneWakes(phone)
                 return
             }
@@ -75,7 +81,7 @@ extension SimulatedWorld {
             return
         }
         phones[phone].refreshes += 1
-        deliver(phones[phone].registerText(), on: flow(of: phone))
+        deliver(phones[phone].registerText(), on: flow(of: phone), at: phones[phone].node)
     }
 
     /// Sends a new REGISTER after a refusal, as real phones do.
@@ -88,7 +94,7 @@ extension SimulatedWorld {
         }
     }
 
-    func phoneReceived(_ message: ReadMessage, _ phone: Int, on flow: Flow) {
+    func phoneReceived(_ message: ReadMessage, _ phone: Int, on flow: Flow, from node: Int) {
         guard phones[phone].isAwake, flow.transport.isReliable || phones[phone].endpoint == flow.remote else { return }
         switch message {
         case .response(let response):
@@ -102,7 +108,7 @@ extension SimulatedWorld {
             } else if response.cseq.method != .register {
                 phoneHears(response, phone)
             }
-        case .request(let request): phoneReceived(request, phone, on: flow)
+        case .request(let request): phoneReceived(request, phone, from: node)
         case .unusable: break
         }
     }
@@ -116,9 +122,9 @@ extension SimulatedWorld {
         phones[phone].purr = String(found)
     }
 
-    func phoneReceived(_ request: SIPRequest, _ phone: Int, on flow: Flow) {
+    private func phoneReceived(_ request: SIPRequest, _ phone: Int, from node: Int) {
         let key = request.callID.string
-        func answer(_ status: Status) { self.answer(phone, status, to: request) }
+        func answer(_ status: Status) { self.answer(phone, status, to: request, of: node) }
         switch request.method {
         case .invite:
             // A merged request and each of its retransmissions get 482.
@@ -139,12 +145,12 @@ extension SimulatedWorld {
                 case let final?: return answer(final)
                 }
             }
-            phones[phone].dialogs[key] = SimulatedDialog(invite: request)
+            phones[phone].dialogs[key] = SimulatedDialog(invite: request, node: node)
             if random.chance(plan.moves) { at(random.milliseconds(1...4_000)) { $0.phoneMoves(phone) } }
             let roll = Double.random(in: 0..<1, using: &random)
             at(random.milliseconds(50...500)) { world in
                 guard world.phones[phone].dialogs[key]?.invite.via.branch == request.via.branch else { return }
-                world.answer(phone, .init(code: 180), to: request)
+                world.answer(phone, .init(code: 180), to: request, of: node)
             }
             let decision: Status? = roll < 0.5 ? 200 : roll < 0.6 ? 486 : roll < 0.65 ? 603 : nil
             guard let decision else { return }
@@ -171,12 +177,17 @@ extension SimulatedWorld {
         }
     }
 
-    private func answer(_ phone: Int, _ status: Status, to request: SIPRequest) {
-        deliver(
-            SIPText.response(
-                status, to: request, tag: phones[phone].name,
-                contact: phones[phone].contact()),
-            on: flow(of: phone))
+    private func answer(_ phone: Int, _ status: Status, to request: SIPRequest, of node: Int) {
+        respond(
+            SIPText.response(status, to: request, tag: phones[phone].name, contact: phones[phone].contact()), phone,
+            to: node)
+    }
+
+    /// Sends a response to the daemon whose request the phone answers. A phone that has moved to another daemon has no
+    /// connection for the response.
+    private func respond(_ bytes: [UInt8], _ phone: Int, to node: Int) {
+        guard node == phones[phone].node || !phones[phone].transport.isReliable else { return }
+        deliver(bytes, on: flow(of: phone), at: node)
     }
 
     private func phoneDecides(_ phone: Int, _ key: String, _ status: Status, _ invite: SIPRequest) {
@@ -192,10 +203,10 @@ extension SimulatedWorld {
         guard attempt < 10, let dialog = phones[phone].dialogs[key], !dialog.isAcknowledged,
             dialog.invite.via.branch == invite.via.branch
         else { return }
-        deliver(
+        respond(
             SIPText.response(
-                status, to: invite, tag: phones[phone].name, contact: "sip:\(phones[phone].name)@10.9.9.9"),
-            on: flow(of: phone))
+                status, to: invite, tag: phones[phone].name, contact: "sip:\(phones[phone].name)@10.9.9.9"), phone,
+            to: dialog.node)
         at(.milliseconds(min(500 << attempt, 4_000))) {
             $0.repeatFinal(phone, key, status, invite, attempt: attempt + 1)
         }

@@ -5,25 +5,35 @@ import Timekeeping
 
 /// Simulates the push provider.
 extension SimulatedWorld {
-    func pushLeft(_ transmission: PushDispatcher.Transmission) {
-        let (engine, push) = (engine, transmission.push)
-        timeline.pushAsked(push, now: now.instant)
+    func pushLeft(_ transmission: PushDispatcher.Transmission, from node: SimulatedNode) {
+        let (engine, push) = (node.engine, transmission.push)
+        node.timeline.pushAsked(push, now: now.instant)
         tell("push \(push.id.rawValue) to \(push.token.prid): \(push.message)")
         let fails = !isQuiet && random.chance(plan.pushFailure)
         let phone = phones.firstIndex { $0.token == push.token.prid }
         if case .missedCalls(let missed) = push.message, let phone {
-            for call in missed { markReport(of: call.remoteURI.string, by: phone) { $0.reportsUnderWay.insert(phone) } }
+            for call in missed {
+                markReport(of: call.remoteURI.string, by: phone) { $0.reportsUnderWay.insert(phone) }
+                let index = calls.firstIndex { $0.caller == call.remoteURI.string }
+                if let index { noteReport(of: index, by: phone, from: node.number) }
+            }
         }
         at(random.milliseconds(30...300)) { world in
-            guard world.engine === engine else { return }
+            guard node.isAlive, node.engine === engine else { return }
             world.tell("push \(push.id.rawValue) \(fails ? "fails" : "is taken")")
             if fails, let phone, case .incomingCall(let call) = push.message {
                 world.phones[phone].unpushed.insert(call.callID.string)
             }
+            if fails, let phone, case .missedCalls(let missed) = push.message {
+                for index in world.calls.indices
+                where missed.contains(where: { $0.remoteURI.string == world.calls[index].caller }) {
+                    world.noteFailedReport(of: index, by: phone)
+                }
+            }
             if !fails, let phone { world.pushArrived(push.message, at: phone) }
             let answer = ProviderAnswer(status: fails ? 403 : 200)
-            world.engine.pushHappened(.answered(transmission, answer, after: .milliseconds(30)), now: world.now)
-            world.drain()
+            engine.pushHappened(.answered(transmission, answer, after: .milliseconds(30)), now: world.now)
+            world.drain(node.number)
         }
     }
 

@@ -88,17 +88,19 @@ extension SimulatedWorld {
     }
 
     func store(_ ceiling: UInt32) {
-        let generation = generation
+        let node = nodes[0]
+        let generation = node.generation
         at(random.milliseconds(1...6)) { world in
             world.registrations.ceiling = ceiling
-            guard world.generation == generation else { return }
-            world.engine.registerCeilingStored(ceiling, now: world.now)
+            guard node.generation == generation else { return }
+            node.engine.registerCeilingStored(ceiling, now: world.now)
             world.drain()
         }
     }
 
     func checkRegistrations() {
         guard plan.registersAtPBX else { return }
+        let engine = nodes[0].engine
         for number in 0..<plan.users {
             let user = "u\(number)"
             let live = registrations.live(user, now: now.instant)

@@ -52,14 +52,16 @@ extension SimulatedWorld {
             for phone in call.reached.sorted() { found.note("reached \(phone)") }
         }
         found.pushes = phones.reduce(0) { $0 + $1.pushes }
-        found.records = timeline.records.count
-        for record in timeline.records {
+        let records = nodes.flatMap(\.timeline.records)
+        found.records = records.count
+        for record in records {
             let steps = record.steps
             found.note("\(record.callID.string) \(record.end?.rawValue ?? "") \(record.omission.map { "\($0)" } ?? "")")
             for step in [steps.registered, steps.invited, steps.rang, steps.ended] {
                 found.note(UInt64(truncatingIfNeeded: step ?? -1))
             }
         }
+        if let cluster { found.note(cluster.digest) }
         return found
     }
 }

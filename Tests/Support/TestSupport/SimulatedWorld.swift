@@ -1,7 +1,7 @@
 import Addressing
 import Bytes
 import Calling
-package import ProxyCore
+import ProxyCore
 import ProxyPolicy
 import PushDelivery
 import PushPlanning
@@ -10,8 +10,8 @@ import SIPGrammar
 import SIPMessage
 package import Timekeeping
 
-/// A simulated day of one daemon, with phones, a PBX, a push provider, a network that loses datagrams, a disk, and
-/// crashes.
+/// A simulated day of one daemon or of a cluster of nodes, with phones, a PBX, a push provider, a network that loses
+/// datagrams, a disk, and crashes. A cluster also has a shared store and links between the nodes.
 ///
 /// The simulation has its own clock, and takes all random numbers from a seed. A day takes seconds, and its seed
 /// repeats it. The property ``violations`` lists the invariants that the daemon violated.
@@ -67,15 +67,15 @@ package final class SimulatedWorld {
         instant: Instant(nanoseconds: 1_000_000_000), date: UnixTime(seconds: 1_790_000_000))
     package var violations: [String] = []
 
-    package private(set) var engine: ProxyEngine
-    private let seed: UInt64
+    /// The daemons; a world without a cluster has one.
+    package private(set) var nodes: [SimulatedNode] = []
+    /// The shared store and the links of a cluster; `nil` without a cluster.
+    package private(set) var cluster: SimulatedClusterState?
+    let seed: UInt64
     private let story: ((String) -> Void)?
     let reader = SimulatedReader()
-    private(set) var disk = SimulatedDisk()
     package internal(set) var registrations = SimulatedRegistrations()
-    var timeline = SimulatedTimeline()
     private var agenda = Agenda()
-    private var engineTimer: Instant?
 
     package internal(set) var phones: [SimulatedPhone] = []
     package internal(set) var calls: [SimulatedCall] = []
@@ -91,8 +91,6 @@ package final class SimulatedWorld {
     /// The number of commits that a full disk refused, and the number of messages that interruptions lost.
     package private(set) var refusedCommits = 0
     package internal(set) var interruptedMessages = 0
-    /// The number of engines so far; events for a crashed engine are not delivered to the next engine.
-    var generation = 0
 
     static let proxy = Endpoint(IPAddress(v4: 0x0a00_0001), 5060)
     static let pbx = Endpoint(IPAddress(v4: 0x0a00_0002), 5060)
@@ -106,10 +104,25 @@ package final class SimulatedWorld {
     ///     values in their Contacts, and some calls use them. On a third of the days, the network is interrupted and
     ///     the disk is full repeatedly. On three of eight days, phones make calls through the PBX. On a sixteenth of
     ///     the days, the PBX owns the users.
+    ///   - count: the number of nodes. With several nodes, `seed` chooses the faults of the cluster instead, see
+    ///     ``SimulatedClusterPlan``.
     ///   - story: called with a line for each message that the daemon sends or receives.
-    package init(seed: UInt64, story: ((String) -> Void)? = nil) {
+    package init(seed: UInt64, nodes count: Int = 1, story: ((String) -> Void)? = nil) {
         self.seed = seed
         self.story = story
+        random = SeededGenerator(seed: seed)
+        if count > 1 {
+            (plan, cluster) = SimulatedClusterState.planned(seed, nodes: count)
+        } else {
+            planDay(seed)
+        }
+        for number in 0..<count {
+            nodes.append(SimulatedNode(number: number, engine: engine(StoredState(), of: number, run: 1)))
+        }
+        makePhones()
+    }
+
+    private func planDay(_ seed: UInt64) {
         plan.ringsLiveFlows = seed % 4 == 3
         plan.announcesPURR = seed % 8 == 2
         if seed % 2 == 1 { plan.crashes = 12 }
@@ -121,8 +134,9 @@ package final class SimulatedWorld {
             // If one flow's REGISTER were lost, that flow would appear to be at the phone's old address.
             plan.loss = 0
         }
-        random = SeededGenerator(seed: seed)
-        engine = Self.engine(StoredState(), seed, plan, startedAt: now.date)
+    }
+
+    private func makePhones() {
         for user in 0..<plan.users {
             for device in 0..<Int.random(in: plan.devicesPerUser, using: &random) {
                 let isOrdinary = random.chance(plan.ordinaryDevices)
@@ -135,15 +149,29 @@ package final class SimulatedWorld {
         }
     }
 
-    private static func engine(
-        _ stored: StoredState, _ seed: UInt64, _ plan: Plan, ceiling: UInt32 = 0, startedAt date: UnixTime
-    ) -> ProxyEngine {
+    /// Makes the engine of a daemon.
+    ///
+    /// - Parameters:
+    ///   - stored: the state in the store.
+    ///   - number: the number of the daemon.
+    ///   - run: the number of the engine's run in the cluster.
+    ///   - generation: the number of the daemon's earlier engines. Each engine gets another seed, as each run of the
+    ///     daemon has its own random numbers.
+    /// - Returns: the engine.
+    func engine(_ stored: StoredState, of number: Int, run: UInt32, generation: Int = 0) -> ProxyEngine {
         var stored = stored
+        let plan = plan
         if plan.registersAtPBX {
             stored.users = SimulatedRegistrations.users(plan.users)
-            stored.registerCeiling = ceiling
+            stored.registerCeiling = generation == 0 ? 0 : registrations.ceiling
         }
-        return EngineFixture.engine(stored, seed: seed &+ 1, startedAt: date) {
+        let place = cluster?.places[number]
+        return EngineFixture.engine(
+            stored,
+            seed: (generation == 0 ? seed &+ 1 : seed &+ UInt64(generation) << 32) ^ UInt64(number) << 52,
+            startedAt: now.date, node: place?.own(run: run), at: place?.address ?? Self.proxy.address,
+            named: place.map { _ in SimulatedClusterState.name }
+        ) {
             if plan.ringsLiveFlows { $0.call.ringLiveFlowWithin = .seconds(300) }
             $0.registrar.announcesPURR = plan.announcesPURR
             if plan.outgoing > 0 { $0.upstream = NextHop("sip:\(Self.pbx)") }
@@ -159,6 +187,7 @@ package final class SimulatedWorld {
 
     /// Simulates the day and a quiet evening, in which every phone returns.
     package func run() {
+        if cluster != nil { clusterStarts() }
         for phone in phones.indices {
             at(random.milliseconds(0...20_000)) { $0.phoneWakes(phone) }
             planIdleWake(of: phone)
@@ -183,6 +212,7 @@ package final class SimulatedWorld {
         for _ in 0..<plan.fullDisks {
             at(random.milliseconds(30_000...Int64(start / .milliseconds(1)))) { $0.diskFills() }
         }
+        if cluster != nil { planClusterFaults(within: start) }
         runUntil(now.instant + start + .seconds(400))
         // In the evening, no calls begin, no messages are lost, and each phone registers twice.
         isQuiet = true
@@ -206,11 +236,11 @@ package final class SimulatedWorld {
     }
 
     private func runUntil(_ end: Instant) {
-        while let next = [agenda.next, engineTimer].compactMap({ $0 }).min(), next <= end {
+        while let next = [agenda.next, nodes.compactMap(\.timer).min()].compactMap({ $0 }).min(), next <= end {
             advance(to: next)
-            if engineTimer == next {
-                engine.deadlineReached(now: now)
-                drain()
+            if let node = nodes.first(where: { $0.timer == next }) {
+                node.engine.deadlineReached(now: now)
+                drain(node.number)
             } else if let event = agenda.pop() {
                 event(self)
             }
@@ -234,69 +264,82 @@ package final class SimulatedWorld {
     }
 
     /// Passes a line about the message to `story`.
-    func tell(_ what: String, _ bytes: [UInt8], on flow: Flow) {
+    func tell(_ what: String, _ bytes: [UInt8], on flow: Flow, at node: Int = 0) {
+        cluster?.note(now.instant, bytes.count)
         guard story != nil else { return }
         let phone = flow.transport.isReliable ? phoneOn[flow.connection] : phoneAt[flow.remote]
         let name = phone.map { phones[$0].name } ?? (flow.remote == Self.pbx ? "pbx" : "nobody")
         let rows = String(decoding: bytes, as: UTF8.self).split(separator: "\r\n").prefix { !$0.isEmpty }
         let first = rows.first ?? ""
         let others = rows.filter { row in ["Via", "Call-ID", "CSeq", "Reason"].contains { row.hasPrefix("\($0):") } }
+        let daemon = cluster == nil ? "" : "node \(node): "
         tell(
-            "\(what) \(name) (\(flow.transport.parameterName) \(flow.connection) \(flow.remote)): \(first) "
+            "\(daemon)\(what) \(name) (\(flow.transport.parameterName) \(flow.connection) \(flow.remote)): \(first) "
                 + others.joined(separator: " | "))
     }
 
     // MARK: The daemon
 
-    func drain() {
+    func drain(_ number: Int = 0) {
+        let node = nodes[number]
         while true {
-            let actions = engine.takeActions()
+            let actions = node.engine.takeActions()
             if actions.isEmpty { break }
-            for action in actions { run(action) }
+            for action in actions { run(action, of: node) }
         }
-        let rest = engine.nextDeadline
-        engineTimer = rest.map { max($0, now.instant) }
+        let rest = node.engine.nextDeadline
+        node.timer = rest.map { max($0, now.instant) }
     }
 
-    private func run(_ action: ProxyAction) {
+    private func run(_ action: ProxyAction, of node: SimulatedNode) {
         switch action {
-        case .send(let bytes, let flow): proxySent(bytes, on: flow)
+        case .send(let bytes, let flow): proxySent(bytes, on: flow, from: node.number)
         case .commit(let changes, let ticket):
-            disk.queue(changes, ticket)
-            planCommit()
-        case .journal(let change): disk.journal(change)
+            node.disk.queue(changes, ticket)
+            planCommit(of: node)
+        case .journal(let change): journal(change, of: node)
         case .record(let changes):
-            disk.queue(changes, nil)
-            planCommit()
+            node.disk.queue(changes, nil)
+            planCommit(of: node)
         case .refresh(let rows):
-            disk.queue(rows.map { .binding(.upsert($0)) }, nil)
-            planCommit()
+            node.disk.queue(rows.map { .binding(.upsert($0)) }, nil)
+            planCommit(of: node)
         case .trace(let changes):
-            for case .record(let record) in changes { recorded(record) }
-            planCommit()
-        case .push(let transmission): pushLeft(transmission)
+            for case .record(let record) in changes { recorded(record, at: node) }
+            planCommit(of: node)
+        case .push(let transmission): pushLeft(transmission, from: node)
         case .makeCredential, .dryRunEnded, .testPushEnded: break
         case .reported: break
         case .flowProved, .expectLife, .reuse, .callEnded, .tell: break
         case .readKeys: break
-        case .askUser(let question): engine.userAnswered(question.ticket, .unknown, now: now)
+        case .askUser(let question): node.engine.userAnswered(question.ticket, .unknown, now: now)
         case .userSettled: break
         case .resolve(_, let ticket):
-            engine.resolved(ticket, to: [], now: now)
+            node.engine.resolved(ticket, to: [], now: now)
         case .storeRegisterCeiling(let ceiling): store(ceiling)
-        // A single daemon asks the store about no user.
-        case .readUsers, .userLookedUp, .findNodes, .endWaiting, .endInvite: break
+        case .userLookedUp: break
+        case .readUsers(let question, let announcement): read(question, announcing: announcement, of: node)
+        case .findNodes(let aor): ask(.nodes(waitingFor: aor), of: node)
+        case .endWaiting(let users): ask(.endWaiting(users), of: node)
+        case .endInvite(let aor, let callID): ask(.endInvite(aor, callID: callID), of: node)
         }
     }
 
-    private func planCommit() {
-        let generation = generation
+    private func journal(_ change: CallChange, of node: SimulatedNode) {
+        guard cluster != nil else { return node.disk.journal(change) }
+        node.disk.journalOfNode(change)
+        if case .missed = change { planCommit(of: node) }
+    }
+
+    func planCommit(of node: SimulatedNode) {
+        let generation = node.generation
         at(random.milliseconds(1...6)) { world in
-            guard world.generation == generation else { return }
+            guard node.generation == generation else { return }
+            guard world.cluster == nil else { return world.writeToStore(of: node) }
             let hasRoom = world.now.instant >= world.diskFullUntil
-            let tickets = hasRoom ? world.disk.commit() : world.disk.refuse()
+            let tickets = hasRoom ? node.disk.commit() : node.disk.refuse()
             if !hasRoom { world.refusedCommits += tickets.count }
-            for ticket in tickets { world.engine.committed(ticket, succeeded: hasRoom, now: world.now) }
+            for ticket in tickets { node.engine.committed(ticket, succeeded: hasRoom, now: world.now) }
             world.drain()
         }
     }
@@ -306,37 +349,39 @@ package final class SimulatedWorld {
         let pause = random.milliseconds(1_000...20_000)
         tell("the disk is full for \(pause)")
         diskFullUntil = now.instant + pause
-        at(pause) { $0.planCommit() }
+        at(pause) { $0.planCommit(of: $0.nodes[0]) }
     }
 
     /// Lets the daemon crash, which loses all connections and all uncommitted changes.
     private func crash() {
         tell("the daemon dies")
-        generation += 1
-        let kept = Set(disk.calls.values.compactMap(\.userCall?.callID.string))
+        let node = nodes[0]
+        node.generation += 1
+        let kept = Set(node.disk.calls.values.compactMap(\.userCall?.callID.string))
         for index in calls.indices where !calls[index].isOver {
             calls[index].sawCrash = true
             // A crash loses a call that the call journal does not have yet.
             if !kept.contains(calls[index].callID) { calls[index].wasLost = true }
         }
         for index in calls.indices { calls[index].reportsInFlightAtCrash.formUnion(calls[index].reportsUnderWay) }
-        disk.dropQueue()
-        timeline.crashed()
-        // The next engine gets another seed, as each run of the daemon has its own random numbers.
-        engine = Self.engine(
-            disk.restored(), seed &+ UInt64(generation) << 32, plan,
-            ceiling: registrations.ceiling, startedAt: now.date)
-        for row in disk.bindings.values.sorted(by: { $0.id < $1.id }) { _ = engine.restore(row, now: now) }
-        for call in disk.calls.values.sorted(by: { $0.id < $1.id }) { engine.restore(call, now: now) }
-        engine.restored(now: now)
+        node.disk.dropQueue()
+        node.timeline.crashed()
+        node.engine = engine(node.disk.restored(), of: 0, run: 1, generation: node.generation)
+        for row in node.disk.bindings.values.sorted(by: { $0.id < $1.id }) { _ = node.engine.restore(row, now: now) }
+        for call in node.disk.calls.values.sorted(by: { $0.id < $1.id }) { node.engine.restore(call, now: now) }
+        node.engine.restored(now: now)
         phoneOn = [:]
         halfOpen = []
         for index in phones.indices where phones[index].transport == .tcp { phones[index].connection = nil }
-        for phone in phones where phone.isAcknowledged {
-            if !phone.isOrdinary, !disk.holdsToken(phone.token) {
-                violate("lost the contact of \(phone.name) in a crash")
-            }
-        }
+        checkContacts(on: node.disk, after: "a crash")
         drain()
+    }
+
+    func noteRefusedCommit() { refusedCommits += 1 }
+
+    func checkContacts(on disk: SimulatedDisk, after event: String) {
+        for phone in phones where phone.isAcknowledged && !phone.isOrdinary && !disk.holdsToken(phone.token) {
+            violate("lost the contact of \(phone.name) in \(event)")
+        }
     }
 }
