@@ -29,7 +29,8 @@ package final class SimulatedClusterState {
 
         func own(run: UInt32) -> OwnNode {
             OwnNode(
-                name: name, place: ByteString("\(endpoint)"), listener: SimulatedClusterState.listener, run: run)
+                name: name, place: ByteString("\(endpoint)"), listener: SimulatedClusterState.listener, run: run,
+                secret: SipHash.Key(low: 1, high: 2))
         }
 
         func peer(run: UInt32) -> PeerNode { PeerNode(name: name, place: ByteString("\(endpoint)"), run: run) }
@@ -47,7 +48,7 @@ package final class SimulatedClusterState {
     var links: [UInt64: SimulatedLink] = [:]
     /// The pairs of nodes between which no connection that the first node opened works, with the end of the interruption.
     var cutUntil: [[Int]: Instant] = [:]
-    /// The times until which a fault can delay or lose a wake: of the store, of each node and of each pair of nodes.
+    /// Until when a fault can delay or lose a wake: a fault in the store, in each node, and between two nodes.
     var storeTrouble = Instant.distantPast
     var nodeTrouble: [Int: Instant] = [:]
     var linkTrouble: [[Int]: Instant] = [:]

@@ -10,7 +10,7 @@ import Timekeeping
 /// The shared store of a simulated cluster, with the rules of the PostgreSQL store. A change is visible to all nodes
 /// as soon as it is committed, and perhaps before the node knows of the commit.
 struct SimulatedStore {
-    /// What the store does for a node at present.
+    /// The present reaction of the store to a node.
     enum Condition {
         case serves
         case refuses
@@ -126,7 +126,7 @@ struct SimulatedStore {
     // MARK: The failover
 
     /// Ends all connections. The rows of acknowledged commits stay. Announcements, which wait for no standby, are lost
-    /// if `isLost` says so.
+    /// if `isLost` is true.
     ///
     /// - Returns: the Call-IDs of the lost INVITEs.
     mutating func failsOver(now: Instant, isLost: (Instant) -> Bool) -> [ByteString] {

@@ -196,7 +196,7 @@ extension SimulatedWorld {
         let pause = random.milliseconds(300...6_000)
         tell("the store fails over, and is away for \(pause)")
         for node in nodes where node.isAlive && node.disk.hasQueue && random.chance(0.5) {
-            // The new primary has the commits that were on the way, but the node never hears of them.
+            // The new primary has the commits that were on the way, but the node gets no answer.
             let batch = node.disk.takeQueue()
             cluster.store.disk.apply(batch)
             written(batch, isStored: false, of: node)

@@ -6,7 +6,7 @@ import Timekeeping
 
 /// The nodes' connections to the shared store of the cluster: changes, questions and signs of life.
 extension SimulatedWorld {
-    /// What the store does for a node. A node can be cut off from a store that serves the other nodes.
+    /// The reaction of the store to a node. A node can be cut off from a store that serves the other nodes.
     private func condition(for node: SimulatedNode) -> SimulatedStore.Condition {
         guard let cluster else { return .serves }
         let own = node.storeLink.cutUntil
