@@ -61,7 +61,7 @@ class Server:
         with open(os.path.join(self.folder, "log"), "ab") as log:
             self.process = subprocess.Popen(
                 [*self.prefix, self.program("postgres"), "-D", self.data, "-k", self.folder, "-c", "listen_addresses=", "-c",
-                 "max_connections=60"], stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.folder)
+                 "max_connections=300"], stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.folder)
         if not until(lambda: self.psql("postgres", "SELECT 1", fails=True) == "1", 30, 0.1):
             raise RuntimeError("PostgreSQL did not start")
 
