@@ -172,7 +172,7 @@ struct CallsTests {
         #expect(
             stored.userCall?.callID == ByteString("c1") && stored.userCall?.holdUntil == scene.now.date + .seconds(30))
         #expect(stored.branches.map(\.wasPushed) == [true, false])
-        // Another node that takes over the calls of this node has this call until its end.
+        // A node that takes over the calls of this node also gets this call, until the call ends.
         #expect(stored.isTrusted && stored.isInStore)
         var ended = stored
         ended.final = ByteString("SIP/2.0 486 Busy Here")
