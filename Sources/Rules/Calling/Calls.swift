@@ -44,7 +44,7 @@ package final class ProxiedRequest {
     @PackedOptional package private(set) var server: ServerTransactionID?
     package private(set) var purpose: Purpose
     /// The flow on which the proxied request came.
-    package let source: Flow
+    package private(set) var source: Flow
     /// The Max-Breadth that each branch sends: a part of the request's Max-Breadth (RFC 5393).
     package let breadth: UInt16
     /// The number of devices that know the call, as last reported to the list of missed calls.
@@ -92,6 +92,9 @@ package final class ProxiedRequest {
         defer { deadline = .none }
         return deadline
     }
+
+    /// Notes that the sender is now reached on another flow.
+    package func moved(to flow: Flow) { source = flow }
 
     /// Sets the purpose of a request, if the purpose was not known when ``Calls`` stored the request.
     package func turned(into purpose: Purpose) { self.purpose = purpose }
@@ -492,6 +495,9 @@ package struct Calls: ~Copyable {
 
     /// Removes and returns a call that the journal need not keep any longer; `nil` if the journal needs all its calls.
     package mutating func popAnswered(now: Instant) -> ProxiedRequest? { answered.popDue(now: now) }
+
+    /// The requests that came on the given flow, in no particular order.
+    package func brought(on flow: Flow) -> [ProxiedRequest] { calls.compactMap { $0?.source == flow ? $0 : nil } }
 
     // MARK: For operators
 

@@ -118,11 +118,12 @@ package final class ProxyEngine {
     package func takeActions(into taken: inout [ProxyAction]) {
         if !taken.isEmpty { taken.removeAll(keepingCapacity: true) }
         swap(&taken, &output.actions)
-        if network.flows.haveNodes, let nodes = network.flows.nodes { Self.name(nodes, in: &taken) }
+        if network.flows.haveNodes, let nodes = network.flows.nodes { share(&taken, through: nodes) }
     }
 
-    /// Writes this node into the Path of all contacts that go to the store of several nodes.
-    private static func name(_ nodes: Nodes, in actions: inout [ProxyAction]) {
+    /// Writes this node into the Path of all contacts that go to the store of several nodes. If missed calls change, the
+    /// store's answers to earlier questions about the user no longer count.
+    private func share(_ actions: inout [ProxyAction], through nodes: Nodes) {
         func named(_ change: EngineChange) -> EngineChange {
             guard case .binding(.upsert(let row)) = change else { return change }
             return .binding(.upsert(nodes.written(row)))
@@ -130,7 +131,9 @@ package final class ProxyEngine {
         for index in actions.indices {
             switch actions[index] {
             case .commit(let changes, let ticket): actions[index] = .commit(changes.map(named), ticket)
-            case .record(let changes): actions[index] = .record(changes.map(named))
+            case .record(let changes):
+                actions[index] = .record(changes.map(named))
+                for case .bucket(let change) in changes { registrar.changeOrdered(of: change.aor) }
             case .refresh(let rows): actions[index] = .refresh(rows.map(nodes.written))
             default: break
             }

@@ -4,6 +4,7 @@ import Messaging
 import PostgreSQLClient
 import ProxyCore
 import ProxyPolicy
+import PushDelivery
 import Reactor
 import Registration
 import StoreTesting
@@ -60,6 +61,31 @@ struct PostgreSQLNodesTests {
         let nobody = try #require(await read(nodes, [.user(bob), .account(name: bob.user, realm: bob.host)]))
         #expect(nobody.users.first?.bindings == [] && nobody.accounts.isEmpty)
         nodes.stop()
+        _ = folder
+        await server.ended()
+    }
+
+    @Test func `two nodes tell two devices of the same missed call`() async throws {
+        let (server, folder, place) = try await start()
+        let tables = try place.open()
+        func write(_ ref: UInt64, devices: [UInt64], told: [UInt64]) throws {
+            let entry = BucketEntry(
+                callRef: CallRef(rawValue: ref), caller: ByteString("sip:103@example.net"),
+                date: UnixTime(seconds: 1_790_000_000), broughtBy: Caller(rawValue: 3),
+                devices: devices.map(DeviceID.init(rawValue:)),
+                told: told.map(DeviceID.init(rawValue:)), isOver: true)
+            try tables.transaction { () throws(PostgreSQLError) in try tables.write(entry, of: bob) }
+        }
+        for ref in [7, 8] as [UInt64] {
+            try write(ref, devices: ref == 7 ? [1, 2] : [1, 2, 13], told: [])
+            try write(ref, devices: ref == 7 ? [2] : [2, 13], told: [1])
+            // The other node has read the row before the first device was told.
+            try write(ref, devices: ref == 7 ? [1] : [1, 13], told: [2])
+        }
+        let left = try tables.bucketEntries().map(\.entry)
+        #expect(left.map(\.callRef.rawValue) == [8])
+        #expect(left.first?.devices.map(\.rawValue) == [13])
+        #expect(left.first?.told.map(\.rawValue).sorted() == [1, 2])
         _ = folder
         await server.ended()
     }

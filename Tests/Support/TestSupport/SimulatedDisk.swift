@@ -15,15 +15,27 @@ package struct SimulatedDisk {
     package private(set) var messages: [UInt64: StoredMessage] = [:]
     package private(set) var calls: [UInt64: StoredCall] = [:]
     package var userRules: [AddressOfRecord: StoredUserRules] = [:]
-    /// Changes of missed calls that only the journal of a node has.
+    /// Changes of missed calls that the journal of a node has, until the store has them.
     private var journaled: [StoredBucketChange] = []
+    /// The number of changes in ``journaled`` that the batch under way has, too.
+    private var underWay = 0
     private var buckets: [AddressOfRecord: [CallRef: BucketEntry]] = [:]
 
     package init() {}
 
     package mutating func queue(_ changes: [EngineChange], _ ticket: CommitTicket?) { queued.append((changes, ticket)) }
 
-    package mutating func dropQueue() { queued = [] }
+    /// Loses all changes that are neither in the store nor in the journal.
+    package mutating func dropQueue() { (queued, underWay) = ([], 0) }
+
+    /// Queues the changes of missed calls that only the journal has, after a restart.
+    mutating func replay() { if !journaled.isEmpty { queued.append((journaled.map { .bucket($0) }, nil)) } }
+
+    /// Notes that the store has the batch under way.
+    mutating func confirmed() {
+        journaled.removeFirst(min(underWay, journaled.count))
+        underWay = 0
+    }
 
     /// Commits all queued changes together, in their order, and returns their tickets.
     package mutating func commit() -> [CommitTicket] {
@@ -46,18 +58,20 @@ package struct SimulatedDisk {
     /// Changes for the store of a cluster, in their order.
     typealias Batch = [(changes: [EngineChange], ticket: CommitTicket?)]
 
-    var hasQueue: Bool { !queued.isEmpty || !journaled.isEmpty }
+    var hasQueue: Bool { !queued.isEmpty }
 
-    /// Removes and returns the queued changes of a node. Missed calls in the journal come first.
+    /// Removes and returns the queued changes of a node.
     mutating func takeQueue() -> Batch {
-        defer { (queued, journaled) = ([], []) }
-        return (journaled.isEmpty ? [] : [(journaled.map { .bucket($0) }, nil)]) + queued
+        defer { (queued, underWay) = ([], journaled.count) }
+        return queued
     }
 
     /// Puts the changes without a ticket of a failed batch back.
-    mutating func restore(_ batch: Batch) { queued = batch.filter { $0.ticket == nil } + queued }
+    mutating func restore(_ batch: Batch) {
+        (queued, underWay) = (batch.filter { $0.ticket == nil } + queued, 0)
+    }
 
-    /// Notes a change in the journal of a node. The store gets the missed calls later.
+    /// Notes a change in the journal of a node.
     mutating func journalOfNode(_ change: CallChange) {
         if case .missed(let change) = change { journaled.append(change) } else { journal(change) }
     }
@@ -86,7 +100,12 @@ package struct SimulatedDisk {
 
     private mutating func apply(_ change: StoredBucketChange) {
         switch change.change {
-        case .upsert(let entry): buckets[change.aor, default: [:]][entry.callRef] = entry
+        case .upsert(var entry):
+            // As in PostgreSQL, a device that has learnt of the call does not come back.
+            let told = buckets[change.aor]?[entry.callRef]?.told ?? []
+            entry.devices.removeAll { told.contains($0) }
+            entry.told += told.filter { !entry.told.contains($0) }
+            buckets[change.aor, default: [:]][entry.callRef] = entry.devices.isEmpty ? nil : entry
         case .delete(let ref): buckets[change.aor]?[ref] = nil
         }
     }

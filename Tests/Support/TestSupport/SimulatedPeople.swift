@@ -31,6 +31,8 @@ package struct SimulatedPhone {
     var registrations = 0
     /// How often the phone repeated its REGISTER on the current flow, as apps do after network notifications.
     var refreshes = 0
+    /// When a node has last taken an earlier address of the phone for the present one.
+    var overtakenAt = Instant.distantPast
     var firstRegistered = Instant.distantFuture
     var pushes = 0
     /// The Via branches and flows of the INVITEs that arrived, for each Call-ID.
@@ -121,6 +123,8 @@ package struct SimulatedCall {
     /// The node that last sent a phone the call in its list of missed calls, and the phones that may get the call twice.
     var lastReport: [Int: (node: Int, at: Instant)] = [:]
     var reportsOverlap = Set<Int>()
+    /// Whether the store did not answer when the call came, so that its node may not know all phones of the user.
+    var startedBlind = false
     /// The only called phone, with its Contact as the caller knows it; `nil` if all phones of the user are called.
     let target: (phone: Int, uri: String)?
     /// The user's contact at the PBX, if the daemon registers the user there.

@@ -67,6 +67,7 @@ extension SimulatedWorld {
     /// Handles a message that goes to no phone's present address: a response to the caller, or an INVITE to a phone's
     /// old address.
     func noteSentAway(_ message: ReadMessage, on flow: Flow, from node: Int) {
+        if case .response(let response) = message { noteOvertaken(response) }
         if case .response(let response) = message, response.cseq.method == .invite, response.status.isFinal,
             let index = calls.firstIndex(where: { $0.callID == response.callID.string })
         {
@@ -105,7 +106,8 @@ extension SimulatedWorld {
                 guard world.nodes[node].generation == generation, owner.generation == ownerGeneration,
                     !world.hadTrouble(since: since, between: node, and: owner.number), phone.acknowledgedFlow == flow,
                     let call = world.calls.first(where: { $0.callID == call.callID }), call.finals.isEmpty,
-                    !call.gaveUp, !call.wasAnswered, !call.wasLost, since - call.startedAt < .seconds(29),
+                    !call.gaveUp, !call.startedBlind, !call.wasAnswered, !call.wasLost, phone.overtakenAt < since,
+                    since - call.startedAt < .seconds(29),
                     !phone.refused.contains(call.callID), !phone.unpushed.contains(call.callID),
                     !call.wasDeclined, world.plan.flows == 1 || !call.reached.contains(number)
                 else { return }
@@ -213,8 +215,8 @@ extension SimulatedWorld {
                 if reports > 0, mayBeSpared, !mayBeTold {
                     violate("\(label): \(phone.name) was told of a call it had")
                 }
-                if reports == 0, !mayBeSpared, !isUncertain, !isLostTogether(call), call.finals.first != 404,
-                    cluster == nil || call.finals.first != .serviceUnavailable,
+                if reports == 0, !mayBeSpared, !isUncertain, !call.startedBlind,
+                    call.finals.first != 404, cluster == nil || call.finals.first != .serviceUnavailable,
                     phone.firstRegistered < call.startedAt
                 {
                     violate("\(label): \(phone.name) was never told")

@@ -2,7 +2,9 @@ import Addressing
 import Bytes
 import Calling
 import ProxyCore
+import Registration
 import SIPGrammar
+import SIPMessage
 import Timekeeping
 
 /// Checks the invariants of a simulated cluster.
@@ -56,10 +58,23 @@ extension SimulatedWorld {
         cluster?.forwarded.contains(SimulatedClusterState.Forward(callID: callID, node: node)) == true
     }
 
-    /// Whether a phone at another node may get no report of a call that its caller has cancelled. If the phone never
-    /// answers, its node says 487, and the call's node cannot know that the phone did not have the call.
-    func isLostTogether(_ call: SimulatedCall) -> Bool {
-        call.gaveUp && nodes.indices.contains { isForwarded(call.callID, to: $0) }
+    /// Notes that a node got no answer about users. It calls the phones that it knows, and phones that came to other nodes
+    /// may get neither the call nor a report.
+    func noteUnread(_ subjects: [UserSubject], at node: Int) {
+        for index in calls.indices
+        where calls[index].owner.node == node && !calls[index].sawProvisional && calls[index].finals.isEmpty {
+            let aor = AddressOfRecord(user: ByteString(calls[index].user), host: ByteString("example.net"))
+            if subjects.contains(.user(aor)) { calls[index].startedBlind = true }
+        }
+    }
+
+    /// Notes that a REGISTER from a phone's earlier address has overtaken a newer REGISTER at another node. The nodes take
+    /// the earlier address for the present one until the phone registers again.
+    func noteOvertaken(_ response: SIPResponse) {
+        guard cluster != nil, response.cseq.method == .register, response.status.isSuccess else { return }
+        for phone in phones.indices where response.callID.string.hasPrefix("reg-\(phones[phone].name)-") {
+            phones[phone].overtakenAt = now.instant
+        }
     }
 
     /// Checks that a node refuses a call with 503 only while the store does not answer.

@@ -84,6 +84,7 @@ extension SimulatedWorld {
             if let callID = call.userCall?.callID.string { resumed.insert(callID) }
         }
         node.engine.restored(now: now)
+        node.disk.replay()
         for index in calls.indices where calls[index].owner.node == node.number && !calls[index].isOver {
             if resumed.contains(calls[index].callID) {
                 calls[index].owner.since = now.instant

@@ -54,6 +54,7 @@ extension SimulatedWorld {
     func written(_ batch: SimulatedDisk.Batch, isStored: Bool, of node: SimulatedNode) {
         if isStored {
             node.storeLink.confirmed(batch)
+            node.disk.confirmed()
         } else {
             node.storeLink.failed(batch)
             node.disk.restore(batch)
@@ -157,7 +158,9 @@ extension SimulatedWorld {
     private func fail(_ questions: [SimulatedStoreLink.Question], of node: SimulatedNode) {
         for question in questions {
             switch question {
-            case .users(let question, _): node.engine.usersRead(question.ticket, nil, now: now)
+            case .users(let question, _):
+                noteUnread(question.subjects, at: node.number)
+                node.engine.usersRead(question.ticket, nil, now: now)
             case .nodes(let aor): node.engine.nodesFound(waitingFor: aor, [], now: now)
             case .endInvite(_, let callID): noteUndeleted(callID)
             case .endWaiting: break

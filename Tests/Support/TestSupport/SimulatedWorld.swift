@@ -328,7 +328,6 @@ package final class SimulatedWorld {
     private func journal(_ change: CallChange, of node: SimulatedNode) {
         guard cluster != nil else { return node.disk.journal(change) }
         node.disk.journalOfNode(change)
-        if case .missed = change { planCommit(of: node) }
     }
 
     func planCommit(of node: SimulatedNode) {

@@ -19,7 +19,7 @@ import Waking
 extension ProxyEngine {
     func branchFailed(_ branch: Int, of call: ProxiedRequest, with status: Status, now: Moment) {
         // Another node pushes the phone after a 430 (RFC 5626 section 5.3.1).
-        let isFlowGone = status == .serviceUnavailable && network.flows.isOfNode(call.source)
+        let isFlowGone = status == .serviceUnavailable && network.flows.cameFromNode(call.source)
         update(call, now: now) { $0.failed(branch, with: isFlowGone ? .flowFailed : status, response: nil) }
     }
 
@@ -49,6 +49,8 @@ extension ProxyEngine {
         case .relayChallenge(let response, let others):
             guard let bytes = upstream(response, of: call, adding: others.flatMap(Self.challenges)) else { return }
             respond(server, response.status, bytes, of: call, now: now)
+        case .respond(.requestTerminated) where isUnheardAtNode(call):
+            respond(server, .requestTimeout, insteadOf: nil, of: call, now: now)
         case .respond(let status): respond(server, status, insteadOf: nil, of: call, now: now)
         case .respondInstead(of: let response, let status):
             respond(server, status, insteadOf: response, of: call, now: now)
@@ -63,6 +65,12 @@ extension ProxyEngine {
         case .stopWaiting(let branch): stoppedWaiting(branch, of: call, now: now)
         case .hangUp(let response, let branch, let client): hangUp(branch, of: call, by: client, response, now: now)
         }
+    }
+
+    /// Whether a phone has not responded to the INVITE of another node. After a 487, the other node would believe that the
+    /// phone knows the call.
+    private func isUnheardAtNode(_ call: ProxiedRequest) -> Bool {
+        network.flows.cameFromNode(call.source) && !call.fork.branches.contains(where: \.wasHeard)
     }
 
     /// Sends the caller a final response that the proxy itself creates.
@@ -207,7 +215,7 @@ extension ProxyEngine {
     }
 
     /// Withdraws a call from the store of several nodes, because it no longer waits.
-    private func withdraw(_ call: ProxiedRequest) {
+    func withdraw(_ call: ProxiedRequest) {
         guard network.flows.haveNodes, let key = call.userCall?.key else { return }
         network.held.ended(HeldCallKey(aor: key.aor, callID: key.callID))
         act(.endInvite(key.aor, callID: key.callID))

@@ -237,8 +237,12 @@ extension ProxyEngine {
             registrar.bindings.isPush(request.device)
         else { return false }
         sip.connectionEnded(of: client)
+        let failed = leg.call.fork.branches[leg.branch].routeHash
         leg.call.fork.recalled(leg.branch)
-        if let target = registrar.bindings.forkTarget(request.device, now: now.instant), hop(to: target).isOpen {
+        if let target = registrar.bindings.forkTarget(request.device, now: now.instant), hop(to: target).isOpen,
+            // A node that cannot be reached would otherwise be tried again and again, without a pause.
+            target.routeHash != failed || !network.flows.isAtOtherNode(target.path)
+        {
             deliver(request, of: leg.call, to: target, now: now)
         } else {
             waitInDialog(leg.call, request, now: now)

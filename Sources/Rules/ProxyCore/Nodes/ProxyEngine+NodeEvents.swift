@@ -64,14 +64,15 @@ extension ProxyEngine {
     /// Adopts the rows of the store about a user, and continues the calls that wait for phones at other nodes. At the
     /// start, the engine adopts the users of the earlier run's calls before it restores the calls.
     package func restore(_ user: StoredUser, now: Moment) {
-        guard let nodes = network.flows.nodes, !registrar.isChanging(user.aor) else { return }
-        let adoption = registrar.adopt(user.bindings.map(nodes.read), of: user.aor, now: now)
+        guard let nodes = network.flows.nodes else { return }
         ledger.buckets.adopt(user.bucketEntries, of: user.aor, now: now.date)
         if let rules = user.rules?.rules {
             calls.rules.set(rules, of: user.aor, zone: functions.zone)
         } else {
             _ = calls.rules.remove(user.aor)
         }
+        guard !registrar.isChanging(user.aor) else { return }
+        let adoption = registrar.adopt(user.bindings.map(nodes.read), of: user.aor, now: now)
         for ended in adoption.removed { deviceRemoved(ended.id, of: ended.aor, nil, now: now) }
         for binding in adoption.returned {
             bindingReturned(binding, of: user.aor, isPush: nil, isElsewhere: true, now: now)

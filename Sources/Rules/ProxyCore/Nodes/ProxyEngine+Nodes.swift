@@ -58,6 +58,19 @@ extension ProxyEngine {
         act(.send(request.forwarded(edits).bytes, on: flow))
     }
 
+    /// Moves the responses to another node's requests to a new connection to that node, because the connection of the
+    /// requests has ended (RFC 3261 section 18.2.2). Otherwise the answer of a phone would be lost.
+    func nodeConnectionEnded(_ flow: Flow) {
+        guard let nodes = network.flows.nodes else { return }
+        for call in calls.brought(on: flow) {
+            guard let server = call.server, let incoming = revive(call),
+                let back = nodes.flow(backTo: incoming.request.via)
+            else { continue }
+            call.moved(to: back)
+            withTransactions { $0.move(server, to: back, into: &$1) }
+        }
+    }
+
     /// This node's flow that the topmost Route names, and the Route values after it.
     private func ownFlow(in request: SIPRequest) -> (flow: Flow, routes: [ByteString])? {
         guard let nodes = network.flows.nodes, let first = request.routes.first,

@@ -13,6 +13,12 @@ extension KnownFlows {
         return flow.isConnection ? names(on: flow) != nil : nodes.hasPeer(at: flow.remote)
     }
 
+    /// Whether a request of this run or of an earlier run came from another node.
+    package func cameFromNode(_ flow: Flow) -> Bool {
+        if isOfNode(flow) { return true }
+        return haveNodes && flow.isClosed && flow.transport == .tls && flow.listener == nodes?.own.listener
+    }
+
     /// The hop to a phone whose flow is at another node; `nil` if the contact's Path names no node.
     package func nodeHop(to target: ForkTarget) -> DeviceHop? {
         guard haveNodes, let nodes, let uri = target.pathURI, let place = nodes.place(of: uri) else { return nil }

@@ -57,6 +57,12 @@ package struct Nodes {
     /// The flows on which this node sends requests to the other living nodes.
     package var flows: [Flow] { peers.values.compactMap { flow(to: $0) } }
 
+    /// The flow to the node that sent a request; `nil` if no living node has the address in the request's Via.
+    package func flow(backTo via: Via) -> Flow? {
+        guard let port = via.port else { return nil }
+        return peers[ByteString("\(via.host.lowercased()):\(port)")].flatMap { flow(to: $0) }
+    }
+
     package func flow(to peer: PeerNode) -> Flow? {
         guard let hop = NextHop("sip:\(peer.place);transport=tls"), let (_, endpoint) = hop.numeric else { return nil }
         return Flow(transport: .tls, listener: own.listener, connection: 0, remote: endpoint)

@@ -32,6 +32,8 @@ actor PostgreSQLNodes {
     private var peers: [PeerNode] = []
     private var revisions = SeenRevisions()
     private var unsent = ToldCounts.Unsent()
+    /// The calls whose end the database does not know, because it did not answer.
+    private var unended: [EndedCall] = []
     private var places = ToldCounts.Places()
     /// The time of the last sign of life, and of the first sign without a gap up to it.
     private var lastSign, signsSince: Instant?
@@ -43,13 +45,18 @@ actor PostgreSQLNodes {
     private var isAway = false
     private var lines = LogRateLimit(burst: 1, per: .seconds(1))
 
+    /// A call that no longer waits.
+    private struct EndedCall {
+        let aor: AddressOfRecord
+        let callID: ByteString
+    }
+
     /// The questions that wait for the thread.
     private struct Waiting {
         var reads: [Read] = []
         var searches: [Search] = []
         var over: [AddressOfRecord] = []
-        /// The calls that no longer wait, as a user and a Call-ID.
-        var ended: [(aor: AddressOfRecord, callID: ByteString)] = []
+        var ended: [EndedCall] = []
         /// The counts for the other nodes.
         var counts: [SharedCount] = []
 
@@ -72,6 +79,8 @@ actor PostgreSQLNodes {
     /// The interval of the signs of life. A node without a sign of life for five seconds counts as dead.
     private static let interval: Duration = .seconds(1)
     private static let deadline: Duration = .seconds(5)
+    /// The maximum number of ended calls that wait for the database. The rows of further calls stay for 30 s.
+    private static let mostUnended = 10_000
 
     /// Takes the name of this node, and gets a number for its run.
     ///
@@ -111,7 +120,7 @@ actor PostgreSQLNodes {
     nonisolated func endWaiting(_ users: [AddressOfRecord]) { queue { $0.over += users } }
 
     nonisolated func endInvite(_ aor: AddressOfRecord, callID: ByteString) {
-        queue { $0.ended.append((aor.compacted(), callID.compacted())) }
+        queue { $0.ended.append(EndedCall(aor: aor.compacted(), callID: callID.compacted())) }
     }
 
     nonisolated func tell(_ counts: [SharedCount]) { queue { $0.counts += counts } }
@@ -151,19 +160,22 @@ actor PostgreSQLNodes {
             defer { waiting = Waiting() }
             return waiting
         }
-        guard !taken.isEmpty else { return }
+        guard !taken.isEmpty || !unended.isEmpty else { return }
         if !taken.counts.isEmpty { unsent.add(taken.counts, now: SystemClock.now) }
         do throws(PostgreSQLFailure) {
             let tables = try openTables()
             try PostgreSQLFailure.wrapping { () throws(PostgreSQLError) in try answer(taken, by: tables) }
         } catch {
             failed(error)
+            unended = (unended + taken.ended).suffix(Self.mostUnended)
             for read in taken.reads { read.answer(nil) }
             for search in taken.searches { search.answer([]) }
         }
     }
 
     private func answer(_ taken: Waiting, by tables: PostgreSQLTables) throws(PostgreSQLError) {
+        // A caller may use a Call-ID again, so the earlier ends come before the new calls.
+        for call in unended { try tables.send(ended: call.callID, of: call.aor, at: name) }
         try tables.send(waiting: taken.reads.compactMap(\.waiting), at: name)
         for call in taken.ended { try tables.send(ended: call.callID, of: call.aor, at: name) }
         if !taken.over.isEmpty { try tables.send(over: taken.over, at: name) }
@@ -172,6 +184,7 @@ actor PostgreSQLNodes {
         if !taken.searches.isEmpty { try tables.sendNodes(waitingFor: taken.searches.map(\.aor), besides: name) }
         var rows = try tables.connection.results()[...]
         unsent.confirmed()
+        unended = []
         if !taken.reads.isEmpty {
             let users = ReadUsers(&rows)
             for read in taken.reads { read.answer(users.answer(to: read.subjects)) }
@@ -235,6 +248,7 @@ actor PostgreSQLNodes {
                 isAway = false
                 log.notice("the database answers this node again", [.path: .text(address.name)])
             }
+            if !unended.isEmpty { answerAll() }
         } catch {
             lastSign = nil
             failed(error)

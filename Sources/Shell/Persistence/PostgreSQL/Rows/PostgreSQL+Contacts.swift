@@ -63,14 +63,22 @@ extension PostgreSQLTables {
 
     // MARK: Missed calls
 
+    /// Writes a missed call. Two nodes may tell two devices of the same call at the same time, so the devices that have
+    /// learnt of the call are those of both rows. If no other device is left, the row is deleted.
     func write(_ entry: BucketEntry, of aor: AddressOfRecord) throws(PostgreSQLError) {
         try send(
             """
             INSERT INTO bucket_entry VALUES ($1,$2,$3,$4,$5,$6,$7,$8,$9)
-            ON CONFLICT (call_ref) DO UPDATE SET username = $2, domain = $3, caller = $4, date = $5, devices = $6,
-                is_over = $7, told = $8, brought_by = $9
+            ON CONFLICT (call_ref) DO UPDATE SET username = $2, domain = $3, caller = $4, date = $5,
+                devices = (SELECT coalesce(string_agg(device, ','), '') FROM unnest(string_to_array($6, ',')) AS device
+                    WHERE device <> ALL (string_to_array(bucket_entry.told, ','))),
+                is_over = $7,
+                told = (SELECT coalesce(string_agg(DISTINCT device, ','), '')
+                    FROM unnest(string_to_array(bucket_entry.told, ',') || string_to_array($8, ',')) AS device),
+                brought_by = $9
             """
         ) { entry.add(of: aor, to: &$0) }
+        try send("DELETE FROM bucket_entry WHERE call_ref = $1 AND devices = ''", entry.callRef.rawValue)
     }
 
     func removeBucketEntry(_ callRef: CallRef) throws(PostgreSQLError) {
