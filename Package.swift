@@ -339,8 +339,8 @@ let package = Package(
         tests(
             "RoutingTests", on: .rules,
             [
-                "TestSupport", "Routing", "ProxyPolicy", "SIPTransactions", "SIPGrammar", "Bytes", "Addressing",
-                "Timekeeping", "Telemetry",
+                "TestSupport", "Routing", "SIPDialogs", "ProxyPolicy", "SIPTransactions", "SIPGrammar", "Bytes",
+                "Addressing", "Timekeeping", "Telemetry",
             ]),
         tests(
             "AccessLimitsTests", on: .rules,

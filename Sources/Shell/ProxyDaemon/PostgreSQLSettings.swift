@@ -65,6 +65,7 @@ extension DaemonSettings {
         do throws(StoreError) {
             var place = try PostgreSQLPlace(connection, password: password)
             place.node = cluster.node
+            place.version = Version.current
             return .postgreSQL(place, beside: store)
         } catch {
             throw StartError(error)

@@ -26,6 +26,11 @@ package final class ObservedWriter: Sendable {
         }
     }
 
+    /// Opens a store in PostgreSQL.
+    package convenience init(on database: PostgreSQLPlace) throws {
+        try self.init { log, onResults in try StoreWriter(postgreSQL: database, log: log, onResults: onResults) }
+    }
+
     private init(_ open: (Log, @escaping @Sendable ([StoreResult]) -> Void) throws -> StoreWriter) throws {
         let (stream, continuation) = AsyncStream.makeStream(of: StoreResult.self)
         results = stream

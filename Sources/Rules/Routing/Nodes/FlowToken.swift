@@ -8,7 +8,8 @@ import SIPGrammar
 package struct FlowToken: Hashable, Sendable {
     /// The number of the node's run. A connection of an earlier run is closed.
     package let run: UInt32
-    package let flow: Flow
+    /// The flow; `nil` if a newer version wrote it in a form that this version does not know.
+    package let flow: Flow?
 
     package init(run: UInt32, flow: Flow) {
         self.run = run
@@ -18,18 +19,19 @@ package struct FlowToken: Hashable, Sendable {
     fileprivate var encoded: [UInt8] {
         var bytes: [UInt8] = []
         bytes.append(big: UInt64(run), count: 4)
-        flow.pack(into: &bytes)
+        flow?.pack(into: &bytes)
         return bytes
     }
 
+    /// Reads the bytes of a flow token. A newer version may append bytes.
     fileprivate init?(_ plain: [UInt8]) {
         let bytes = plain.span
         guard bytes.count > 4 else { return nil }
         var run: UInt32 = 0
         for index in 0..<4 { run = run << 8 | UInt32(bytes[index]) }
         var index = 4
-        guard let flow = Flow(packed: bytes, from: &index), index == bytes.count else { return nil }
-        self.init(run: run, flow: flow)
+        self.run = run
+        flow = Flow(packed: bytes, from: &index)
     }
 }
 

@@ -83,7 +83,10 @@ package struct Nodes {
         guard let text = uri.user, let port = uri.port, uri.parameters.contains("lr") else { return nil }
         let place = ByteString("\(uri.host.lowercased()):\(port)")
         guard let token = seal.openFlow(text, at: place) else { return nil }
-        if place == own.place { return .own(token.run == own.run ? token.flow : token.flow.closed) }
+        if place == own.place {
+            // A newer version of this node may have written the flow, before the operator went back.
+            return token.flow.map { .own(token.run == own.run ? $0 : $0.closed) } ?? .gone
+        }
         guard let peer = peers[place], peer.run == token.run else { return .gone }
         return .peer
     }

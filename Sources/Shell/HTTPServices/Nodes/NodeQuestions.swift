@@ -206,7 +206,7 @@ package final class NodeQuestions: @unchecked Sendable {
                     Failure(reason: problem(in: response)?.title ?? "it answered with status \(response.status)"))
             }
             guard let answer = try? json(response.body)?.decoded() as Answer? else {
-                return .failure(Failure(reason: "its answer is malformed; all nodes must have the same version"))
+                return .failure(Failure(reason: "its answer is malformed; it may have another version"))
             }
             return .success(answer)
         }

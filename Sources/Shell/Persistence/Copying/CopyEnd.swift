@@ -1,5 +1,7 @@
 /// One end of a copy: a database that a copy reads or writes, table by table.
 protocol CopyEnd {
+    /// Checks that this program knows all columns of the store, so that a copy is complete.
+    func checkColumns() throws
     /// Returns the next rows after the key, in the order of the key; `nil` is the key before the first row.
     func rows(of table: CopiedTable, after key: [CopiedValue]?, limit: Int) throws -> [[CopiedValue]]
     /// Returns the key of the last row; `nil` if the table is empty.

@@ -35,6 +35,7 @@ package struct StoreCopy {
         guard !source.isMissing else { throw StoreError("the store \(source.name) does not exist") }
         self.source = try OpenEnd(source)
         self.target = try OpenEnd(target)
+        try asked(self.source) { try $0.checkColumns() }
         try asked(self.target) { end in
             if let earlier = try end.copyNote(Self.mark) {
                 guard earlier == source.name else {

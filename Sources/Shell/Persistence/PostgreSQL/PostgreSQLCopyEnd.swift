@@ -1,6 +1,14 @@
 import PostgreSQLClient
 
 extension PostgreSQLTables {
+    func checkColumns() throws {
+        let found = try PostgreSQLSchema.state(in: self).number
+        guard found <= PostgreSQLSchema.migrations.count else {
+            throw StoreError(
+                "the database has schema \(found), which a newer version wrote; copy the store with the newer version")
+        }
+    }
+
     func rows(of table: CopiedTable, after key: [CopiedValue]?, limit: Int) throws -> [[CopiedValue]] {
         let names = table.columns.map(\.postgreSQL)
         let order = Self.order(of: table)

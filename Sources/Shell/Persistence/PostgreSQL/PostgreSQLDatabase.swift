@@ -1,3 +1,4 @@
+import Glibc
 import PostgreSQLClient
 import ProxyCore
 import Reactor
@@ -21,6 +22,8 @@ final class PostgreSQLDatabase: StoreDatabase, @unchecked Sendable {
     private let failure = Locked<StoreFailure?>(nil)
     private let weakness = Locked<PostgreSQLDurability.Shortcoming?>(nil)
     private var unconfirmed = UnconfirmedRows()
+    /// The schema of a newer program that was last noted in the log.
+    private var notedSchema = PostgreSQLSchema.migrations.count
 
     /// Connects to the database, migrates it to this program's schema, and takes the store's lock.
     ///
@@ -28,14 +31,66 @@ final class PostgreSQLDatabase: StoreDatabase, @unchecked Sendable {
     init(_ address: PostgreSQLPlace, log: Log) throws(PostgreSQLFailure) {
         (self.address, self.log) = (address, log)
         lock = PostgreSQLLock(of: address.node)
-        let tables = try address.open()
-        if address.isExclusive { try lock.take(on: tables, patience: address.times.lock) }
-        try PostgreSQLSchema.migrate(tables)
-        identity = try PostgreSQLSchema.identity(in: tables)
+        let tables = try Self.migrated(address, &lock, log)
+        let found = try PostgreSQLSchema.identity(in: tables)
+        identity = found.store
+        noteUpgrade(found.state)
         try prepare(tables)
         tables.connection.limit = address.times.write
         tables.patience = address.times.write
         self.tables = tables
+    }
+
+    /// Opens a connection, takes the lock, and migrates the tables. While other programs use the tables, the migration is
+    /// tried again and again, because a statement that waits for a lock stops the other nodes.
+    private static func migrated(
+        _ address: PostgreSQLPlace, _ lock: inout PostgreSQLLock, _ log: Log
+    ) throws(PostgreSQLFailure) -> PostgreSQLTables {
+        let end = ContinuousClock.now + address.times.lock
+        var hasWaited = false
+        while true {
+            let tables = try address.open()
+            if address.isExclusive { try lock.take(on: tables, patience: address.times.lock) }
+            do throws(PostgreSQLFailure) {
+                let found = try PostgreSQLSchema.migrate(tables)
+                if found.number > 0, found.number < PostgreSQLSchema.migrations.count { told(found, address, log) }
+                return tables
+            } catch {
+                guard case .busyTables(let reason) = error, ContinuousClock.now < end else { throw error }
+                if !hasWaited {
+                    log.notice(
+                        "other programs use the tables of the database, so their migration is tried again",
+                        [.reason: .text(reason.sentence), .path: .text(address.name)])
+                }
+                hasWaited = true
+                usleep(Self.pause)
+            }
+        }
+    }
+
+    /// The pause between two tries of a migration, in microseconds.
+    private static let pause: UInt32 = 1_000_000
+
+    /// Notes a migration of this program.
+    private static func told(_ found: PostgreSQLSchema.State, _ address: PostgreSQLPlace, _ log: Log) {
+        log.notice(
+            "the database has been migrated",
+            [
+                .version: .text("schema \(found.number) to \(PostgreSQLSchema.migrations.count)"),
+                .path: .text(address.name),
+            ])
+    }
+
+    /// Notes once that a newer program has migrated the database.
+    private func noteUpgrade(_ found: PostgreSQLSchema.State) {
+        guard found.number > notedSchema else { return }
+        notedSchema = found.number
+        log.notice(
+            "another node has migrated the database, so upgrade this node too",
+            [
+                .version: .text("schema \(found.number), here \(PostgreSQLSchema.migrations.count)"),
+                .path: .text(place),
+            ])
     }
 
     var place: String { address.name }
@@ -140,7 +195,15 @@ final class PostgreSQLDatabase: StoreDatabase, @unchecked Sendable {
                 try address.connect(answersWithin: address.times.write), patience: address.times.write)
         }
         if address.isExclusive { try lock.take(on: opened, patience: address.times.connect) }
-        guard try PostgreSQLSchema.identity(in: opened) == identity else { throw .otherStore }
+        let found = try PostgreSQLSchema.identity(in: opened)
+        guard found.store == identity else { throw .otherStore }
+        try found.state.check()
+        if found.state.number < PostgreSQLSchema.migrations.count {
+            // A failover without synchronous standbys, or a restored backup, has undone the migration.
+            try PostgreSQLSchema.migrate(opened)
+            Self.told(found.state, address, log)
+        }
+        noteUpgrade(found.state)
         try prepare(opened)
         tables = opened
         return opened

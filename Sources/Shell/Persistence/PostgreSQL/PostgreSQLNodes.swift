@@ -91,10 +91,13 @@ actor PostgreSQLNodes {
         let rows = try PostgreSQLFailure.wrapping { () throws(PostgreSQLError) in
             try tables.rows(
                 """
-                INSERT INTO node VALUES ($1, '', nextval('node_run'), clock_timestamp())
-                ON CONFLICT (name) DO UPDATE SET run = nextval('node_run'), seen = clock_timestamp()
+                WITH next AS (SELECT nextval('node_run') AS run)
+                INSERT INTO node (name, place, run, seen, version, schema_number, described_run)
+                SELECT $1::text, '', run, clock_timestamp(), $2::text, $3::bigint, run FROM next
+                ON CONFLICT (name) DO UPDATE SET run = EXCLUDED.run, seen = EXCLUDED.seen, version = EXCLUDED.version,
+                    schema_number = EXCLUDED.schema_number, described_run = EXCLUDED.described_run
                 RETURNING run, (xmax <> 0)::int::bigint
-                """, name)
+                """, name, address.version, PostgreSQLSchema.migrations.count)
         }
         guard rows.count > 0 else { throw .otherStore }
         run = UInt32(truncatingIfNeeded: rows[0].integer(0))
@@ -214,7 +217,8 @@ actor PostgreSQLNodes {
             let takesOver = self.takesOver(at: SystemClock.now)
             var rows = try PostgreSQLFailure.wrapping { () throws(PostgreSQLError) in
                 try tables.send(
-                    alive: name, at: place, run: run, takesOver: takesOver, keepsOld: hasJoined && !takesOver)
+                    alive: name, at: place, run: run, version: address.version, takesOver: takesOver,
+                    keepsOld: hasJoined && !takesOver)
                 try tables.sendCounts(besides: run, after: places)
                 return try tables.connection.results()[...]
             }
@@ -225,16 +229,18 @@ actor PostgreSQLNodes {
                 try tellTakenOver(by: tables)
             }
             let invites = rows.popFirst()?.values(\.heldInvite) ?? []
-            let found = rows.popFirst()?.values { row in
+            let signs = rows.popFirst()
+            let found = signs?.values { row in
                 PeerNode(
                     name: row.text(0), place: row.byteString(1), run: UInt32(truncatingIfNeeded: row.integer(2)))
             }
+            let versions = Dictionary(signs?.values { ($0.text(0), $0.text(3)) } ?? []) { $1 }
             let changed = rows.popFirst()?.values { (table: $0.text(0), revision: $0.integer(1)) }
             let counts = readCounts(rows.popFirst())
             let isStart = !hasJoined
             let isAnyGone = peers.contains { peer in found?.contains { $0.name == peer.name } == false }
             if let found, found != peers {
-                tell(found)
+                tell(found, versions)
                 peers = found
                 told?(.peers(found))
             }
@@ -309,9 +315,17 @@ actor PostgreSQLNodes {
         return signsSince.map { now - $0 > Self.deadline } ?? false
     }
 
-    private func tell(_ found: [PeerNode]) {
+    private func tell(_ found: [PeerNode], _ versions: [String: String]) {
         for peer in found where !peers.contains(peer) {
-            log.notice("another node of the cluster is here", [.target: .text("\(peer.name) \(peer.place)")])
+            // The first version with nodes does not write its version.
+            let version = versions[peer.name].flatMap { $0.isEmpty ? nil : $0 } ?? "unknown"
+            let target = LogValue.text("\(peer.name) \(peer.place)")
+            log.notice("another node of the cluster is here", [.target: target, .version: .text(version)])
+            if version != address.version {
+                log.notice(
+                    "another node of the cluster has another version, so upgrade the older node soon",
+                    [.target: target, .version: .text("\(version), here \(address.version)")])
+            }
         }
         for peer in peers where !found.contains(where: { $0.name == peer.name }) {
             log.warning(
@@ -355,6 +369,7 @@ actor PostgreSQLNodes {
                 """)
             return opened
         }
+        try PostgreSQLSchema.state(in: opened).check()
         tables = opened
         return opened
     }

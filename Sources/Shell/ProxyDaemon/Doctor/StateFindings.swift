@@ -59,6 +59,10 @@ package enum StateFindings {
             Finding(
                 "store", .note, "\(name): \(reason)",
                 cure: "As the database's administrator, \(cure): docs/PostgreSQL.md.")
+        case .mixed(let nodes):
+            Finding(
+                "store", .note, "\(name): the nodes have different versions: \(nodes)",
+                cure: "Upgrade the older nodes: docs/Cluster.md, Upgrade.")
         case .away(let reason):
             Finding(
                 "store", .wrong, "\(name): \(reason)",

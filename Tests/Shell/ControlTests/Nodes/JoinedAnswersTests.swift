@@ -1,4 +1,5 @@
 import HTTPServices
+import JSON
 import Testing
 
 @testable import Control
@@ -41,6 +42,16 @@ struct JoinedAnswersTests {
         let wanted = lists.flatMap { node, ids in ids.map { "\(node) \($0)" } }
         #expect(found.sorted() == wanted.sorted())
         #expect(pages(lists, limit: limit).allSatisfy { $0.total == 20 && $0.calls.count <= limit + 3 })
+    }
+
+    @Test func `a page of another version may have more members, and lack optional ones`() throws {
+        let text = """
+            {"calls": [{"id": 7, "callRef": "r", "aor": "bob@example.net", "callID": "c", "caller": "103", "receivedAt": 0,
+            "ringsUntil": 30, "sleeping": 1, "ringing": 0, "sleepingDevices": [], "ringingDevices": [],
+            "laterDevices": [], "colour": {"of": ["a", "newer", "version"]}}], "later": 1}
+            """
+        let page = try JSONValue(Array(text.utf8)).decoded(as: HeldCallPage.self)
+        #expect(page.calls.map(\.id) == [7] && page.next == nil && page.total == nil)
     }
 
     @Test func `a page names the nodes that did not answer`() {

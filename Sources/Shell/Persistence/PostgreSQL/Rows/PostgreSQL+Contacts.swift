@@ -48,9 +48,9 @@ extension PostgreSQLTables {
         while true {
             let rows =
                 if let last {
-                    try rows("SELECT * FROM binding WHERE id > $1 ORDER BY id LIMIT $2", last, limit)
+                    try rows("SELECT \(Columns.binding) FROM binding WHERE id > $1 ORDER BY id LIMIT $2", last, limit)
                 } else {
-                    try rows("SELECT * FROM binding ORDER BY id LIMIT $1", limit)
+                    try rows("SELECT \(Columns.binding) FROM binding ORDER BY id LIMIT $1", limit)
                 }
             // The bindings of a page share one block of memory; the block is freed together with the page's last binding.
             var texts = ByteStringWriter(capacity: 1 << 16)
@@ -86,7 +86,7 @@ extension PostgreSQLTables {
     }
 
     func bucketEntries() throws -> [StoredBucketEntry] {
-        try rows("SELECT * FROM bucket_entry").values { $0.storedBucketEntry }
+        try rows("SELECT \(Columns.bucketEntry) FROM bucket_entry").values { $0.storedBucketEntry }
     }
 
     // MARK: Messages
@@ -108,6 +108,6 @@ extension PostgreSQLTables {
     func removeMessage(_ id: UInt64) throws(PostgreSQLError) { try send("DELETE FROM message WHERE id = $1", id) }
 
     func messages() throws -> [StoredMessage] {
-        try rows("SELECT * FROM message ORDER BY id").values { $0.storedMessage }
+        try rows("SELECT \(Columns.message) FROM message ORDER BY id").values { $0.storedMessage }
     }
 }

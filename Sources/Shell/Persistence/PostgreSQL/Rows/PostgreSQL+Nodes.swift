@@ -57,25 +57,29 @@ extension PostgreSQLTables {
         let (names, domains) = (ByteArray(values: users.map(\.user)), ByteArray(values: users.map(\.host)))
         try send(
             """
-            SELECT b.* FROM (SELECT * FROM unnest($1::bytea[], $2::bytea[]) AS u(username, domain)
+            SELECT b.id, b.username, b.domain, b.contact, b.call_id, b.cseq, b.path, b.transport, b.listener, b.remote,
+                b.granted, b.fresh_until, b.registered_at, b.is_push, b.user_agent, b.nonce, b.nonce_count
+                FROM (SELECT * FROM unnest($1::bytea[], $2::bytea[]) AS u(username, domain)
                 UNION SELECT username, domain FROM binding WHERE id = ANY($3::bigint[])) AS u
                 JOIN binding b ON b.domain = u.domain AND b.username = u.username ORDER BY b.id
             """, names, domains, NumberArray(values: devices))
         try send(
             """
-            SELECT e.* FROM (SELECT * FROM unnest($1::bytea[], $2::bytea[]) AS u(username, domain)
+            SELECT e.call_ref, e.username, e.domain, e.caller, e.date, e.devices, e.is_over, e.told, e.brought_by
+                FROM (SELECT * FROM unnest($1::bytea[], $2::bytea[]) AS u(username, domain)
                 UNION SELECT username, domain FROM binding WHERE id = ANY($3::bigint[])) AS u
                 JOIN bucket_entry e ON e.domain = u.domain AND e.username = u.username
             """, names, domains, NumberArray(values: devices))
         try send(
             """
-            SELECT r.* FROM (SELECT * FROM unnest($1::bytea[], $2::bytea[]) AS u(username, domain)
+            SELECT r.username, r.domain, r.rules FROM (SELECT * FROM unnest($1::bytea[], $2::bytea[]) AS u(username, domain)
                 UNION SELECT username, domain FROM binding WHERE id = ANY($3::bigint[])) AS u
                 JOIN user_rules r ON r.domain = u.domain AND r.username = u.username
             """, names, domains, NumberArray(values: devices))
         try send(
             """
-            SELECT DISTINCT a.* FROM unnest($1::bytea[], $2::bytea[]) AS u(name, realm)
+            SELECT DISTINCT a.name, a.realm, a.ha1_md5, a.ha1_sha256, a.ha1_sha512_256
+                FROM unnest($1::bytea[], $2::bytea[]) AS u(name, realm)
                 JOIN account a ON a.realm = u.realm AND a.name = u.name
             """, ByteArray(values: accounts.map(\.name)), ByteArray(values: accounts.map(\.realm)))
     }
@@ -102,7 +106,9 @@ extension PostgreSQLTables {
                     node IS NULL OR node = $1 AND $3::bigint = 1
                     OR NOT EXISTS (SELECT 1 FROM node n WHERE n.name = m.node))
                 ORDER BY id LIMIT 2000 FOR UPDATE SKIP LOCKED)
-            UPDATE message m SET node = $1 FROM chosen WHERE m.id = chosen.id RETURNING m.*
+            UPDATE message m SET node = $1 FROM chosen WHERE m.id = chosen.id
+            RETURNING m.id, m.username, m.domain, m.sender, m.transport, m.listener, m.remote, m.received_at,
+                m.expires_at, m.devices, m.request
             """, node, Int64(run), Int64(isStart ? 1 : 0), last)
     }
 
@@ -150,14 +156,16 @@ extension PostgreSQLTables {
     /// A node that is just giving its sign of life holds the lock of its row, and does not count as dead. Otherwise two
     /// nodes could wait for each other.
     func send(
-        alive node: String, at place: String, run: UInt32, takesOver: Bool, keepsOld: Bool
+        alive node: String, at place: String, run: UInt32, version: String, takesOver: Bool, keepsOld: Bool
     ) throws(PostgreSQLError) {
         try send(
             """
-            INSERT INTO node VALUES ($1, $2, $3, clock_timestamp())
-            ON CONFLICT (name) DO UPDATE SET place = $2, run = $3, seen = clock_timestamp()
+            INSERT INTO node (name, place, run, seen, version, schema_number, described_run)
+            VALUES ($1, $2, $3, clock_timestamp(), $4, $5, $3)
+            ON CONFLICT (name) DO UPDATE SET place = $2, run = $3, seen = clock_timestamp(), version = $4,
+                schema_number = $5, described_run = $3
             RETURNING (xmax <> 0)::int::bigint
-            """, node, place, Int64(run))
+            """, node, place, Int64(run), version, PostgreSQLSchema.migrations.count)
         try send(
             """
             WITH dead AS (
@@ -166,11 +174,12 @@ extension PostgreSQLTables {
                         OR $2::bigint = 1 AND seen < clock_timestamp() - interval '5 seconds')
                     FOR UPDATE SKIP LOCKED) RETURNING name
             ), announced AS (DELETE FROM waiting USING dead WHERE waiting.node = dead.name)
-            DELETE FROM held_call h USING dead WHERE h.node = dead.name RETURNING h.*
+            DELETE FROM held_call h USING dead WHERE h.node = dead.name
+                RETURNING h.node, h.username, h.domain, h.call_id, h.request, h.transport, h.listener, h.remote, h.until
             """, node, Int64(takesOver ? 1 : 0))
         try send(
             """
-            SELECT name, place, run FROM node
+            SELECT name, place, run, CASE WHEN described_run = run THEN version END FROM node
             WHERE name <> $1 AND place <> '' AND seen > '-infinity'
                 AND ($2::bigint = 1 OR seen > clock_timestamp() - interval '5 seconds') ORDER BY name
             """, node, Int64(keepsOld ? 1 : 0))

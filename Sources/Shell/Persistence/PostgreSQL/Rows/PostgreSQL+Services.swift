@@ -15,7 +15,7 @@ extension PostgreSQLTables {
 
     func removeKey(_ name: String) throws(PostgreSQLError) { try send("DELETE FROM api_key WHERE name = $1", name) }
 
-    func keys() throws -> [StoredKey] { try rows("SELECT * FROM api_key").values { $0.storedKey } }
+    func keys() throws -> [StoredKey] { try rows("SELECT \(Columns.apiKey) FROM api_key").values { $0.storedKey } }
 
     /// Adds an app, unless another node has just added an app with the same name or id. Then the statement changes no row.
     func write(_ app: StoredMobileApp) throws(PostgreSQLError) -> Int {
@@ -27,7 +27,9 @@ extension PostgreSQLTables {
 
     func removeApp(_ name: String) throws(PostgreSQLError) { try send("DELETE FROM mobile_app WHERE name = $1", name) }
 
-    func mobileApps() throws -> [StoredMobileApp] { try rows("SELECT * FROM mobile_app").values { $0.storedMobileApp } }
+    func mobileApps() throws -> [StoredMobileApp] {
+        try rows("SELECT \(Columns.mobileApp) FROM mobile_app").values { $0.storedMobileApp }
+    }
 
     // MARK: Registrations and clean-ups of devices
 
@@ -103,7 +105,8 @@ extension PostgreSQLTables {
     }
 
     func openDeviceRequests() throws -> [DeviceRequest] {
-        try rows("SELECT * FROM device_request WHERE finished_at IS NULL ORDER BY number").values {
+        try rows("SELECT \(Columns.deviceRequest) FROM device_request WHERE finished_at IS NULL ORDER BY number").values
+        {
             $0.storedDeviceRequest
         }
     }
@@ -124,7 +127,7 @@ extension PostgreSQLTables {
     ) throws -> Page<DeadToken> {
         try rows(
             """
-            SELECT * FROM dead_token WHERE id > $1 AND recorded_at >= $2 AND \(DomainArray.contains("domain", 3))
+            SELECT \(Columns.deadToken) FROM dead_token WHERE id > $1 AND recorded_at >= $2 AND \(DomainArray.contains("domain", 3))
             ORDER BY id LIMIT $4
             """, Int64(clamping: cursor.number), date, domains.map(DomainArray.init), limit + 1
         ).page(limit: limit) { $0.storedDeadToken }

@@ -45,7 +45,8 @@ extension PostgreSQLTables {
     private func pushes(
         of subject: TimelineSubject, limit: Int, in domains: [ByteString]?
     ) throws(PostgreSQLError) -> [TimelineRecord] {
-        let selection = "SELECT * FROM push_record WHERE \(DomainArray.contains("domain", 1)) AND"
+        let condition = DomainArray.contains("domain", 1)
+        let selection = "SELECT \(Columns.pushRecord) FROM push_record WHERE \(condition) AND"
         let order = "ORDER BY id DESC LIMIT $2"
         let domains = domains.map(DomainArray.init)
         let rows =
@@ -97,7 +98,8 @@ extension PostgreSQLTables {
     func refusals(
         of subject: TimelineSubject, limit: Int, in domains: [ByteString]?
     ) throws -> [TimelineRecord] {
-        let selection = "SELECT * FROM refused_request WHERE \(DomainArray.contains("domain", 1)) AND"
+        let condition = DomainArray.contains("domain", 1)
+        let selection = "SELECT \(Columns.refusedRequest) FROM refused_request WHERE \(condition) AND"
         let order = "ORDER BY id DESC LIMIT $2"
         let domains = domains.map(DomainArray.init)
         let rows: PostgreSQLRows

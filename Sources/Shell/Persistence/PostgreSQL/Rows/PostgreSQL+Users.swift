@@ -34,7 +34,8 @@ extension PostgreSQLTables {
 
     func users(after name: ByteString, in realm: ByteString, limit: Int) throws -> [DigestUser] {
         try rows(
-            "SELECT * FROM account WHERE (realm, name) > ($1, $2) ORDER BY realm, name LIMIT $3", realm, name, limit
+            "SELECT \(Columns.account) FROM account WHERE (realm, name) > ($1, $2) ORDER BY realm, name LIMIT $3",
+            realm, name, limit
         ).values { $0.storedUser }
     }
 
@@ -73,10 +74,12 @@ extension PostgreSQLTables {
         try send("DELETE FROM user_rules WHERE domain = $1 AND username = $2", aor.host, aor.user)
     }
 
-    func userRules() throws -> [StoredUserRules] { try rows("SELECT * FROM user_rules").values { $0.storedUserRules } }
+    func userRules() throws -> [StoredUserRules] {
+        try rows("SELECT \(Columns.userRules) FROM user_rules").values { $0.storedUserRules }
+    }
 
     func userRules(of aor: AddressOfRecord) throws -> StoredUserRules? {
-        try rows("SELECT * FROM user_rules WHERE domain = $1 AND username = $2", aor.host, aor.user)
+        try rows("SELECT \(Columns.userRules) FROM user_rules WHERE domain = $1 AND username = $2", aor.host, aor.user)
             .values { $0.storedUserRules }.first
     }
 
@@ -128,6 +131,6 @@ extension PostgreSQLTables {
     }
 
     func provisionLinks() throws -> [StoredProvisionLink] {
-        try rows("SELECT * FROM provision_link").values { $0.storedProvisionLink }
+        try rows("SELECT \(Columns.provisionLink) FROM provision_link").values { $0.storedProvisionLink }
     }
 }

@@ -4,9 +4,46 @@
 /// Values from SIP messages have the type `bytea`, because they can have any bytes. After `SET bytea_output =
 /// 'escape'`, psql shows their ASCII characters. Texts that the daemon itself makes have the type `text`. Columns that
 /// are sorted or compared have the collation C, so that the order does not depend on the server's language.
+///
+/// During an upgrade of a cluster, nodes of an older version use the database after a node of a newer version has
+/// migrated it. So each migration states the oldest schema whose programs can still use the database. The author of a
+/// migration keeps the older schema in `oldest` only if the migration does nothing but this:
+///
+/// - It creates tables, sequences, and indexes of new tables.
+/// - It adds columns that accept NULL or have a constant default. PostgreSQL then rewrites no row. Older programs write
+///   rows without the columns, and leave the columns of existing rows alone.
+///
+/// A migration that does anything else names its own number in `oldest`. Such a migration waits until no older node
+/// runs. Examples are removed or renamed columns, new constraints, indexes of existing tables, and new values in columns
+/// that older programs read.
+///
+/// So that columns can be added, each statement of the daemon names the columns that it reads. PostgreSQL refuses a
+/// prepared `SELECT *` after a column was added. An INSERT without names of columns writes the first columns.
 enum PostgreSQLSchema {
-    /// The statements that migrate the schema, one list for each version. The list of a released version never changes.
-    static let scripts = [first, second]
+    /// One step of the schema.
+    struct Migration {
+        /// The number of the oldest schema whose programs can use the database after the step.
+        let oldest: Int
+        let statements: [String]
+    }
+
+    /// The steps of the schema, in their order. The step of a released version never changes.
+    static let migrations = [
+        Migration(oldest: 1, statements: first), Migration(oldest: 2, statements: second),
+        Migration(oldest: 2, statements: third),
+    ]
+
+    /// What nodes of different versions need to share the database.
+    private static let third = [
+        // The first version with nodes compares the highest `version` with its own schema. So `version` keeps the oldest
+        // schema whose programs can use the database, and `number` has the schema itself.
+        "ALTER TABLE sippushd_schema ADD COLUMN number bigint",
+        // The program of a node: valid only if `described_run` is the present run, because an older program leaves the
+        // columns alone.
+        """
+        ALTER TABLE node ADD COLUMN version text, ADD COLUMN schema_number bigint, ADD COLUMN described_run bigint
+        """,
+    ]
 
     /// The tables of a cluster, and the indexes by which a node reads one user.
     private static let second = [
