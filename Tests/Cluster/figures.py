@@ -7,7 +7,8 @@
     kill [PHONES] [CALLS]   the end of a node with phones and held calls by kill -9
     races [RACES] [SEED]    INVITEs at node a and REGISTERs at node b within a millisecond
     cut link|database|both [SECONDS]    calls and REGISTERs while the nodes cannot reach one another, the database, or neither; needs root
-    upgrade [ROUNDS]        restarts of one node after the other under calls
+    upgrade [ROUNDS]        restarts of one node after the other under calls; with OLD_BINARIES, the nodes begin with these programs, each
+                            odd round upgrades the nodes, and each even round goes back
     chaos [ROUNDS] [SEED]   kill -9 of nodes and of the primary at random instants under calls
     contacts [COUNT]        look-ups, size of a contact and memory of the nodes with very many contacts in the database
     tls                     TLS to the database with the check of its name, and a start without a database
@@ -39,6 +40,8 @@ def main(name, *words):
     world = None
     try:
         world = World(getattr(measure, "SETTINGS", ""), measure.seed(*numbers) if hasattr(measure, "seed") else 1)
+        if hasattr(measure, "prepare"):
+            measure.prepare(world)
         world.start()
         measure.run(world, *numbers)
     except Trouble as trouble:

@@ -11,6 +11,8 @@ class Nodes:
     def __init__(self, place, database, more=""):
         """`more` has further settings of each node, as YAML."""
         self.place, self.database, self.more = place, database, more
+        # The folders with the programs of nodes that run another version.
+        self.folders = {}
 
     def start(self):
         self.start_sandbox()
@@ -47,7 +49,9 @@ class Nodes:
         return self.place.path(node, "sippushd.yaml")
 
     def serve(self, node):
-        return [self.place.program("sippushd"), "serve", "--config", self.config(node)]
+        folder = self.folders.get(node)
+        program = os.path.join(folder, "sippushd") if folder else self.place.program("sippushd")
+        return [program, "serve", "--config", self.config(node)]
 
     def settings(self, node, host):
         with open(os.path.join(os.path.dirname(os.path.realpath(__file__)), "node.yaml")) as file:

@@ -103,9 +103,9 @@ struct PostgreSQLUpgradeTests {
         await server.ended()
     }
 
-    @Test func `nodes that start together migrate once`() async throws {
+    @Test(arguments: [0, 2]) func `nodes that start together migrate once`(schema: Int) async throws {
         let (server, folder) = try await start()
-        try PostgreSQLSchema.migrate(try node("x", folder).open(), by: Array(known.prefix(2)))
+        if schema > 0 { try PostgreSQLSchema.migrate(try node("x", folder).open(), by: Array(known.prefix(schema))) }
         let places = try (1...8).map { try node("n\($0)", folder) }
         await withTaskGroup { group in
             for place in places {
@@ -204,7 +204,8 @@ struct PostgreSQLUpgradeTests {
         let store = try ObservedWriter(folder)
         let nodes = try PostgreSQLNodes(try node("a", folder), name: "a", log: .silent)
         #expect(await store.write([row(1)]) == true)
-        let breaking = Migration(oldest: known.count + 1, statements: ["ALTER TABLE binding DROP COLUMN nonce_count"])
+        // The old statements still work after this migration, but their rows would be wrong.
+        let breaking = Migration(oldest: known.count + 1, statements: ["UPDATE binding SET nonce = -nonce"])
         try PostgreSQLSchema.migrate(try #require(folder.database).open(), by: known + [breaking])
         try cut(folder)
         _ = await store.write([row(2)])
@@ -228,7 +229,11 @@ struct PostgreSQLUpgradeTests {
         #expect(try firstSees(folder) == known.count)
         try folder.execute("UPDATE node SET described_run = run - 1")
         let later = try node("c", folder).open()
-        #expect(throws: PostgreSQLFailure.self) { try PostgreSQLSchema.migrate(later, by: known + [step, step]) }
+        let further = Migration(oldest: known.count, statements: [])
+        let refusal = #expect(throws: PostgreSQLFailure.self) {
+            try PostgreSQLSchema.migrate(later, by: known + [step, further])
+        }
+        #expect(refusal?.description.contains("needs the end of all nodes with a schema before 3") == true)
         nodes.stop()
         old.writer.stop()
         await server.ended()

@@ -16,6 +16,7 @@ final class PostgreSQLSource: TableSource, @unchecked Sendable {
         if let open, open.connection.isQuiet { return open }
         open = nil
         let opened = try address.open()
+        try PostgreSQLSchema.state(in: opened).check()
         open = opened
         return opened
     }

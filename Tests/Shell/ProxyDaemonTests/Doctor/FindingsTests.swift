@@ -1,4 +1,5 @@
 import Control
+import Persistence
 import ProxyPolicy
 import Addressing
 import ProxyCore
@@ -250,6 +251,13 @@ struct FindingsTests {
         #expect(finding(true, .degraded("push provider fcm is paused")).level == .note)
         let failing = finding(true, .notReady("not ready: the store cannot be written"))
         #expect(failing.level == .wrong && failing.words.contains("the store cannot be written"))
+    }
+
+    @Test func `nodes of different versions are noted, and a schema of a newer version is wrong`() {
+        let mixed = StateFindings.database("postgresql db", .mixed("a has 0.2.0, b has 0.3.0"))
+        #expect(mixed.level == .note && mixed.words.contains("b has 0.3.0"))
+        #expect(mixed.cure?.contains("Upgrade the older nodes") == true)
+        #expect(StateFindings.database("postgresql db", .away("a newer version wrote")).level == .wrong)
     }
 
     @Test func `a store that was removed is named, with the way back`() throws {

@@ -127,7 +127,8 @@ extension PostgreSQLSchema {
             // Each node holds this lock as a shared lock. This connection's own lock does not count.
             try tables.rows("SELECT pg_try_advisory_xact_lock(\(PostgreSQLLock.key("store")))::int::bigint").number == 1
         }
-        if !isAlone {
+        // The first programs with nodes have schema 2. Before that, the other holders of the lock are new nodes.
+        if !isAlone, found.number >= 2 {
             let oldest = steps.map(\.element.oldest).max() ?? 0
             guard try lowestSchema(of: tables, found) >= oldest else {
                 throw .olderNodes(number: migrations.count, oldest: oldest)
@@ -170,8 +171,8 @@ extension PostgreSQLSchema {
     private static func lowestSchema(
         of tables: PostgreSQLTables, _ found: State
     ) throws(PostgreSQLFailure) -> Int {
-        // Programs before schema 3 use no other schema than their own.
-        guard found.number >= 3 else { return found.number }
+        // Only programs with schema 2 run beside this schema.
+        guard found.number > 2 else { return found.number }
         return try PostgreSQLFailure.wrapping { () throws(PostgreSQLError) in
             let lowest = try tables.rows(
                 """

@@ -7,7 +7,7 @@
 ///
 /// During an upgrade of a cluster, nodes of an older version use the database after a node of a newer version has
 /// migrated it. So each migration states the oldest schema whose programs can still use the database. The author of a
-/// migration keeps the older schema in `oldest` only if the migration does nothing but this:
+/// migration keeps an older schema in `oldest` if each statement is one of these:
 ///
 /// - It creates tables, sequences, and indexes of new tables.
 /// - It adds columns that accept NULL or have a constant default. PostgreSQL then rewrites no row. Older programs write
@@ -33,7 +33,7 @@ enum PostgreSQLSchema {
         Migration(oldest: 2, statements: third),
     ]
 
-    /// What nodes of different versions need to share the database.
+    /// The columns by which nodes of different versions share the database.
     private static let third = [
         // The first version with nodes compares the highest `version` with its own schema. So `version` keeps the oldest
         // schema whose programs can use the database, and `number` has the schema itself.
