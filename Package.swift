@@ -203,7 +203,10 @@ let package = Package(
             ]),
         module(
             "LocationService", on: .rules,
-            ["PushDelivery", "Registration", "Routing", "SIPGrammar", "Bytes", "Addressing", "Timekeeping"]),
+            [
+                "PushPlanning", "PushDelivery", "Registration", "Routing", "SIPGrammar", "Bytes", "Addressing",
+                "Timekeeping",
+            ]),
         module(
             "ProxyCore", on: .rules,
             [
@@ -225,8 +228,8 @@ let package = Package(
         module(
             "Persistence", on: .shell,
             [
-                "ProxyCore", "PushPlanning", "Messaging", "Calling", "PushDelivery", "Registration", "Storage",
-                "PostgreSQLClient", "Reactor", "Crypto", "Bytes", "Addressing", "Collections", "Timekeeping",
+                "ProxyCore", "PushPlanning", "Messaging", "Calling", "Routing", "PushDelivery", "Registration",
+                "Storage", "PostgreSQLClient", "Reactor", "Crypto", "Bytes", "Addressing", "Collections", "Timekeeping",
                 "Telemetry",
             ]),
         module(

@@ -271,10 +271,14 @@ package struct Registrar: ~Copyable {
         }
     }
 
-    /// Replaces the bindings of a user by the rows that the store has just returned.
-    package mutating func adopt(_ rows: [StoredBinding], of aor: AddressOfRecord, now: Moment) -> BindingTable.Adoption
-    {
-        bindings.adopt(rows, of: aor, settings: (ownProcessors[aor.host] ?? commonProcessor).settings, now: now)
+    /// Replaces the bindings of a user by the rows that the store has just returned. The bindings `expiring` are over,
+    /// and are removed next.
+    package mutating func adopt(
+        _ rows: [StoredBinding], of aor: AddressOfRecord, expiring: Set<DeviceID> = [], now: Moment
+    ) -> BindingTable.Adoption {
+        bindings.adopt(
+            rows, of: aor, expiring: expiring, settings: (ownProcessors[aor.host] ?? commonProcessor).settings,
+            now: now)
     }
 
     /// Adopts the accounts that the store has just returned. An account of the question that the store has not returned

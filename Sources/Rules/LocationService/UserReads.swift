@@ -1,5 +1,6 @@
 package import Addressing
 import Bytes
+package import PushPlanning
 package import Registration
 package import Routing
 import SIPGrammar
@@ -25,6 +26,10 @@ package struct UserReads {
         case waiting
         /// A question of an operator about the user.
         case look(LookTicket)
+        /// Refresh pushes to contacts of the users.
+        case refreshes([RefreshPushes.Contact])
+        /// The adoption of users whose contacts have lost their node.
+        case orphans
     }
 
     /// A question for the store.
@@ -169,7 +174,7 @@ extension UserReads.Work {
         switch self {
         case .request(let incoming), .acknowledgement(let incoming): incoming
         case .change(.register(let incoming), _): incoming
-        case .change, .waiting, .look: nil
+        case .change, .waiting, .look, .refreshes, .orphans: nil
         }
     }
 }

@@ -80,6 +80,8 @@ package enum ProxyAction: Sendable {
     case endWaiting([AddressOfRecord])
     /// Commit soon that the INVITE with the given Call-ID no longer waits for phones of the user.
     case endInvite(AddressOfRecord, callID: ByteString)
+    /// Search one page of the store's contacts, and report them to ``ProxyEngine/contactsFound(_:_:now:)``.
+    case findContacts(NodeDuties.Question)
     /// Look up the addresses of a host name, and report the addresses to ``ProxyEngine/resolved(_:to:now:)``.
     case resolve(NextHop, ResolutionTicket)
 }

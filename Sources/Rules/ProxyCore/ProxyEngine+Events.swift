@@ -125,6 +125,7 @@ extension ProxyEngine {
             case .usersDue: usersDue(now: now)
             case .keysDue: readKeys(now: now)
             case .nodesDue: nodesDue(now: now)
+            case .dutiesDue: dutiesDue(now: now)
             case .silence(let place, let id):
                 if let call = calls.call(at: place), call.id == id { silenceDue(of: call, now: now) }
             case .turnDue(let place, let id):

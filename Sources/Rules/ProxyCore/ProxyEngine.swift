@@ -192,6 +192,8 @@ enum EngineTimer: Sendable {
     case keysDue
     /// The engine asks the store about the users for whose phones something waits.
     case nodesDue
+    /// The engine searches the store for contacts whose node has ended.
+    case dutiesDue
     /// The engine checks whether the forwarded request of a call has got a response. The ``ForkID`` shows whether the
     /// slot in ``Calls`` now belongs to a newer call.
     case silence(place: UInt32, ForkID)

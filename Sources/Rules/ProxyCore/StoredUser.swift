@@ -1,5 +1,7 @@
+package import Addressing
 package import Calling
 package import Registration
+package import Timekeeping
 
 /// The rows of the store about one user, read for one request.
 package struct StoredUser: Sendable {
@@ -17,6 +19,20 @@ package struct StoredUser: Sendable {
         self.bindings = bindings
         self.bucketEntries = bucketEntries
         self.rules = rules
+    }
+}
+
+/// One page of the search for contacts whose node has ended.
+package struct ContactPage: Sendable {
+    /// The wanted contacts of the page.
+    package let rows: [StoredBinding]
+    /// The last contact of the page; `nil` if the page has the end of all contacts.
+    package let last: DeviceID?
+    /// The latest expiry of all contacts of the page.
+    package let latest: UnixTime
+
+    package init(rows: [StoredBinding], last: DeviceID?, latest: UnixTime) {
+        (self.rows, self.last, self.latest) = (rows, last, latest)
     }
 }
 

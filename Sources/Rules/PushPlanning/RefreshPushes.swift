@@ -84,9 +84,13 @@ package struct RefreshPushes: Sendable {
     /// If the contact was already due at the daemon's start, the earlier run may have sent the first push. The contact
     /// then waits until half of the remaining time is over, so that repeated restarts do not cause repeated pushes.
     ///
+    /// The same holds if another node of a cluster may have sent the first push before `since`.
+    ///
     /// - Returns: whether the first push is due now.
-    package mutating func found(_ contact: Contact, lead: Duration, now: Instant) -> Bool {
-        guard let startedAt, contact.expiry - startedAt <= lead else { return true }
+    package mutating func found(
+        _ contact: Contact, lead: Duration, since: Instant = .distantPast, now: Instant
+    ) -> Bool {
+        guard let startedAt, contact.expiry - max(startedAt, since) <= lead else { return true }
         wait(contact, half: contact.expiry - now, now: now)
         return false
     }
@@ -136,13 +140,18 @@ package struct RefreshPushes: Sendable {
         var contact = contact
         contact.wasHeldBack = true
         if isFirst { figures[app, default: Figures()].heldBack += 1 }
+        postpone(contact, now: now)
+        return isFirst
+    }
+
+    /// Makes the contact due again a little later, unless it has expired.
+    package mutating func postpone(_ contact: Contact, now: Instant) {
         let rest = contact.expiry - now
         if rest > Self.leastRest {
             wait(contact, half: rest / 4, now: now)
-        } else {
+        } else if rest > .zero {
             schedule(contact, at: contact.expiry + .seconds(1))
         }
-        return isFirst
     }
 
     /// Notes that the phone has registered.

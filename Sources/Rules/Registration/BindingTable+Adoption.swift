@@ -13,9 +13,11 @@ extension BindingTable {
     /// Replaces the bindings of a user by the rows that the store has just returned.
     ///
     /// The caller makes sure that no change of the user was ordered after the read. A binding keeps its open connection
-    /// if the row names the same flow. A binding also keeps a refresh that the store does not have yet.
+    /// if the row names the same flow. A binding also keeps a refresh that the store does not have yet. The table gets
+    /// the expired bindings `expiring`, so that it removes them like its own.
     package mutating func adopt(
-        _ rows: [StoredBinding], of aor: AddressOfRecord, settings: RegistrarSettings, now: Moment
+        _ rows: [StoredBinding], of aor: AddressOfRecord, expiring: Set<DeviceID> = [], settings: RegistrarSettings,
+        now: Moment
     ) -> Adoption {
         var adoption = Adoption()
         var present: [DeviceID] = []
@@ -29,6 +31,8 @@ extension BindingTable {
         for row in rows where row.aor == aor {
             if let slot = slot(of: row.id) {
                 if adopt(row, at: slot, settings: settings, now: now) { adoption.returned.append(row.id) }
+            } else if expiring.contains(row.id) {
+                _ = restore(row, settings: settings, keepsExpired: true, now: now)
             } else if case .kept = restore(row, settings: settings, now: now) {
                 adoption.returned.append(row.id)
             }

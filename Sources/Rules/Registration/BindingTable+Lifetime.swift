@@ -13,12 +13,16 @@ extension BindingTable {
         package let isFurtherFlow: Bool
         /// The Path values of the binding's last REGISTER, topmost first.
         package let path: [ByteString]
+        /// The time of the binding's last REGISTER that this table knows.
+        package let registeredAt: UnixTime
     }
 
     func ended(at slot: UInt32) -> Ended {
         let id = self[slot].id
         let path = self[slot].pathLength > 0 ? binding(at: slot).path : []
-        return Ended(id: id, aor: aor(at: slot), isFurtherFlow: device(of: id) != id, path: path)
+        return Ended(
+            id: id, aor: aor(at: slot), isFurtherFlow: device(of: id) != id, path: path,
+            registeredAt: self[slot].registeredAt)
     }
 
     /// Removes bindings without push token whose granted expiry is over. ``removeExpired(limit:now:)`` examines at most
@@ -103,12 +107,15 @@ extension BindingTable {
         case unfit(TokenProblem)
     }
 
-    /// Restores a binding from its row in the store when the daemon starts.
-    package mutating func restore(_ row: StoredBinding, settings: RegistrarSettings, now: Moment) -> Restored {
+    /// Restores a binding from its row in the store when the daemon starts. With `keepsExpired`, the table also gets an
+    /// expired binding, and the next ``removeExpired(limit:now:)`` removes it.
+    package mutating func restore(
+        _ row: StoredBinding, settings: RegistrarSettings, keepsExpired: Bool = false, now: Moment
+    ) -> Restored {
         guard row.id.rawValue > 0, slot(of: row.id) == nil, let contact = RestoredContact(row, settings: settings)
         else { return .dropped }
         let content = contact.content(of: row, on: row.flow.closed, now: now)
-        guard enabled.contains(number: content.provider) || now.instant < content.freshUntil,
+        guard enabled.contains(number: content.provider) || now.instant < content.freshUntil || keepsExpired,
             let record = makeRecord(row.id, content)
         else {
             // The id of a refused row is never used again, because a list of missed calls may still contain the id.

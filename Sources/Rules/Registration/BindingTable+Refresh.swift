@@ -32,6 +32,11 @@ extension BindingTable {
         return due
     }
 
+    /// Lets ``dueForRefresh`` find a contact again, because another node has sent no refresh push yet, or may end.
+    package mutating func forgetRefreshPush(to id: DeviceID) {
+        if let slot = slot(of: id) { self[slot].marks.remove(.wasAskedToRefresh) }
+    }
+
     /// The end of a contact's granted time, and the length of this time in seconds; `nil` if the contact is gone.
     package func grant(of id: DeviceID) -> (until: Instant, seconds: UInt32)? {
         slot(of: id).map { (self[$0].freshUntil, self[$0].granted) }

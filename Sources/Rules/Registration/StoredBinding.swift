@@ -61,6 +61,9 @@ package enum BindingChange: Hashable, Sendable {
     /// Insert or replace the row of a binding.
     indirect case upsert(StoredBinding)
     case delete(DeviceID)
+    /// Delete the row of an expired binding, unless the device has registered at another time than the given time.
+    /// Another node of a cluster can have accepted a later REGISTER.
+    case expire(DeviceID, registeredAt: UnixTime)
 }
 
 extension StoredBinding {

@@ -1,6 +1,6 @@
 import Addressing
 import Bytes
-import PushDelivery
+package import PushDelivery
 import SIPGrammar
 import Timekeeping
 
@@ -53,6 +53,18 @@ final class StoredContact {
         label = DeviceLabel(contact: address, sources: settings.labelSources)
         callID = binding.callID
         flow = binding.marks.contains(.isFlow) ? RegistrationFlow(address) : nil
+    }
+}
+
+extension StoredBinding {
+    /// The push token in the row, if a push can wake the device.
+    package var pushToken: PushToken? {
+        guard isPush else { return nil }
+        if let summary = ContactSummary(contact) { return summary.token }
+        guard let address = ContactText.read(contact),
+            let name = PushParameters.Triple(contact: address).provider, let provider = PushProvider(named: name)
+        else { return nil }
+        return PushToken(provider, in: address.uri)
     }
 }
 

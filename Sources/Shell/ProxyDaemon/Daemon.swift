@@ -205,8 +205,12 @@ package final class Daemon: @unchecked Sendable {
         api.load = ServiceLoad { shard.assumeIsolated { $0.refusesService() } }
         store.finished = { results in shard.onLoop(with: results) { $0.committed($1) } }
         push.happened = { event in shard.onLoop(with: event) { $0.pushHappened($1) } }
+        let contacts = DeadTokenRecall(store: store, door: door, loop: loop)
+        var recall: FeedbackService.Recall?
+        if node != nil { recall = { await contacts.recall($0) } }
         do throws(PushSetupError) {
-            feedback = try FeedbackService(settings: settings.push, loop: loop, log: log) { dead, cursor, limit in
+            feedback = try FeedbackService(settings: settings.push, loop: loop, log: log, recall: recall) {
+                dead, cursor, limit in
                 await door.ask(.everything) { engine, now in
                     engine.tokensReportedDead(dead, from: cursor, limit: limit, now: now)
                 }
@@ -313,10 +317,14 @@ package final class Daemon: @unchecked Sendable {
         } catch {
             throw StartError("cannot create a timer: \(error)")
         }
-        let node = node
+        let (node, feedback) = (node, feedback)
         loop.post {
             shard.assumeIsolated { shard in
-                if let node { shard.joinCluster(at: node.place.string) { tables.changed($0) } }
+                if let node {
+                    shard.joinCluster(
+                        at: node.place.string, changed: { tables.changed($0) },
+                        duties: { feedback?.dutiesChanged(isHeld: $0) })
+                }
                 // The calls of the earlier run can already have caused events.
                 shard.reportsEvents(events.isOn)
                 shard.start(sockets: sockets)

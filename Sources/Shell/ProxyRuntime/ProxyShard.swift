@@ -52,6 +52,8 @@ package actor ProxyShard: LoopActor {
     private var observer: (([TimelineChange]) -> Void)?
     /// Gets the tables that operators may have changed at another node.
     private var tablesChanged: (Set<OperatorTable>) -> Void = { _ in }
+    /// Tells the services whether this node has the duties that one node does for all nodes.
+    private var dutiesChanged: (Bool) -> Void = { _ in }
     /// The events that occurred while actions ran, in order; they enter the engine after the actions.
     private var waiting: [Arrival] = []
     /// Notices that the process stood still; `nil` without a cluster.
@@ -287,6 +289,7 @@ package actor ProxyShard: LoopActor {
         case users(ReadTicket, StoredUsers?)
         case found(waitingFor: AddressOfRecord, [String])
         case nodes(NodeNews)
+        case contacts(NodeDuties.Question, ContactPage?)
 
         var isNews: Bool { if case .nodes = self { true } else { false } }
     }
@@ -358,6 +361,10 @@ package actor ProxyShard: LoopActor {
         case .nodes(.takenOver(let remaining)): engine.takenOver(remaining: remaining, now: loop.moment)
         case .nodes(.messages(let rows, let users)): engine.messagesTakenOver(rows, for: users, now: loop.moment)
         case .nodes(.changed(let tables)): tablesChanged(tables)
+        case .contacts(let question, let page): engine.contactsFound(question, page, now: loop.moment)
+        case .nodes(.duties(let isHeld)):
+            engine.dutiesChanged(isHeld: isHeld, now: loop.moment)
+            dutiesChanged(isHeld)
         case .nodes(.counts(let counts)): engine.countsTold(counts, now: loop.moment)
         case .nodes(.alive):
             let counts = engine.takeCounts(now: loop.moment)
@@ -601,6 +608,10 @@ package actor ProxyShard: LoopActor {
         case .readUsers(let question, let waiting): read(question, waiting: waiting)
         case .userLookedUp(let ticket, let isFresh): looks.removeValue(forKey: ticket)?.resume(returning: isFresh)
         case .findNodes(let aor): findNodes(waitingFor: aor)
+        case .findContacts(let question):
+            services.shared?.contacts(question) { [weak self] page in
+                self?.answered { $0.arrived(.contacts(question, page)) }
+            }
         case .endWaiting(let users): services.shared?.endWaiting(users)
         case .endInvite(let aor, let callID): services.shared?.endInvite(aor, callID: callID)
         }
@@ -655,9 +666,12 @@ package actor ProxyShard: LoopActor {
     }
 
     /// Announces this daemon to the other nodes of the cluster, and follows which nodes live. The closure `changed` gets,
-    /// on the loop, the tables that operators may have changed.
-    package func joinCluster(at place: String, changed: @escaping (Set<OperatorTable>) -> Void) {
-        tablesChanged = changed
+    /// on the loop, the tables that operators may have changed. The closure `duties` gets, on the loop, whether this node
+    /// has the duties that one node does for all nodes.
+    package func joinCluster(
+        at place: String, changed: @escaping (Set<OperatorTable>) -> Void, duties: @escaping (Bool) -> Void
+    ) {
+        (tablesChanged, dutiesChanged) = (changed, duties)
         startPulse()
         services.shared?.join(at: place) { [weak self] news in self?.answered { $0.arrived(.nodes(news)) } }
     }

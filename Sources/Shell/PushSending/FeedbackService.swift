@@ -35,9 +35,14 @@ package final class FeedbackService: @unchecked Sendable {
     /// Searches the contacts for dead tokens: see ``ProxyEngine/tokensReportedDead(_:from:limit:now:)``.
     package typealias Search = ([ByteString: UInt32], BindingCursor, Int) async -> DeadTokenFindings
 
+    /// Makes the engine read the users with these tokens from the store of a cluster. The result is false if the store
+    /// did not answer.
+    package typealias Recall = (Set<ByteString>) async -> Bool
+
     private let loop: EventLoop
     private let log: Log
     private let search: Search
+    private let recall: Recall?
     private var sources: [FeedbackSource]
     /// The last TLS context of each feedback server whose files could be used.
     private var contexts: [FeedbackSource: TLSContext] = [:]
@@ -64,10 +69,13 @@ package final class FeedbackService: @unchecked Sendable {
     private static let pause: Duration = .milliseconds(2)
     private static let firstPull: Duration = .seconds(60)
 
-    /// Creates the client of Apple's feedback service.
+    /// Creates the client of Apple's feedback service. In a cluster (`recall` is not `nil`), the service asks by itself
+    /// only while this node has the duties of the cluster: see ``dutiesChanged(isHeld:)``.
     ///
     /// - Returns: the service; `nil` if no feedback server is configured.
-    package init?(settings: PushSettings, loop: EventLoop, log: Log, search: @escaping Search) throws(PushSetupError) {
+    package init?(
+        settings: PushSettings, loop: EventLoop, log: Log, recall: Recall? = nil, search: @escaping Search
+    ) throws(PushSetupError) {
         sources = try FeedbackSource.all(in: settings.apns, proxy: settings.proxy)
         guard let interval = sources.map(\.interval).min() else { return nil }
         self.interval = interval
@@ -75,10 +83,11 @@ package final class FeedbackService: @unchecked Sendable {
         self.loop = loop
         self.log = log
         self.search = search
+        self.recall = recall
         do throws(SystemError) {
             resolver = try DNSResolver(on: loop)
             timer = try LoopTimer(on: loop) { [weak self] in self?.timeCame() }
-            timer?.arm(at: loop.now + Self.firstPull)
+            if recall == nil { timer?.arm(at: loop.now + Self.firstPull) }
         } catch {
             throw PushSetupError("the feedback service cannot start: \(error)")
         }
@@ -89,6 +98,12 @@ package final class FeedbackService: @unchecked Sendable {
         guard let changed = try? FeedbackSource.all(in: settings.apns, proxy: settings.proxy) else { return }
         sources = changed
         contexts = contexts.filter { changed.contains($0.key) }
+    }
+
+    /// Begins or stops to ask at regular intervals, because a feedback server deletes its list when a node reads it, and
+    /// only one node of a cluster must read it.
+    package func dutiesChanged(isHeld: Bool) {
+        if isHeld { timer?.arm(at: loop.now + Self.firstPull) } else { timer?.disarm() }
     }
 
     private func timeCame() {
@@ -172,6 +187,9 @@ package final class FeedbackService: @unchecked Sendable {
 
     private func search(for dead: [ByteString: UInt32], in round: Round) async throws(SystemError) {
         var unmatched = Set(dead.keys)
+        if let recall, await !recall(unmatched) {
+            round.report.failures.append("the database did not answer, so contacts of other nodes may stay")
+        }
         var cursor = BindingCursor()
         while true {
             let findings = await search(dead, cursor, Self.step)

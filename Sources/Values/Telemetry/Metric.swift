@@ -40,7 +40,7 @@ package enum Counter: Int, CaseIterable, Sendable {
     case missedCallStored, missedCallReported, missedCallNotCarried
     case messageStored, messageDelivered, messageGivenUp, messageExpired
     case nodeReadFresh, nodeReadStale, nodeReadRefused, nodeNoticeSent, nodeNoticeReceived, nodeRequest
-    case callTakenOver, messageTakenOver, callGivenAway
+    case callTakenOver, messageTakenOver, contactTakenOver, callGivenAway
     case flowOpened, flowClosed
     case flowRefusedSource, flowRefusedFull, flowRefusedHandshake, flowGaveWay, flowNoRequest, flowNotProved, flowIdle
     case flowNotReading, flowNoHeader
@@ -201,6 +201,7 @@ package enum Counter: Int, CaseIterable, Sendable {
                 "sippushd_node_requests_total", "Requests of other nodes to phones with a connection to this node.")
         case .callTakenOver: Self.takenOver("call")
         case .messageTakenOver: Self.takenOver("message")
+        case .contactTakenOver: Self.takenOver("contact")
         case .callGivenAway:
             MetricName(
                 "sippushd_calls_given_away_total",
@@ -383,7 +384,7 @@ package enum Counter: Int, CaseIterable, Sendable {
     private static func takenOver(_ kind: String) -> MetricName {
         MetricName(
             "sippushd_taken_over_total", labels: "kind=\"\(kind)\"",
-            "Calls and stored messages that this node continues after the end of another node.")
+            "Calls, stored messages and users that this node took over after the end of another node.")
     }
 
     private static func flow(_ event: String) -> MetricName {
@@ -414,7 +415,7 @@ package enum Gauge: Int, CaseIterable, Sendable {
     case storeQueue
     case storeFailing
     case eventsWaiting, eventAge
-    case nodes
+    case nodes, nodeDuties
 
     package var name: MetricName {
         switch self {
@@ -449,6 +450,8 @@ package enum Gauge: Int, CaseIterable, Sendable {
             MetricName("sippushd_events_oldest_seconds", "Age of the oldest event that waits for the receiver.")
         case .nodes:
             MetricName("sippushd_nodes", "Living nodes of the cluster, with this node; 0 without a cluster.")
+        case .nodeDuties:
+            MetricName("sippushd_node_duties", "1 on the node that has the duties of the cluster; else 0.")
         case .storeFailing:
             MetricName("sippushd_store_failing", "1 while changes cannot be written to the store; else 0.")
         }

@@ -255,6 +255,7 @@ func story(_ actions: [ProxyAction]) -> [String] {
         case .readUsers: return "read"
         case .userLookedUp(let ticket, let isFresh): return "look \(ticket.number) \(isFresh)"
         case .findNodes: return "find nodes"
+        case .findContacts: return "find contacts"
         case .endWaiting: return "end waiting"
         case .endInvite: return "end invite"
         }

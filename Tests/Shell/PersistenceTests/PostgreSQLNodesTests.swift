@@ -199,7 +199,7 @@ struct PostgreSQLNodesTests {
                 switch news {
                 case .messages(let messages, _): taken.withLock { $0[index, default: []] += messages }
                 case .peers(let others): peers.withLock { $0[index] = others.map(\.name) }
-                case .invites, .changed, .takenOver, .counts, .alive: break
+                case .invites, .changed, .takenOver, .counts, .alive, .duties: break
                 }
             }
         }

@@ -6,6 +6,7 @@ package import ProxyCore
 package import ProxyPolicy
 package import PushDelivery
 package import Registration
+import Routing
 package import SIPGrammar
 import SIPMessage
 package import Timekeeping
@@ -44,6 +45,10 @@ package final class SimulatedCluster {
     package private(set) var reads = 0
     /// The operators' questions about users that have ended.
     package private(set) var looks: [(ticket: LookTicket, isFresh: Bool)] = []
+    /// The number of pages of contacts that nodes have searched.
+    package private(set) var pages = 0
+    /// The time since the start, in whole seconds.
+    package var elapsed: Int { Int((now.instant - Instant(nanoseconds: 1_000_000_000)).components.seconds) }
     /// The INVITEs that wait at each node.
     package private(set) var held: [Int: [HeldInvite]] = [:]
     /// The pairs of nodes whose link loses all messages.
@@ -177,6 +182,15 @@ package final class SimulatedCluster {
         take(from: node)
     }
 
+    /// Gives the duties that one node does for all nodes to a node; `nil` takes the duties from all nodes.
+    package func giveDuties(to owner: Int?) {
+        for node in engines.indices where !dead.contains(node) {
+            engines[node].dutiesChanged(isHeld: node == owner, now: now)
+            take(from: node)
+        }
+        settle()
+    }
+
     /// Tells a node that it stood still.
     package func standStill(_ node: Int) { engines[node].stoodStill() }
 
@@ -224,6 +238,7 @@ package final class SimulatedCluster {
                             take(from: node)
                         }, to: .answers(node))
                 }, to: .store(node))
+        case .findContacts(let question): search(question, of: node)
         case .endWaiting(let users):
             add({ [self] in for aor in users { waiting[aor]?.remove(node) } }, to: .store(node))
         case .endInvite(let aor, let callID):
@@ -260,6 +275,19 @@ package final class SimulatedCluster {
                 add(
                     { [self] in
                         engines[node].usersRead(ticket, users, now: now)
+                        take(from: node)
+                    }, to: .answers(node))
+            }, to: .store(node))
+    }
+
+    private func search(_ question: NodeDuties.Question, of node: Int) {
+        add(
+            { [self] in
+                pages += 1
+                let page = isStoreAway ? nil : disk.page(question)
+                add(
+                    { [self] in
+                        engines[node].contactsFound(question, page, now: now)
                         take(from: node)
                     }, to: .answers(node))
             }, to: .store(node))

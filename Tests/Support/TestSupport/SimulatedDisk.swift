@@ -6,6 +6,8 @@ package import ProxyCore
 import PushDelivery
 import PushPlanning
 package import Registration
+import Routing
+import Timekeeping
 
 /// The data that survives a simulated crash: the committed changes and the journal. Changes in the
 /// queue are lost in a crash.
@@ -89,6 +91,7 @@ package struct SimulatedDisk {
         switch change {
         case .binding(.upsert(let row)): bindings[row.id] = row
         case .binding(.delete(let id)): bindings[id] = nil
+        case .binding(.expire(let id, let date)): if bindings[id]?.registeredAt == date { bindings[id] = nil }
         case .userRules(let row): userRules[row.aor] = row
         case .bucket(let change): apply(change)
         case .message(.insert(let row)): messages[row.id] = row
@@ -142,6 +145,19 @@ package struct SimulatedDisk {
                 bucketEntries: (buckets[aor] ?? [:]).values.map { StoredBucketEntry(aor: aor, entry: $0) },
                 rules: userRules[aor])
         }
+    }
+
+    /// One page of the search for contacts whose node has ended.
+    func page(_ question: NodeDuties.Question) -> ContactPage {
+        let page = bindings.values.filter { row in question.after.map { row.id > $0 } ?? true }
+            .sorted { $0.id < $1.id }.prefix(question.limit)
+        let wanted = page.filter { row in
+            guard row.isPush else { return row.freshUntil <= question.date }
+            return row.freshUntil > question.date && question.refreshUntil.map { row.freshUntil <= $0 } ?? false
+        }
+        return ContactPage(
+            rows: Array(wanted), last: page.count < question.limit ? nil : page.last?.id,
+            latest: page.map(\.freshUntil).max() ?? UnixTime(milliseconds: 0))
     }
 
     func holdsToken(_ prid: ByteString) -> Bool {

@@ -320,6 +320,8 @@ package final class SimulatedWorld {
         case .userLookedUp: break
         case .readUsers(let question, let announcement): read(question, announcing: announcement, of: node)
         case .findNodes(let aor): ask(.nodes(waitingFor: aor), of: node)
+        // The simulated days have no duties of one node.
+        case .findContacts: break
         case .endWaiting(let users): ask(.endWaiting(users), of: node)
         case .endInvite(let aor, let callID): ask(.endInvite(aor, callID: callID), of: node)
         }

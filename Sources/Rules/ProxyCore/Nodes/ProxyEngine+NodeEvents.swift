@@ -1,5 +1,5 @@
 import AccessLimits
-import Addressing
+package import Addressing
 import Bytes
 import Calling
 import LocationService
@@ -8,7 +8,7 @@ package import ProxyPolicy
 import PushDelivery
 import PushPlanning
 package import Registration
-import Routing
+package import Routing
 import SIPGrammar
 import Telemetry
 package import Timekeeping
@@ -27,8 +27,10 @@ extension ProxyEngine {
             if answer == nil { isNotStored(work, subjects) }
             if let answer {
                 registrar.adopt(answer.accounts, askedFor: subjects)
-                for user in answer.users { restore(user, now: now) }
+                let isAdoption = if case .orphans = work { true } else { false }
+                for user in answer.users { restore(user, expiring: isAdoption ? orphans(of: user) : [], now: now) }
             }
+            if case .refreshes(let contacts) = work { refreshesRead(contacts, answer, now: now) }
             goOn(with: work, answer == nil ? .stale : .fresh, now: now)
         }
         settle(now: now)
@@ -56,14 +58,15 @@ extension ProxyEngine {
         case .acknowledgement(let incoming): ackReceived(incoming, now: now)
         case .change(let work, let aor):
             if reading == .fresh { begin(work, for: aor, now: now) } else { refuse(work, retryAfter: 10, now: now) }
-        case .waiting: break
+        case .waiting, .refreshes, .orphans: break
         case .look(let ticket): act(.userLookedUp(ticket, isFresh: reading == .fresh))
         }
     }
 
     /// Adopts the rows of the store about a user, and continues the calls that wait for phones at other nodes. At the
-    /// start, the engine adopts the users of the earlier run's calls before it restores the calls.
-    package func restore(_ user: StoredUser, now: Moment) {
+    /// start, the engine adopts the users of the earlier run's calls before it restores the calls. The expired bindings
+    /// `expiring` are removed next.
+    package func restore(_ user: StoredUser, expiring: Set<DeviceID> = [], now: Moment) {
         guard let nodes = network.flows.nodes else { return }
         ledger.buckets.adopt(user.bucketEntries, of: user.aor, now: now.date)
         if let rules = user.rules?.rules {
@@ -72,7 +75,7 @@ extension ProxyEngine {
             _ = calls.rules.remove(user.aor)
         }
         guard !registrar.isChanging(user.aor) else { return }
-        let adoption = registrar.adopt(user.bindings.map(nodes.read), of: user.aor, now: now)
+        let adoption = registrar.adopt(user.bindings.map(nodes.read), of: user.aor, expiring: expiring, now: now)
         for ended in adoption.removed { deviceRemoved(ended.id, of: ended.aor, nil, now: now) }
         for binding in adoption.returned {
             bindingReturned(binding, of: user.aor, isPush: nil, isElsewhere: true, now: now)
@@ -81,8 +84,24 @@ extension ProxyEngine {
 
     /// Handles a change of the living nodes: their names, addresses and runs.
     package func nodesChanged(_ peers: [PeerNode], now: Moment) {
-        network.flows.nodes?.changed(peers, now: now.instant)
+        if network.flows.nodes?.changed(peers, now: now.instant) == true { network.duties.runEnded(now: now.instant) }
+        armDuties()
         armNodes(now: now)
+        settle(now: now)
+    }
+
+    /// Handles the news that this node has, or no longer has, the duties that one node does for all nodes.
+    package func dutiesChanged(isHeld: Bool, now: Moment) {
+        guard isHeld != network.duties.isHeld else { return }
+        if isHeld { network.duties.gained(now: now.instant) } else { network.duties.lost() }
+        log.notice(
+            isHeld ? "this node has the duties of the cluster" : "this node has lost the duties of the cluster", [:])
+        armDuties()
+    }
+
+    /// Handles one page of the search for contacts whose node has ended; `nil` means that the store did not answer.
+    package func contactsFound(_ question: NodeDuties.Question, _ page: ContactPage?, now: Moment) {
+        found(page, to: question, now: now)
         settle(now: now)
     }
 

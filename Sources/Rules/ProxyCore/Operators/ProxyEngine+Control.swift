@@ -256,6 +256,7 @@ extension ProxyEngine {
         figures.set(.forks, to: calls.count)
         figures.set(.waitingMessages, to: messages.count)
         figures.set(.nodes, to: network.flows.nodes.map { $0.peerCount + 1 } ?? 0)
+        figures.set(.nodeDuties, to: network.duties.isHeld ? 1 : 0)
         figures.set(.bucketEntries, to: ledger.buckets.entryCount)
         countUsers(in: &figures)
         figures.set(.tokensRemembered, to: access.bearer.rememberedCount)

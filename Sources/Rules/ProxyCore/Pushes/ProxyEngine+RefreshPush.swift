@@ -28,15 +28,72 @@ extension ProxyEngine {
         registrar.scanPaused()
         let lead = settings.registrar.refreshPushLead
         guard lead > .zero else { return }
+        var due: [RefreshPushes.Contact] = []
         for binding in registrar.scanned(steps: Self.scanTime, lead: lead, now: now.instant) {
             guard let grant = registrar.bindings.grant(of: binding) else { continue }
             let contact = RefreshPushes.Contact(binding, until: grant.until)
-            guard ledger.refreshes.found(contact, lead: lead, now: now.instant) else { continue }
-            askToRefresh(contact, granted: grant.seconds, now: now)
+            let care = careForRefresh(of: binding)
+            guard care.isOurs else {
+                registrar.bindings.forgetRefreshPush(to: binding)
+                continue
+            }
+            if ledger.refreshes.found(contact, lead: lead, since: care.since, now: now.instant) { due.append(contact) }
         }
-        while let contact = ledger.refreshes.nextDue(now: now.instant) { refreshDue(contact, now: now) }
+        while let contact = ledger.refreshes.nextDue(now: now.instant) { due.append(contact) }
+        if network.flows.haveNodes {
+            readBeforeRefresh(due)
+        } else {
+            for contact in due { refreshDue(contact, now: now) }
+        }
         armRefreshPushes(now: now)
     }
+
+    // MARK: Several nodes
+
+    /// Whether this node sends the refresh pushes to a contact, and since when.
+    private func careForRefresh(of binding: DeviceID) -> (isOurs: Bool, since: Instant) {
+        guard network.flows.haveNodes, let path = registrar.bindings.binding(binding)?.path, !path.isEmpty else {
+            return (true, .distantPast)
+        }
+        return (caresFor(path), network.flows.hasLostNode(path) ? network.duties.since : .distantPast)
+    }
+
+    /// Reads the users of contacts that are due, because the phones may have registered at other nodes.
+    private func readBeforeRefresh(_ contacts: [RefreshPushes.Contact]) {
+        for start in stride(from: 0, to: contacts.count, by: Self.adoptedTogether) {
+            let part = Array(contacts[start..<min(start + Self.adoptedTogether, contacts.count)])
+            let users = Set(part.compactMap { registrar.bindings.aor(of: $0.binding) })
+            guard !users.isEmpty else { continue }
+            let work = UserReads.Work.refreshes(part)
+            if case .asks(let question) = registrar.reads.hold(work, concerning: users.map { .user($0) }) {
+                act(.readUsers(question, waiting: nil))
+            }
+        }
+    }
+
+    /// Goes on with contacts that are due, after the store has answered about their users; `nil` means that the store did
+    /// not answer. Then no phone can register, so the contacts are due again later.
+    func refreshesRead(_ contacts: [RefreshPushes.Contact], _ answer: StoredUsers?, now: Moment) {
+        var keepers: [DeviceID: Nodes.Keeper] = [:]
+        for row in (answer?.users ?? []).flatMap(\.bindings) {
+            keepers[row.id] = network.flows.nodes?.keeper(of: row)
+        }
+        for contact in contacts {
+            guard let aor = registrar.bindings.aor(of: contact.binding) else { continue }
+            guard answer != nil, !registrar.isChanging(aor) else {
+                ledger.refreshes.postpone(contact, now: now.instant)
+                continue
+            }
+            switch keepers[contact.binding] {
+            case nil: break  // The contact was removed.
+            case .own?: refreshDue(contact, now: now)
+            case .nobody? where network.duties.isHeld: refreshDue(contact, now: now)
+            case .nobody?, .peer?: registrar.bindings.forgetRefreshPush(to: contact.binding)
+            }
+        }
+    }
+
+    // MARK: Pushes
 
     /// Handles a contact whose next refresh push or whose expiry has come.
     private func refreshDue(_ contact: RefreshPushes.Contact, now: Moment) {

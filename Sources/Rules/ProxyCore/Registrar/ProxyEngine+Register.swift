@@ -423,12 +423,14 @@ extension ProxyEngine {
     func removeExpiredBindings(now: Moment) {
         let ended = registrar.bindings.removeExpired(limit: Self.expiryBatch, now: now.instant)
         guard !ended.isEmpty else { return }
-        // The node that has the phone's flow knows the latest expiry, and removes the contact from the store.
-        let own = network.flows.haveNodes ? ended.filter { !network.flows.isAtOtherNode($0.path) } : ended
-        if !own.isEmpty { act(.record(own.map { .binding(.delete($0.id)) })) }
+        let haveNodes = network.flows.haveNodes
+        let own = ended.filter { caresFor($0.path) }
+        let changes = own.map { EngineChange.binding(haveNodes ? .expire($0) : .delete($0.id)) }
+        if !changes.isEmpty { act(.record(changes)) }
         for binding in ended {
             registrar.changeOrdered(of: binding.aor)
-            deviceRemoved(binding.id, of: binding.aor, binding.isFurtherFlow ? nil : .expired, now: now)
+            let removal = binding.isFurtherFlow || !caresFor(binding.path) ? nil : DeviceRemoval.expired
+            deviceRemoved(binding.id, of: binding.aor, removal, now: now)
         }
     }
 
@@ -450,5 +452,12 @@ extension ProxyEngine {
         for fact in facts {
             if case .added = fact { output.counters.count(.bindingCreated) }
         }
+    }
+}
+
+extension BindingChange {
+    /// Deletes the row of an expired binding, if no other node has accepted a later REGISTER.
+    fileprivate static func expire(_ ended: BindingTable.Ended) -> Self {
+        .expire(ended.id, registeredAt: ended.registeredAt)
     }
 }

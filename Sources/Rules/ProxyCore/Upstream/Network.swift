@@ -12,6 +12,8 @@ struct Network: ~Copyable {
     var waiting = WaitingUsers()
     /// The calls that other nodes continue if this node gives no sign of life.
     var held = HeldCalls()
+    /// The duties that one node has for all nodes.
+    var duties = NodeDuties()
 
     init(_ settings: ProxySettings, _ functions: ProxyFunctions) {
         flows = KnownFlows(settings, nodes: settings.node.map { Nodes($0, seal: functions.seal) })

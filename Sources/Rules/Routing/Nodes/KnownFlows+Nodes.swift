@@ -44,6 +44,12 @@ extension KnownFlows {
         return nodes.name(of: uri)
     }
 
+    /// Whether a contact's Path names a run of a node that is over.
+    package func hasLostNode(_ path: [ByteString]) -> Bool {
+        guard haveNodes, let nodes, let first = path.first, let uri = NameAddress(first)?.uri else { return false }
+        return nodes.place(of: uri) == .gone
+    }
+
     /// Whether a contact's Path names another living node.
     package func isAtOtherNode(_ path: [ByteString]) -> Bool {
         guard haveNodes, let nodes, let first = path.first, let uri = NameAddress(first)?.uri else { return false }

@@ -25,11 +25,16 @@ package struct Nodes {
         self.seal = seal
     }
 
-    package mutating func changed(_ peers: [PeerNode], now: Instant) {
+    /// Notes the present list of the other living nodes.
+    ///
+    /// - Returns: whether a run of a node has ended.
+    package mutating func changed(_ peers: [PeerNode], now: Instant) -> Bool {
+        let isAnyRunOver = self.peers.values.contains { old in !peers.contains { $0.run == old.run } }
+        defer { self.peers = Dictionary(peers.map { ($0.place.lowercased(), $0) }) { $1 } }
         let names = Set(peers.map(\.name))
         gone.removeAll { names.contains($0.node.name) || now - $0.since > Self.memory }
         for peer in self.peers.values where !names.contains(peer.name) { gone.append((peer, now)) }
-        self.peers = Dictionary(peers.map { ($0.place.lowercased(), $0) }) { $1 }
+        return isAnyRunOver
     }
 
     /// Another node, as an operator knows it.
@@ -98,6 +103,23 @@ package struct Nodes {
         case .peer?: uri.port.flatMap { peers[ByteString("\(uri.host.lowercased()):\($0)")]?.name }
         case .gone?, nil: nil
         }
+    }
+
+    /// The node that must care for a contact.
+    package enum Keeper: Hashable, Sendable {
+        case own, peer
+        /// The run that had the phone's flow is over. The node with the duties cares for the contact.
+        case nobody
+    }
+
+    /// The node that must care for a contact, by the contact's row in the store. The run counts, because a restarted
+    /// node does not know the contacts of its earlier run.
+    package func keeper(of row: StoredBinding) -> Keeper {
+        guard let first = row.path.first, let uri = Self.uri(of: first), let text = uri.user, let port = uri.port,
+            let token = seal.openFlow(text, at: ByteString("\(uri.host.lowercased()):\(port)"))
+        else { return .nobody }
+        if token.run == own.run { return .own }
+        return peers.values.contains { $0.run == token.run } ? .peer : .nobody
     }
 
     // MARK: Rows of the store

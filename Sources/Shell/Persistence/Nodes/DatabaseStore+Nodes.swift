@@ -2,6 +2,7 @@ import Bytes
 import ProxyCore
 import ProxyPolicy
 import Registration
+import Routing
 import Timekeeping
 
 extension DatabaseStore {
@@ -31,6 +32,10 @@ private final class SharedDatabase: SharedStore {
 
     func nodes(waitingFor aor: AddressOfRecord, answer: @escaping @Sendable ([String]) -> Void) {
         nodes.nodes(waitingFor: aor, answer: answer)
+    }
+
+    func contacts(_ question: NodeDuties.Question, answer: @escaping @Sendable (ContactPage?) -> Void) {
+        nodes.contacts(question, answer: answer)
     }
 
     func endWaiting(_ users: [AddressOfRecord]) { nodes.endWaiting(users) }

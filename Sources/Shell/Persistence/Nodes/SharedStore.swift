@@ -3,6 +3,7 @@ package import Messaging
 package import ProxyCore
 package import ProxyPolicy
 package import Registration
+package import Routing
 package import Timekeeping
 
 /// News for a node about the other nodes.
@@ -22,6 +23,8 @@ package enum NodeNews: Sendable {
     case counts([SharedCount])
     /// This node has given a sign of life, and may now tell its counts.
     case alive
+    /// Whether this node has the duties that one node does for all nodes.
+    case duties(isHeld: Bool)
 }
 
 /// The store as the nodes of a cluster share it. Each node reads a user from the store when a request needs the user.
@@ -39,6 +42,8 @@ package protocol SharedStore: AnyObject, Sendable {
         _ subjects: [UserSubject], waiting: Announcement?, answer: @escaping @Sendable (StoredUsers?) -> Void)
     /// Finds the other nodes at which something waits for phones of a user; `answer` gets their names, on any thread.
     func nodes(waitingFor aor: AddressOfRecord, answer: @escaping @Sendable ([String]) -> Void)
+    /// Searches one page of all contacts. `answer` gets the page on any thread; `nil` if the store does not answer.
+    func contacts(_ question: NodeDuties.Question, answer: @escaping @Sendable (ContactPage?) -> Void)
     /// Deletes soon that something waits for phones of the users at this node.
     func endWaiting(_ users: [AddressOfRecord])
     /// Deletes soon that an INVITE waits for phones of a user at this node.

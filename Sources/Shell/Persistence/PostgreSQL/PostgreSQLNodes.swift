@@ -7,6 +7,7 @@ import ProxyCore
 import ProxyPolicy
 import Reactor
 import Registration
+import Routing
 import Telemetry
 import Timekeeping
 
@@ -37,6 +38,8 @@ actor PostgreSQLNodes {
     private var places = ToldCounts.Places()
     /// The time of the last sign of life, and of the first sign without a gap up to it.
     private var lastSign, signsSince: Instant?
+    /// Whether this node has the duties that one node does for all nodes.
+    private var isOnDuty = false
     /// Whether the first sign of life was written, and the messages of earlier runs were taken.
     private var hasJoined = false
     private var beat: LoopTimer?
@@ -55,13 +58,14 @@ actor PostgreSQLNodes {
     private struct Waiting {
         var reads: [Read] = []
         var searches: [Search] = []
+        var pages: [Page] = []
         var over: [AddressOfRecord] = []
         var ended: [EndedCall] = []
         /// The counts for the other nodes.
         var counts: [SharedCount] = []
 
         var isEmpty: Bool {
-            reads.isEmpty && searches.isEmpty && over.isEmpty && ended.isEmpty && counts.isEmpty
+            reads.isEmpty && searches.isEmpty && pages.isEmpty && over.isEmpty && ended.isEmpty && counts.isEmpty
         }
     }
 
@@ -74,6 +78,11 @@ actor PostgreSQLNodes {
     private struct Search {
         let aor: AddressOfRecord
         let answer: @Sendable ([String]) -> Void
+    }
+
+    private struct Page {
+        let question: NodeDuties.Question
+        let answer: @Sendable (ContactPage?) -> Void
     }
 
     /// The interval of the signs of life. A node without a sign of life for five seconds counts as dead.
@@ -118,6 +127,10 @@ actor PostgreSQLNodes {
 
     nonisolated func nodes(waitingFor aor: AddressOfRecord, answer: @escaping @Sendable ([String]) -> Void) {
         queue { $0.searches.append(Search(aor: aor, answer: answer)) }
+    }
+
+    nonisolated func contacts(_ question: NodeDuties.Question, answer: @escaping @Sendable (ContactPage?) -> Void) {
+        queue { $0.pages.append(Page(question: question, answer: answer)) }
     }
 
     nonisolated func endWaiting(_ users: [AddressOfRecord]) { queue { $0.over += users } }
@@ -173,6 +186,7 @@ actor PostgreSQLNodes {
             unended = (unended + taken.ended).suffix(Self.mostUnended)
             for read in taken.reads { read.answer(nil) }
             for search in taken.searches { search.answer([]) }
+            for page in taken.pages { page.answer(nil) }
         }
     }
 
@@ -185,6 +199,7 @@ actor PostgreSQLNodes {
         for row in unsent.rows { try tables.send(told: row, run: run, now: SystemClock.now) }
         if !taken.reads.isEmpty { try tables.sendUsers(taken.reads.flatMap(\.subjects)) }
         if !taken.searches.isEmpty { try tables.sendNodes(waitingFor: taken.searches.map(\.aor), besides: name) }
+        for page in taken.pages { try tables.send(page: page.question) }
         var rows = try tables.connection.results()[...]
         unsent.confirmed()
         unended = []
@@ -192,12 +207,15 @@ actor PostgreSQLNodes {
             let users = ReadUsers(&rows)
             for read in taken.reads { read.answer(users.answer(to: read.subjects)) }
         }
-        guard !taken.searches.isEmpty else { return }
-        var found: [AddressOfRecord: [String]] = [:]
-        for case let row? in (rows.popFirst()?.values { $0 }) ?? [] {
-            found[AddressOfRecord(user: row.byteString(0), host: row.byteString(1)), default: []].append(row.text(2))
+        if !taken.searches.isEmpty {
+            var found: [AddressOfRecord: [String]] = [:]
+            for case let row? in (rows.popFirst()?.values { $0 }) ?? [] {
+                let aor = AddressOfRecord(user: row.byteString(0), host: row.byteString(1))
+                found[aor, default: []].append(row.text(2))
+            }
+            for search in taken.searches { search.answer(found[search.aor] ?? []) }
         }
-        for search in taken.searches { search.answer(found[search.aor] ?? []) }
+        for page in taken.pages { page.answer(ContactPage(&rows, limit: page.question.limit)) }
     }
 
     // MARK: The nodes
@@ -220,6 +238,7 @@ actor PostgreSQLNodes {
                     alive: name, at: place, run: run, version: address.version, takesOver: takesOver,
                     keepsOld: hasJoined && !takesOver)
                 try tables.sendCounts(besides: run, after: places)
+                try tables.send(dutiesTo: run)
                 return try tables.connection.results()[...]
             }
             if let row = rows.popFirst(), row.count > 0, row[0].integer(0) == 0, hasJoined {
@@ -237,6 +256,7 @@ actor PostgreSQLNodes {
             let versions = Dictionary(signs?.values { ($0.text(0), $0.text(3)) } ?? []) { $1 }
             let changed = rows.popFirst()?.values { (table: $0.text(0), revision: $0.integer(1)) }
             let counts = readCounts(rows.popFirst())
+            let isOnDuty = rows.popFirst()?.values { $0.integer(0) }.first == Int64(run)
             let isStart = !hasJoined
             let isAnyGone = peers.contains { peer in found?.contains { $0.name == peer.name } == false }
             if let found, found != peers {
@@ -248,6 +268,7 @@ actor PostgreSQLNodes {
             if let tables = changed.map({ revisions.changed(in: $0) }), !tables.isEmpty { told?(.changed(tables)) }
             if !counts.isEmpty { told?(.counts(counts)) }
             told?(.alive)
+            tell(isOnDuty: isOnDuty)
             if isStart || isAnyGone { try takeMessages(isStart: isStart, by: tables) }
             hasJoined = true
             if isAway {
@@ -257,6 +278,8 @@ actor PostgreSQLNodes {
             if !unended.isEmpty { answerAll() }
         } catch {
             lastSign = nil
+            // Another node can get the duties now.
+            tell(isOnDuty: false)
             failed(error)
         }
     }
@@ -331,6 +354,12 @@ actor PostgreSQLNodes {
             log.warning(
                 "a node of the cluster has ended or does not reach the database", [.target: .text(peer.name)])
         }
+    }
+
+    private func tell(isOnDuty: Bool) {
+        guard isOnDuty != self.isOnDuty else { return }
+        self.isOnDuty = isOnDuty
+        told?(.duties(isHeld: isOnDuty))
     }
 
     private func leave() {

@@ -154,7 +154,7 @@ extension BindingChange {
     var id: DeviceID {
         switch self {
         case .upsert(let row): row.id
-        case .delete(let id): id
+        case .delete(let id), .expire(let id, _): id
         }
     }
 }

@@ -33,6 +33,10 @@ extension PostgreSQLTables {
 
     func removeBinding(_ id: DeviceID) throws(PostgreSQLError) { try send("DELETE FROM binding WHERE id = $1", id) }
 
+    func removeBinding(_ id: DeviceID, registeredAt date: UnixTime) throws(PostgreSQLError) {
+        try send("DELETE FROM binding WHERE id = $1 AND registered_at = $2", id, date)
+    }
+
     func userAgents(of devices: [DeviceID]) throws -> [DeviceID: ByteString] {
         var found: [DeviceID: ByteString] = [:]
         for device in devices {

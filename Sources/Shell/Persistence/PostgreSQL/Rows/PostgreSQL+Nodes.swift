@@ -3,6 +3,7 @@ import Bytes
 import PostgreSQLClient
 import ProxyCore
 import Registration
+import Routing
 import Timekeeping
 
 /// The SQL statements by which the nodes of a cluster share the store. The statements are sent outside a transaction.
@@ -150,6 +151,40 @@ extension PostgreSQLTables {
             """)
     }
 
+    /// Gives the duties to the run of a node, if no living node has them, and sends the query for the run with the duties.
+    ///
+    /// A node that gave no sign of life has no row in the table `node` any more. If two nodes want the duties together,
+    /// the second waits for the first, and then sees that a living node has the duties. Most signs of life write nothing.
+    func send(dutiesTo run: UInt32) throws(PostgreSQLError) {
+        try send(
+            """
+            INSERT INTO duty SELECT 'cluster', $1 WHERE NOT EXISTS (
+                SELECT 1 FROM duty d JOIN node n ON n.run = d.run WHERE n.seen > '-infinity')
+            ON CONFLICT (name) DO UPDATE SET run = $1 WHERE NOT EXISTS (
+                SELECT 1 FROM node n WHERE n.run = duty.run AND n.seen > '-infinity')
+            """, Int64(run))
+        try send("SELECT run FROM duty WHERE name = 'cluster'")
+    }
+
+    /// Sends the queries for one page of contacts, which reads a range of the primary key.
+    ///
+    /// The query finds expired contacts without push, and contacts with push that expire soon. An index on the expiry would
+    /// make each REGISTER more expensive, so there is none.
+    func send(page question: NodeDuties.Question) throws(PostgreSQLError) {
+        // Before the first page, the number is lower than all numbers.
+        let after = question.after.map { Int64(bitPattern: $0.rawValue) } ?? .min
+        try send(
+            """
+            SELECT b.* FROM (SELECT * FROM binding WHERE id > $1 ORDER BY id LIMIT $2) AS b
+            WHERE is_push = 0 AND fresh_until <= $3 OR is_push <> 0 AND fresh_until > $3 AND fresh_until <= $4
+            """, after, question.limit, question.date, question.refreshUntil ?? UnixTime(milliseconds: 0))
+        try send(
+            """
+            SELECT count(*)::bigint, coalesce(max(id), 0), coalesce(max(fresh_until), 0)
+            FROM (SELECT id, fresh_until FROM binding WHERE id > $1 ORDER BY id LIMIT $2) AS page
+            """, after, question.limit)
+    }
+
     /// Writes a node's sign of life, takes over the calls of nodes that have ended, and sends the queries for the other
     /// living nodes and for the revisions of tables.
     ///
@@ -198,6 +233,19 @@ extension StoredRow {
             request: byteString(4),
             source: Flow(transport: transport, listener: listener, connection: 0, remote: remote),
             until: UnixTime(milliseconds: integer(8)))
+    }
+}
+
+extension ContactPage {
+    /// Reads the results of ``PostgreSQLTables/send(page:)``, in the order of its queries.
+    init?(_ results: inout ArraySlice<PostgreSQLRows>, limit: Int) {
+        guard let rows = results.popFirst(), let sums = results.popFirst(), sums.count > 0 else { return nil }
+        var texts = ByteStringWriter(capacity: 1 << 12)
+        let isLast = sums[0].integer(0) < Int64(limit)
+        self.init(
+            rows: rows.values { $0.storedBinding(&texts) },
+            last: isLast ? nil : DeviceID(rawValue: UInt64(bitPattern: sums[0].integer(1))),
+            latest: UnixTime(milliseconds: sums[0].integer(2)))
     }
 }
 

@@ -97,6 +97,13 @@ enum PostgreSQLSchema {
         )
         """,
         """
+        -- The run of the node that does what one node must do for all nodes.
+        CREATE TABLE duty (
+            name text PRIMARY KEY,
+            run bigint NOT NULL
+        )
+        """,
+        """
         -- How often a table that each node keeps in memory has changed.
         CREATE TABLE revision (
             name text PRIMARY KEY,

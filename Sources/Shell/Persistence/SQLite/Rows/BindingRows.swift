@@ -28,6 +28,10 @@ extension Connection {
 
     func removeBinding(_ id: DeviceID) throws(SQLError) { try run("DELETE FROM binding WHERE id = ?", id) }
 
+    func removeBinding(_ id: DeviceID, registeredAt date: UnixTime) throws(SQLError) {
+        try run("DELETE FROM binding WHERE id = ? AND registered_at = ?", id, date)
+    }
+
     /// Returns the User-Agents of the given devices; devices that have none are omitted.
     func userAgents(of devices: [DeviceID]) throws(SQLError) -> [DeviceID: ByteString] {
         var found: [DeviceID: ByteString] = [:]

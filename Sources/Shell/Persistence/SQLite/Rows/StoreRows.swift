@@ -38,6 +38,7 @@ extension Connection {
         switch change {
         case .binding(.upsert(let row)): try write(row)
         case .binding(.delete(let id)): try removeBinding(id)
+        case .binding(.expire(let id, let date)): try removeBinding(id, registeredAt: date)
         case .bucket(let change):
             switch change.change {
             case .upsert(let entry): try write(entry, of: change.aor)
