@@ -271,11 +271,11 @@ shared_lock = threading.Lock()
 class Sleeper:
     """A user with one phone, which has registered at a node, and has a push token unless `wakes` is false."""
 
-    def __init__(self, t, node, agent=None, wakes=True, user=None):
+    def __init__(self, t, node, agent=None, wakes=True, user=None, **options):
         self.t, self.agent = t, agent or node.phone(t)
         self.token = fresh("token") if wakes else None
         self.name, self.password = user or node.cluster.user()
-        self.register()
+        self.register(**options)
 
     @property
     def params(self):
@@ -1450,3 +1450,47 @@ def domain_keys(t):
     check(not seen["example.org"], "a key for example.org sees a call of example.net")
     caller.send(caller.cancel(request))
     return f"seen by keys: {seen}"
+
+
+# --- T50.18: the duties of one node
+
+
+@probe("T50.18", "duties-move")
+def duties(t):
+    """The node with the duties and with two phones is killed. The other node wakes one phone for its refresh, removes the
+    contact of the other phone, and sends no push twice."""
+    cluster = Cluster(t, "nodes-duties", registrar={"refresh-push": "180s", "min-expires": "10s"})
+    held = "this node has the duties of the cluster"
+    check(until(lambda: any(held in node.log() for node in (cluster.a, cluster.b)), 10), "no node has the duties")
+    first, other = (cluster.a, cluster.b) if held in cluster.a.log() else (cluster.b, cluster.a)
+    check(held not in other.log(), "both nodes have the duties")
+    begin = time.monotonic()
+    plain = Sleeper(t, first, wakes=False, expires=20)
+    asleep, moved = Sleeper(t, first, expires=200), Sleeper(t, first, expires=200)
+
+    def stored(name):
+        return int(cluster.sql(f"SELECT count(*) FROM binding WHERE username = '{name}'"))
+
+    check(stored(plain.name) == 1, "control: the contact is not stored")
+    first.kill()
+    killed = time.monotonic()
+    moved.register(other.phone(t))
+    check(until(lambda: held in other.log(), 12), f"the duties do not move: {other.log()[-400:]}")
+    took = time.monotonic() - killed
+    # The killed node starts again, with another run. The duties stay, and its contacts of before are the other node's.
+    first.launch()
+    within(45, lambda: stored(plain.name) == 0)
+    after = time.monotonic() - begin
+    check(after > 15, f"the contact was removed {after:.0f} s after the REGISTER, before its expiry")
+    check(asleep.woken(1, 40), "no refresh push for a phone whose node has ended")
+    woken = time.monotonic() - begin
+    check(19 < woken < 60, f"the refresh push came after {woken:.0f} s")
+    count = len(t.suite.provider.of(asleep.token))
+    asleep.register(other.phone(t))
+    time.sleep(12)
+    pushes = t.suite.provider.of(asleep.token)
+    check(len(pushes) == count == 1, f"{len(pushes)} refresh pushes for one expiry")
+    check(not t.suite.provider.of(moved.token), "a phone that has registered at the other node got a refresh push")
+    check(stored(asleep.name) == stored(moved.name) == 1, "a contact that was refreshed is gone")
+    check(held not in first.log().rpartition("another node of the cluster is here")[2], "the restarted node has the duties too")
+    return f"the duties move after {took:.1f} s, the refresh push comes after {woken:.0f} s, the expired contact goes"
