@@ -250,6 +250,41 @@ struct FeedbackServiceTests {
         }
     }
 
+    @Test(arguments: [true, false])
+    func `in a cluster, the users of dead tokens are read from the database before the search`(isStoreThere: Bool)
+        async throws
+    {
+        try await withFolder { folder in
+            let certificates = try Certificates(folder)
+            try await withLoop { loop in
+                let contacts = Contacts()
+                let reports = Mailbox<FeedbackReport>()
+                let recalled = Mailbox<(tokens: Set<ByteString>, searches: Int)>()
+                let (server, kept) = try await Bench(loop).run { bench in
+                    let server = try Server([Self.record(1, 1)], certificates: certificates, on: bench.loop)
+                    let service = try #require(
+                        try FeedbackService(
+                            settings: certificates.settings(server.endpoint), loop: bench.loop, log: .silent,
+                            recall: { tokens in
+                                recalled.put((tokens, contacts.asked.count))
+                                return isStoreThere
+                            }, search: contacts.search))
+                    service.pull { reports.put($0) }
+                    return (server, Kept(service: service))
+                }
+                let report = try await reports.next()
+                let (tokens, searches) = try await recalled.next()
+                #expect(tokens == [Self.token(1)] && searches == 0)
+                #expect(contacts.asked.count == 1)
+                #expect(report.failures.isEmpty == isStoreThere)
+                await Bench(loop).run { _ in
+                    server.close()
+                    withExtendedLifetime(kept) {}
+                }
+            }
+        }
+    }
+
     // MARK: Settings
 
     @Test func `each server is asked once, with the certificate that is nearest`() throws {
