@@ -20,7 +20,7 @@ struct FlowTokenTests {
     private func place(of token: [UInt8], at place: ByteString) throws -> Nodes.Place? {
         var nodes = Nodes(
             OwnNode(name: "a", place: own, listener: 1, run: 5, secret: SipHash.Key(low: 0, high: 0)), seal: .forTests)
-        nodes.changed([PeerNode(name: "b", place: other, run: 9)], now: Instant(nanoseconds: 0))
+        _ = nodes.changed([PeerNode(name: "b", place: other, run: 9)], now: Instant(nanoseconds: 0))
         let text = ByteString(DialogSeal.forTests.seal(token, ByteString("flow token"), place))
         return nodes.place(of: try #require(SIPURI(ByteString("sip:\(text)@\(place);transport=tls;lr"))))
     }
@@ -35,6 +35,19 @@ struct FlowTokenTests {
         #expect(try place(of: token(run: 9), at: other) == .peer)
         #expect(try place(of: token(run: 9, more: [1, 2]), at: other) == .peer)
         #expect(try place(of: token(run: 5, more: [1, 2]), at: own) == .own(flow))
+    }
+
+    @Test func `a Path names the binding of its phone, and the Path of an older version names none`() throws {
+        let nodes = Nodes(
+            OwnNode(name: "a", place: own, listener: 1, run: 5, secret: SipHash.Key(low: 0, high: 0)), seal: .forTests)
+        func binding(_ token: [UInt8]) throws -> DeviceID? {
+            let text = ByteString(DialogSeal.forTests.seal(token, ByteString("flow token"), own))
+            return nodes.ownBinding(of: try #require(SIPURI(ByteString("sip:\(text)@\(own);transport=tls;lr"))))
+        }
+        #expect(try binding(token(run: 5, more: [0, 0, 0, 0, 0, 0, 1, 4])) == DeviceID(rawValue: 260))
+        #expect(try binding(token(run: 5)) == nil)
+        // The phone has left the flow of an earlier run.
+        #expect(try binding(token(run: 9, more: [0, 0, 0, 0, 0, 0, 1, 4])) == DeviceID(rawValue: 260))
     }
 
     @Test func `an unknown form of the flow leads to its node, and counts as gone at this node`() throws {

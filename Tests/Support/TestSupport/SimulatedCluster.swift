@@ -113,6 +113,23 @@ package final class SimulatedCluster {
         take(from: node)
     }
 
+    /// Ends the connection that one node has opened to another.
+    package func endLink(openedBy node: Int, to peer: Int) {
+        let opened = Endpoint(Self.address(node), 40_000)
+        close(Flow(transport: .tls, listener: 2, connection: UInt64(100 + node), remote: opened), at: peer)
+        close(
+            Flow(transport: .tls, listener: 2, connection: UInt64(200 + peer), remote: Self.place(peer)), at: node)
+        settle()
+    }
+
+    /// Tells a node that it cannot connect to another node.
+    package func cannotConnect(_ node: Int, to peer: Int) {
+        engines[node].sendFailed(
+            on: Flow(transport: .tls, listener: 2, connection: 0, remote: Self.place(peer)), now: now)
+        take(from: node)
+        settle()
+    }
+
     /// Performs all waiting effects, and all effects that they cause.
     package func settle() {
         while performNext() {}

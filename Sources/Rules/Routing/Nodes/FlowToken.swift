@@ -10,16 +10,20 @@ package struct FlowToken: Hashable, Sendable {
     package let run: UInt32
     /// The flow; `nil` if a newer version wrote it in a form that this version does not know.
     package let flow: Flow?
+    /// The binding of the phone; `nil` in the Path of an older version.
+    package let binding: DeviceID?
 
-    package init(run: UInt32, flow: Flow) {
+    package init(run: UInt32, flow: Flow, binding: DeviceID?) {
         self.run = run
         self.flow = flow
+        self.binding = binding
     }
 
     fileprivate var encoded: [UInt8] {
         var bytes: [UInt8] = []
         bytes.append(big: UInt64(run), count: 4)
         flow?.pack(into: &bytes)
+        if let binding { bytes.append(big: binding.rawValue, count: 8) }
         return bytes
     }
 
@@ -32,6 +36,13 @@ package struct FlowToken: Hashable, Sendable {
         var index = 4
         self.run = run
         flow = Flow(packed: bytes, from: &index)
+        guard flow != nil, bytes.count - index >= 8 else {
+            binding = nil
+            return
+        }
+        var number: UInt64 = 0
+        for place in index..<index + 8 { number = number << 8 | UInt64(bytes[place]) }
+        binding = DeviceID(rawValue: number)
     }
 }
 

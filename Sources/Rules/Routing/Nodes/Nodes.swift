@@ -96,6 +96,12 @@ package struct Nodes {
         return .peer
     }
 
+    /// The binding of the phone whose flow at this node a Path URI names.
+    package func ownBinding(of uri: SIPURI) -> DeviceID? {
+        guard let text = uri.user, case .own? = place(of: uri) else { return nil }
+        return seal.openFlow(text, at: own.place)?.binding
+    }
+
     /// The name of the living node whose flow a Path URI names; `nil` for a flow of an ended node or of an earlier run.
     package func name(of uri: SIPURI) -> String? {
         switch place(of: uri) {
@@ -127,7 +133,7 @@ package struct Nodes {
     /// The row for the store: a flow of this node becomes a Path value.
     package func written(_ row: StoredBinding) -> StoredBinding {
         if let first = row.path.first, let uri = Self.uri(of: first), place(of: uri) != nil { return row }
-        let token = seal.seal(FlowToken(run: own.run, flow: row.flow), at: own.place)
+        let token = seal.seal(FlowToken(run: own.run, flow: row.flow, binding: row.id), at: own.place)
         let value = ByteString(capacity: token.count + own.place.count + 32) { out in
             out.append("<sip:")
             out.append(token.span)

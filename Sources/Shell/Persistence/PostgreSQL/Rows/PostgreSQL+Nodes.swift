@@ -175,8 +175,13 @@ extension PostgreSQLTables {
         let after = question.after.map { Int64(bitPattern: $0.rawValue) } ?? .min
         try send(
             """
-            SELECT b.* FROM (SELECT * FROM binding WHERE id > $1 ORDER BY id LIMIT $2) AS b
-            WHERE is_push = 0 AND fresh_until <= $3 OR is_push <> 0 AND fresh_until > $3 AND fresh_until <= $4
+            SELECT id, username, domain, contact, call_id, cseq, path, transport, listener, remote, granted, fresh_until,
+                registered_at, is_push, user_agent, nonce, nonce_count
+            FROM binding
+            WHERE id > $1 AND id <= (
+                SELECT max(id) FROM (SELECT id FROM binding WHERE id > $1 ORDER BY id LIMIT $2) AS page)
+                AND (is_push = 0 AND fresh_until <= $3 OR is_push <> 0 AND fresh_until > $3 AND fresh_until <= $4)
+            ORDER BY id
             """, after, question.limit, question.date, question.refreshUntil ?? UnixTime(milliseconds: 0))
         try send(
             """

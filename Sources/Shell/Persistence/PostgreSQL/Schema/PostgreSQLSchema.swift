@@ -33,7 +33,7 @@ enum PostgreSQLSchema {
         Migration(oldest: 2, statements: third),
     ]
 
-    /// The columns by which nodes of different versions share the database.
+    /// The columns by which nodes of different versions share the database, and the node with the duties.
     private static let third = [
         // The first version with nodes compares the highest `version` with its own schema. So `version` keeps the oldest
         // schema whose programs can use the database, and `number` has the schema itself.
@@ -42,6 +42,13 @@ enum PostgreSQLSchema {
         // columns alone.
         """
         ALTER TABLE node ADD COLUMN version text, ADD COLUMN schema_number bigint, ADD COLUMN described_run bigint
+        """,
+        """
+        -- The run of the node that does what one node must do for all nodes.
+        CREATE TABLE duty (
+            name text PRIMARY KEY,
+            run bigint NOT NULL
+        )
         """,
     ]
 
@@ -94,13 +101,6 @@ enum PostgreSQLSchema {
             at timestamptz NOT NULL,
             counts bytea NOT NULL,
             PRIMARY KEY (run, number)
-        )
-        """,
-        """
-        -- The run of the node that does what one node must do for all nodes.
-        CREATE TABLE duty (
-            name text PRIMARY KEY,
-            run bigint NOT NULL
         )
         """,
         """

@@ -1,0 +1,133 @@
+import Addressing
+import Bytes
+import ProxyCore
+import PushDelivery
+import SIPGrammar
+import SIPMessage
+import TestSupport
+import Testing
+import Timekeeping
+
+/// Calls between two nodes whose connection ends, and phones that move or do not respond.
+@Suite("Calls over the connections between nodes") struct ClusterLinkTests {
+    private static let pbx = SimulatedCluster.udp(SimulatedCluster.pbx)
+
+    /// A cluster with a call of node 0 at the phone, whose flow is at node 1; and the INVITE that the phone has got.
+    private func withCall() throws -> (SimulatedCluster, SIPRequest) {
+        let cluster = ClusterCallTests.withPhone()
+        ClusterCallTests.invite(cluster, at: 0)
+        cluster.settle()
+        ClusterCallTests.register(cluster, at: 1, cseq: 2)
+        cluster.settle()
+        return (cluster, try #require(cluster.sent.last { $0.request?.method == .invite }?.request))
+    }
+
+    private func respond(
+        _ cluster: SimulatedCluster, _ status: Status, to invite: SIPRequest,
+        from source: Endpoint = ClusterCallTests.phone
+    ) {
+        cluster.receive(
+            SIPText.response(status, to: invite, tag: "bob", contact: "sip:bob@\(source)"),
+            on: SimulatedCluster.udp(source), at: 1)
+        cluster.settle()
+    }
+
+    private func answers(_ cluster: SimulatedCluster, _ status: Status) -> Int {
+        cluster.sent.count { $0.flow.remote == SimulatedCluster.pbx && $0.response?.status == status }
+    }
+
+    private func cancel(_ cluster: SimulatedCluster) throws {
+        let invite = try #require(
+            SIPText.readRequest(
+                SIPText.invite(to: "bob", from: "103", at: SimulatedCluster.pbx, callID: "call1", branch: "call1")))
+        cluster.receive(SIPText.hopRequest("CANCEL", for: invite), on: Self.pbx, at: 0)
+        cluster.settle()
+    }
+
+    @Test func `a phone's answer reaches the caller although the connection of its INVITE has ended`() throws {
+        let (cluster, invite) = try withCall()
+        respond(cluster, Status(code: 180), to: invite)
+        cluster.endLink(openedBy: 0, to: 1)
+        let before = answers(cluster, .ok)
+        respond(cluster, .ok, to: invite)
+        #expect(answers(cluster, .ok) == before + 1)
+    }
+
+    @Test func `a phone whose connection ends after the connection between the nodes gets a push, and no 500`() throws {
+        let (cluster, invite) = try withCall()
+        respond(cluster, Status(code: 180), to: invite)
+        cluster.endLink(openedBy: 0, to: 1)
+        cluster.close(SimulatedCluster.udp(ClusterCallTests.phone), at: 1)
+        cluster.settle()
+        #expect(answers(cluster, .serverError) == 0)
+    }
+
+    @Test func `a phone that moves repeats its answer from the new address`() throws {
+        let (cluster, invite) = try withCall()
+        respond(cluster, .ok, to: invite)
+        let before = answers(cluster, .ok)
+        let moved = Endpoint(IPAddress(v4: 0xc000_0206), 40_001)
+        ClusterCallTests.register(cluster, at: 1, cseq: 3, from: moved)
+        cluster.settle()
+        respond(cluster, .ok, to: invite, from: moved)
+        #expect(answers(cluster, .ok) == before + 1)
+        respond(cluster, .ok, to: invite, from: Endpoint(IPAddress(v4: 0xc000_0207), 40_002))
+        #expect(answers(cluster, .ok) == before + 1)
+    }
+
+    @Test func `a phone at another node that does not respond gets the cancelled call in its list of missed calls`()
+        throws
+    {
+        let (cluster, _) = try withCall()
+        try cancel(cluster)
+        cluster.pass(.seconds(40))
+        #expect(answers(cluster, .requestTerminated) >= 1)
+        ClusterCallTests.register(cluster, at: 1, cseq: 3)
+        cluster.settle()
+        cluster.pass(.seconds(1))
+        #expect(cluster.pushes.contains { if case .missedCalls = $0.push.push.message { true } else { false } })
+    }
+
+    @Test func `a phone at another node that rang gets no list of missed calls`() throws {
+        let (cluster, invite) = try withCall()
+        respond(cluster, Status(code: 180), to: invite)
+        try cancel(cluster)
+        respond(cluster, .requestTerminated, to: invite)
+        ClusterCallTests.register(cluster, at: 1, cseq: 3)
+        cluster.settle()
+        cluster.pass(.seconds(1))
+        #expect(!cluster.pushes.contains { if case .missedCalls = $0.push.push.message { true } else { false } })
+    }
+
+    @Test func `a cancelled call is not taken over while its phone confirms the CANCEL`() throws {
+        let (cluster, invite) = try withCall()
+        respond(cluster, Status(code: 180), to: invite)
+        #expect(cluster.held[0]?.count == 1)
+        try cancel(cluster)
+        #expect(cluster.held[0]?.isEmpty == true)
+    }
+
+    @Test func `a BYE to a node that cannot be reached waits for the phone, and is not tried without a pause`() throws {
+        let (cluster, invite) = try withCall()
+        respond(cluster, .ok, to: invite)
+        let answer = try #require(cluster.sent.last { $0.flow.remote == SimulatedCluster.pbx }?.response)
+        let offered = try #require(
+            SIPText.readRequest(
+                SIPText.invite(to: "bob", from: "103", at: SimulatedCluster.pbx, callID: "call1", branch: "call1")))
+        cluster.cut = [[0, 1]]
+        cluster.receive(
+            SIPText.dialogRequest(
+                "BYE", cseq: 2, invite: offered, answer: answer, at: SimulatedCluster.pbx, branch: "bye1"),
+            on: Self.pbx, at: 0)
+        cluster.settle()
+        let before = cluster.exchanged
+        for _ in 0..<3 { cluster.cannotConnect(0, to: 1) }
+        #expect(cluster.exchanged == before)
+
+        cluster.cut = []
+        ClusterCallTests.register(cluster, at: 1, cseq: 3)
+        cluster.settle()
+        cluster.pass(.seconds(1))
+        #expect(cluster.sent.contains { $0.request?.method == .bye && $0.flow.remote == ClusterCallTests.phone })
+    }
+}
