@@ -139,7 +139,10 @@ let package = Package(
             ]),
         module(
             "LocationService", on: .rules,
-            ["PushDelivery", "Registration", "Routing", "SIPGrammar", "Bytes", "Addressing", "Timekeeping"]),
+            [
+                "PushPlanning", "PushDelivery", "Registration", "Routing", "SIPGrammar", "Bytes", "Addressing",
+                "Timekeeping",
+            ]),
         module(
             "ProxyCore", on: .rules,
             [

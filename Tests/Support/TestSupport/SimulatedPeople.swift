@@ -125,6 +125,8 @@ package struct SimulatedCall {
     var reportsOverlap = Set<Int>()
     /// Whether the store did not answer when the call came, so that its node may not know all phones of the user.
     var startedBlind = false
+    /// Whether a phone has answered on a flow that its node does not know, so that the answer may have no effect.
+    var hasStrayAnswer = false
     /// The only called phone, with its Contact as the caller knows it; `nil` if all phones of the user are called.
     let target: (phone: Int, uri: String)?
     /// The user's contact at the PBX, if the daemon registers the user there.

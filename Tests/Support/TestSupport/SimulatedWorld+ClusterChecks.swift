@@ -68,6 +68,12 @@ extension SimulatedWorld {
         }
     }
 
+    /// Notes that a phone has moved to another node after its answer. It repeats the answer from an address that the first
+    /// node does not know, or has no connection for it.
+    func noteStrayAnswer(_ callID: String) {
+        if let index = calls.firstIndex(where: { $0.callID == callID }) { calls[index].hasStrayAnswer = true }
+    }
+
     /// Notes that a REGISTER from a phone's earlier address has overtaken a newer REGISTER at another node. The nodes take
     /// the earlier address for the present one until the phone registers again.
     func noteOvertaken(_ response: SIPResponse) {

@@ -203,6 +203,7 @@ extension SimulatedWorld {
         guard attempt < 10, let dialog = phones[phone].dialogs[key], !dialog.isAcknowledged,
             dialog.invite.via.branch == invite.via.branch
         else { return }
+        if status == .ok, dialog.node != phones[phone].node { noteStrayAnswer(key) }
         respond(
             SIPText.response(
                 status, to: invite, tag: phones[phone].name, contact: "sip:\(phones[phone].name)@10.9.9.9"), phone,

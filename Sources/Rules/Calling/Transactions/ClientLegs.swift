@@ -1,5 +1,6 @@
 package import Addressing
 package import Bytes
+package import Collections
 package import Registration
 package import Routing
 package import SIPGrammar
@@ -97,6 +98,8 @@ package struct ClientLegs: ~Copyable {
 package struct BranchLeg {
     package let call: ProxiedRequest
     package let branch: Int
+    /// The device that gets the request; `nil` if the next hop is no phone.
+    @PackedOptional package private(set) var device: DeviceID?
     /// Further addresses of the next hop, to try if the first address does not respond; `nil` if no further address is
     /// known.
     package private(set) var detour: Detour?
@@ -105,9 +108,10 @@ package struct BranchLeg {
     /// Whether a provisional response above 100 has shown that the next hop is working on the request.
     package fileprivate(set) var hasRung = false
 
-    package init(_ call: ProxiedRequest, branch: Int, detour: Detour?) {
+    package init(_ call: ProxiedRequest, branch: Int, device: DeviceID? = nil, detour: Detour?) {
         self.call = call
         self.branch = branch
+        self.device = device
         self.detour = detour
     }
 

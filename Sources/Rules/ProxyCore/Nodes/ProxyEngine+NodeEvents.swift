@@ -24,7 +24,10 @@ extension ProxyEngine {
         case .nothing: break
         case .asksAgain(let question): act(.readUsers(question, waiting: nil))
         case .proceeds(let work, let subjects):
-            if answer == nil { isNotStored(work, subjects) }
+            if answer == nil {
+                network.waiting.storeFailed(now: now.instant)
+                isNotStored(work, subjects)
+            }
             if let answer {
                 registrar.adopt(answer.accounts, askedFor: subjects)
                 let isAdoption = if case .orphans = work { true } else { false }

@@ -23,13 +23,14 @@ extension ProxyEngine {
     /// that a phone has registered at the other node.
     func nodeRequestReceived(_ incoming: IncomingRequest, now: Moment) {
         let request = incoming.request
+        network.flows.nodes?.sent(request.via, on: incoming.flow)
         if request.method == .notify, request.frame.firstValue(of: .event).map({ $0.hasPrefix("reg") }) == true {
             return registrationNoticed(incoming, now: now)
         }
         // The call of a CANCEL that another node passes on may be at a third node.
         if request.method == .cancel, request.routes.isEmpty { return refuse(incoming, .callDoesNotExist, now: now) }
         if isRefusedAsLate(incoming, now: now) { return }
-        guard let (flow, routes) = ownFlow(in: request) else {
+        guard let (flow, binding, routes) = ownFlow(in: request) else {
             return refuse(incoming, .forbidden, because: .forgedRoute, now: now)
         }
         output.counters.count(.nodeRequest)
@@ -40,13 +41,13 @@ extension ProxyEngine {
         if request.method == .invite { sendTrying(incoming, now: now) }
         var edits = RequestEdits(requestURI: request.uri.text, via: .empty, maxForwards: 70)
         edits.routes = routes
-        transmit(incoming, edits, for: 0, of: call, on: flow, device: nil, alternatives: [], now: now)
+        transmit(incoming, edits, for: 0, of: call, on: flow, device: binding, alternatives: [], now: now)
     }
 
     /// Forwards another node's ACK of a 2xx to a phone at this node.
     func nodeACKReceived(_ incoming: IncomingRequest, now: Moment) {
         let request = incoming.request
-        guard let (flow, routes) = ownFlow(in: request), !flow.isClosed, let listener = identity.listener(for: flow),
+        guard let (flow, _, routes) = ownFlow(in: request), !flow.isClosed, let listener = identity.listener(for: flow),
             let number = sip.makeClientTransaction()
         else { return }
         defer { sip.discard(number) }
@@ -61,22 +62,20 @@ extension ProxyEngine {
     /// Moves the responses to another node's requests to a new connection to that node, because the connection of the
     /// requests has ended (RFC 3261 section 18.2.2). Otherwise the answer of a phone would be lost.
     func nodeConnectionEnded(_ flow: Flow) {
-        guard let nodes = network.flows.nodes else { return }
+        guard let back = network.flows.nodes?.ended(flow) else { return }
         for call in calls.brought(on: flow) {
-            guard let server = call.server, let incoming = revive(call),
-                let back = nodes.flow(backTo: incoming.request.via)
-            else { continue }
+            guard let server = call.server else { continue }
             call.moved(to: back)
             withTransactions { $0.move(server, to: back, into: &$1) }
         }
     }
 
-    /// This node's flow that the topmost Route names, and the Route values after it.
-    private func ownFlow(in request: SIPRequest) -> (flow: Flow, routes: [ByteString])? {
+    /// This node's flow that the topmost Route names, the binding of its phone, and the Route values after it.
+    private func ownFlow(in request: SIPRequest) -> (flow: Flow, binding: DeviceID?, routes: [ByteString])? {
         guard let nodes = network.flows.nodes, let first = request.routes.first,
             case .own(let flow)? = nodes.place(of: first.uri)
         else { return nil }
-        return (flow, RouteSet.texts(of: request.routes.dropFirst()))
+        return (flow, nodes.ownBinding(of: first.uri), RouteSet.texts(of: request.routes.dropFirst()))
     }
 
     // MARK: Phones that register at another node
@@ -158,11 +157,12 @@ extension ProxyEngine {
         for device in wakes.waitedFor {
             if let aor = registrar.bindings.aor(of: device) { users.insert(aor) }
         }
-        let (polled, over) = network.waiting.due(waking: users, now: now.instant) { aor in
+        let (polled, again, over) = network.waiting.due(waking: users, now: now.instant) { aor in
             !messages.queue(of: aor).isEmpty
         }
         if !over.isEmpty { act(.endWaiting(over)) }
         if !polled.isEmpty { readWaiting(polled) }
+        for aor in again { announce(aor, now: now) }
         armNodes(now: now)
     }
 }

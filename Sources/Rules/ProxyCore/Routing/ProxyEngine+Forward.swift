@@ -172,7 +172,7 @@ extension ProxyEngine {
         ledger.invited(call.fork.branches[branch], now: now)
         journalSent(branch, of: call, edits, on: flow)
         let detour = alternatives.isEmpty ? nil : BranchLeg.Detour(alternatives, given, device: device)
-        sip.legs.start(client, BranchLeg(call, branch: branch, detour: detour))
+        sip.legs.start(client, BranchLeg(call, branch: branch, device: device, detour: detour))
         withTransactions { $0.start(client, request: outgoing, on: flow, now: now.instant, into: &$1) }
         if call.outgoing != nil {
             network.upstream.health.called(client, at: flow.remote, now: now.instant)

@@ -61,21 +61,13 @@ extension ProxyEngine {
             switch sip.legs[client] {
             case .branch(let leg)?:
                 leg.call.userCall?.aor
-                    ?? (leg.call.fork.branches[leg.branch].addressee ?? calledDevice(ofNode: leg.call))
+                    ?? (leg.call.fork.branches[leg.branch].addressee ?? leg.device)
                     .flatMap { registrar.bindings.binding($0)?.aor }
             case .farewell(let farewell)?: farewell.userCall.aor
             case .answered(let answered)?: answered.callee
             case .question?, .registration?, nil: nil
             }
         return aor.map { registrar.bindings.device(of: $0, where: { isSame(flow, $0) }) != nil } ?? false
-    }
-
-    /// The phone for which another node has sent a request, by the topmost Route.
-    private func calledDevice(ofNode call: ProxiedRequest) -> DeviceID? {
-        guard network.flows.cameFromNode(call.source), let route = revive(call)?.request.routes.first else {
-            return nil
-        }
-        return network.flows.nodes?.ownBinding(of: route.uri)
     }
 
     /// Notes that the request of a fork branch was sent. A phone that has moved to a new flow may answer the branch's

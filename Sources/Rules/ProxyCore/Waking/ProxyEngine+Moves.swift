@@ -87,7 +87,7 @@ extension ProxyEngine {
     /// their phones again.
     func connectionEnded(_ flow: Flow, now: Moment) {
         registrar.bindings.flowClosed(flow)
-        if flow.isConnection, network.flows.isOfNode(flow) { nodeConnectionEnded(flow) }
+        if network.flows.haveNodes { nodeConnectionEnded(flow) }
         network.flows.ended(flow)
         // The closed connection is removed first, so that its queued messages are no longer treated as messages of an
         // awake phone.

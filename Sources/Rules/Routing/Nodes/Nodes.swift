@@ -17,6 +17,8 @@ package struct Nodes {
     private var peers: [ByteString: PeerNode] = [:]
     /// The nodes that have gone in the last minutes.
     private var gone: [(node: PeerNode, since: Instant)] = []
+    /// The `host:port` of the nodes that have opened connections to this node.
+    private var openers: [Flow: ByteString] = [:]
 
     private static let memory: Duration = .seconds(600)
 
@@ -62,10 +64,18 @@ package struct Nodes {
     /// The flows on which this node sends requests to the other living nodes.
     package var flows: [Flow] { peers.values.compactMap { flow(to: $0) } }
 
-    /// The flow to the node that sent a request; `nil` if no living node has the address in the request's Via.
-    package func flow(backTo via: Via) -> Flow? {
-        guard let port = via.port else { return nil }
-        return peers[ByteString("\(via.host.lowercased()):\(port)")].flatMap { flow(to: $0) }
+    /// Notes that another node has opened the connection of a flow, and names itself in the Via of its requests.
+    package mutating func sent(_ via: Via, on flow: Flow) {
+        guard flow.isConnection, openers[flow] == nil, let port = via.port else { return }
+        openers[flow] = ByteString("\(via.host.lowercased()):\(port)")
+    }
+
+    /// Notes the end of a connection.
+    ///
+    /// - Returns: a flow to the node that had opened the connection; `nil` if this node opened it, or if the other node has
+    ///   ended.
+    package mutating func ended(_ flow: Flow) -> Flow? {
+        openers.removeValue(forKey: flow).flatMap { peers[$0] }.flatMap { self.flow(to: $0) }
     }
 
     package func flow(to peer: PeerNode) -> Flow? {

@@ -7,6 +7,8 @@ package import Timekeeping
 /// seconds after the last request, so that a busy user is not announced and withdrawn for each call.
 package struct WaitingUsers {
     private var announced: [AddressOfRecord: Instant] = [:]
+    /// When the store has last not answered. It may have lost the announcements from before.
+    private var failedAt = Instant.distantPast
     /// Whether the timer of the next question runs.
     private var isArmed = false
     /// The number of the question, which selects a part of very many users.
@@ -45,6 +47,9 @@ package struct WaitingUsers {
 
     package mutating func announced(_ aor: AddressOfRecord, now: Instant) { announced[aor] = now }
 
+    /// Notes that the store has not answered, so that all announcements are repeated.
+    package mutating func storeFailed(now: Instant) { failedAt = now }
+
     /// Whether the engine must set the timer of the next question.
     package mutating func armsTimer() -> Bool {
         guard !announced.isEmpty, !isArmed else { return false }
@@ -60,18 +65,21 @@ package struct WaitingUsers {
     ///   - waking: the users whose phones are being woken, and are asked about each time.
     ///   - now: the present time.
     ///   - keeps: whether a message is stored for a user. The user is asked about once a minute.
-    /// - Returns: the users to ask about, and the users whose announcement the store must delete.
+    /// - Returns: the users to ask about, the users to announce again, and the users whose announcement the store must
+    ///   delete.
     package mutating func due(
         waking: Set<AddressOfRecord>, now: Instant, keeps: (AddressOfRecord) -> Bool
-    ) -> (polled: [AddressOfRecord], over: [AddressOfRecord]) {
+    ) -> (polled: [AddressOfRecord], again: [AddressOfRecord], over: [AddressOfRecord]) {
         turn &+= 1
         var over: [AddressOfRecord] = []
+        var again: [AddressOfRecord] = []
         var polled: [AddressOfRecord] = []
         // With very many users, each question has another part of the users.
         let parts = waking.count / Self.together + 1
         for (aor, since) in announced {
             if waking.contains(aor) {
-                if hasTurn(aor, among: parts) { polled.append(aor) }
+                guard hasTurn(aor, among: parts) else { continue }
+                if since > failedAt { polled.append(aor) } else { again.append(aor) }
             } else if keeps(aor) {
                 if hasTurn(aor, among: Self.turnsOfMinute) { polled.append(aor) }
             } else if since + Self.stay < now {
@@ -79,7 +87,7 @@ package struct WaitingUsers {
             }
         }
         for aor in over { announced[aor] = nil }
-        return (polled, over)
+        return (polled, again, over)
     }
 
     private func hasTurn(_ aor: AddressOfRecord, among parts: Int) -> Bool {

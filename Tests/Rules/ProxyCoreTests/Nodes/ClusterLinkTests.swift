@@ -122,9 +122,11 @@ import Timekeeping
         cluster.settle()
         let before = cluster.exchanged
         for _ in 0..<3 { cluster.cannotConnect(0, to: 1) }
-        #expect(cluster.exchanged == before)
+        // The BYE is tried once more, because the connection may only have ended.
+        #expect(cluster.exchanged <= before + 1)
 
         cluster.cut = []
+        cluster.pass(.seconds(1))
         ClusterCallTests.register(cluster, at: 1, cseq: 3)
         cluster.settle()
         cluster.pass(.seconds(1))
