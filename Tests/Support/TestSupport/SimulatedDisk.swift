@@ -19,8 +19,8 @@ package struct SimulatedDisk {
     package var userRules: [AddressOfRecord: StoredUserRules] = [:]
     /// Changes of missed calls that the journal of a node has, until the store has them.
     private var journaled: [StoredBucketChange] = []
-    /// The number of changes in ``journaled`` that the batch under way has, too.
-    private var underWay = 0
+    /// The number of changes in ``journaled`` that the written batch has, too.
+    private var writing = 0
     private var buckets: [AddressOfRecord: [CallRef: BucketEntry]] = [:]
 
     package init() {}
@@ -28,15 +28,15 @@ package struct SimulatedDisk {
     package mutating func queue(_ changes: [EngineChange], _ ticket: CommitTicket?) { queued.append((changes, ticket)) }
 
     /// Loses all changes that are neither in the store nor in the journal.
-    package mutating func dropQueue() { (queued, underWay) = ([], 0) }
+    package mutating func dropQueue() { (queued, writing) = ([], 0) }
 
     /// Queues the changes of missed calls that only the journal has, after a restart.
     mutating func replay() { if !journaled.isEmpty { queued.append((journaled.map { .bucket($0) }, nil)) } }
 
-    /// Notes that the store has the batch under way.
+    /// Notes that the store has the written batch.
     mutating func confirmed() {
-        journaled.removeFirst(min(underWay, journaled.count))
-        underWay = 0
+        journaled.removeFirst(min(writing, journaled.count))
+        writing = 0
     }
 
     /// Commits all queued changes together, in their order, and returns their tickets.
@@ -64,13 +64,13 @@ package struct SimulatedDisk {
 
     /// Removes and returns the queued changes of a node.
     mutating func takeQueue() -> Batch {
-        defer { (queued, underWay) = ([], journaled.count) }
+        defer { (queued, writing) = ([], journaled.count) }
         return queued
     }
 
     /// Puts the changes without a ticket of a failed batch back.
     mutating func restore(_ batch: Batch) {
-        (queued, underWay) = (batch.filter { $0.ticket == nil } + queued, 0)
+        (queued, writing) = (batch.filter { $0.ticket == nil } + queued, 0)
     }
 
     /// Notes a change in the journal of a node.
