@@ -240,7 +240,7 @@ extension ProxyEngine {
         let failed = leg.call.fork.branches[leg.branch].routeHash
         leg.call.fork.recalled(leg.branch)
         if let target = registrar.bindings.forkTarget(request.device, now: now.instant), hop(to: target).isOpen,
-            // A node that cannot be reached would otherwise be tried again and again, without a pause.
+            // Without this check, a node that cannot be reached would be tried again and again without a pause.
             target.routeHash != failed || !network.flows.isAtOtherNode(target.path)
         {
             deliver(request, of: leg.call, to: target, now: now)

@@ -64,7 +64,7 @@ package struct Nodes {
     /// The flows on which this node sends requests to the other living nodes.
     package var flows: [Flow] { peers.values.compactMap { flow(to: $0) } }
 
-    /// Notes that another node has opened the connection of a flow, and names itself in the Via of its requests.
+    /// Notes which node has opened a connection. The node names itself in the Via of its requests.
     package mutating func sent(_ via: Via, on flow: Flow) {
         guard flow.isConnection, openers[flow] == nil, let port = via.port else { return }
         openers[flow] = ByteString("\(via.host.lowercased()):\(port)")
@@ -128,8 +128,8 @@ package struct Nodes {
         case nobody
     }
 
-    /// The node that must care for a contact, by the contact's row in the store. The run counts, because a restarted
-    /// node does not know the contacts of its earlier run.
+    /// The node that must care for a contact. Its row in the store names the run that had the phone's flow. A restarted
+    /// node has a new run, and does not know the contacts of its earlier run.
     package func keeper(of row: StoredBinding) -> Keeper {
         guard let first = row.path.first, let uri = Self.uri(of: first), let text = uri.user, let port = uri.port,
             let token = seal.openFlow(text, at: ByteString("\(uri.host.lowercased()):\(port)"))

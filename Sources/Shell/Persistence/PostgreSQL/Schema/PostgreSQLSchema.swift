@@ -36,7 +36,7 @@ enum PostgreSQLSchema {
     /// The columns by which nodes of different versions share the database, and the node with the duties.
     private static let third = [
         // The first version with nodes compares the highest `version` with its own schema. So `version` keeps the oldest
-        // schema whose programs can use the database, and `number` has the schema itself.
+        // schema whose programs can use the database. The column `number` has the number of the schema.
         "ALTER TABLE sippushd_schema ADD COLUMN number bigint",
         // The program of a node: valid only if `described_run` is the present run, because an older program leaves the
         // columns alone.
