@@ -443,4 +443,4 @@ class Call:
         return self.finals[0][0] if self.finals else None
 
     def describe(self):
-        return f"call {self.id} ({self.kind}): " + "; ".join(self.story[-18:])
+        return f"call {self.id} ({self.kind}): " + "; ".join(self.story[-40:])

@@ -353,6 +353,9 @@ package struct Calls: ~Copyable {
 
     // MARK: Beginning and end
 
+    /// The id of the next call.
+    package var nextID: UInt64 { lastID &+ 1 }
+
     /// Continues a call from before the restart with its state and id; later calls get higher ids.
     package mutating func resume(
         _ stored: StoredCall, _ incoming: IncomingRequest, _ server: ServerTransactionID, userCall: UserCall?,

@@ -65,6 +65,9 @@ package struct StoredCall: Hashable, Sendable {
         package var sent: SentINVITE?
         /// The Vias of earlier INVITEs that the phone may still answer, newest first.
         package let former: [ByteString]
+        /// Whether the branch waited for its phone at another node, which has ended. The call is offered to the phone again,
+        /// because the phone may have registered at the ended node after the push.
+        package var isOfferedAgain = false
 
         package init(
             stage: Stage, device: DeviceID?, contact: DeviceID?, wasPushed: Bool, wasWoken: Bool, deviceKnows: Bool,

@@ -30,6 +30,8 @@ package struct UserReads {
         case refreshes([RefreshPushes.Contact])
         /// The adoption of users whose contacts have lost their node.
         case orphans
+        /// A call of a node that has ended.
+        case takenOver(TakeoverTicket)
     }
 
     /// A question for the store.
@@ -162,6 +164,13 @@ package struct UserReads {
     }
 }
 
+/// Identifies a call of an ended node, which waits until its user is read.
+package struct TakeoverTicket: Hashable, Sendable {
+    package let number: UInt64
+
+    package init(_ number: UInt64) { self.number = number }
+}
+
 /// Identifies an operator's question about a user, which waits until the user is read.
 package struct LookTicket: Hashable, Sendable {
     package let number: UInt64
@@ -174,7 +183,7 @@ extension UserReads.Work {
         switch self {
         case .request(let incoming), .acknowledgement(let incoming): incoming
         case .change(.register(let incoming), _): incoming
-        case .change, .waiting, .look, .refreshes, .orphans: nil
+        case .change, .waiting, .look, .refreshes, .orphans, .takenOver: nil
         }
     }
 }

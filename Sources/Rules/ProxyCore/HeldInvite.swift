@@ -1,5 +1,6 @@
 package import Addressing
 package import Bytes
+package import Calling
 package import Registration
 package import Timekeeping
 
@@ -13,29 +14,25 @@ package struct HeldInvite: Hashable, Sendable {
     package let source: Flow
     /// The time after which the caller no longer waits.
     package let until: UnixTime
+    /// The state of the call as its node last wrote it, with which another node continues the call; `nil` if the node
+    /// wrote no state.
+    package let call: StoredCall?
 
-    package init(aor: AddressOfRecord, callID: ByteString, request: ByteString, source: Flow, until: UnixTime) {
+    package init(
+        aor: AddressOfRecord, callID: ByteString, request: ByteString, source: Flow, until: UnixTime,
+        call: StoredCall? = nil
+    ) {
         self.aor = aor
         self.callID = callID
         self.request = request
         self.source = source
         self.until = until
+        self.call = call
     }
 }
 
 extension HeldInvite {
     package var key: HeldCallKey { HeldCallKey(aor: aor, callID: callID) }
-}
-
-/// The key of an INVITE that the store has for a node.
-package struct HeldCallKey: Hashable, Sendable {
-    package let aor: AddressOfRecord
-    package let callID: ByteString
-
-    package init(aor: AddressOfRecord, callID: ByteString) {
-        self.aor = aor
-        self.callID = callID
-    }
 }
 
 /// The fact that something waits at this node for phones of a user.

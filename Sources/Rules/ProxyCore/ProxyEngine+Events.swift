@@ -51,6 +51,7 @@ extension ProxyEngine {
             noteReuse(incoming)
             if !calls.away.isEmpty { peerReturned(incoming) }
         }
+        if network.flows.isOfNode(flow) { nodeRepeats(request, on: flow) }
         // A trusted peer's request gets its transaction before the checks. A request of any other sender gets a
         // transaction only after all checks, so that a challenge or refusal needs no state (T4.2).
         let isUnderPressure = access.admission.isUnderPressure
@@ -64,6 +65,7 @@ extension ProxyEngine {
         case .cancel(let key, _) where cancelledWhileReading(incoming.unmatched(key), now: now): break
         case .cancel(let key, nil) where passedOn(incoming.unmatched(key), now: now): break
         case .cancel(let key, let invite?): cancelReceived(incoming.unmatched(key), of: invite, now: now)
+        case .cancel(let key, nil) where waitsForCall(incoming.unmatched(key), now: now): break
         case .cancel(let key, nil): dispatch(incoming.unmatched(key), now: now)
         case .endToEndACK where network.flows.isOfNode(flow): nodeACKReceived(incoming, now: now)
         case .endToEndACK: if !reads(before: incoming, now: now) { ackReceived(incoming, now: now) }
@@ -126,6 +128,7 @@ extension ProxyEngine {
             case .keysDue: readKeys(now: now)
             case .nodesDue: nodesDue(now: now)
             case .dutiesDue: dutiesDue(now: now)
+            case .cancelsDue: cancelsDue(now: now)
             case .silence(let place, let id):
                 if let call = calls.call(at: place), call.id == id { silenceDue(of: call, now: now) }
             case .turnDue(let place, let id):

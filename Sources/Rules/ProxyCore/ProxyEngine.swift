@@ -194,6 +194,8 @@ enum EngineTimer: Sendable {
     case nodesDue
     /// The engine searches the store for contacts whose node has ended.
     case dutiesDue
+    /// A CANCEL waits no longer for the call of an ended node.
+    case cancelsDue
     /// The engine checks whether the forwarded request of a call has got a response. The ``ForkID`` shows whether the
     /// slot in ``Calls`` now belongs to a newer call.
     case silence(place: UInt32, ForkID)

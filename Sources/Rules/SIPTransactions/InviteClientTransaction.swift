@@ -103,12 +103,16 @@ package struct InviteClientTransaction: Sendable {
         }
     }
 
-    package mutating func cancelRequested(_ timers: TransactionTimers, now: Instant) -> Action {
+    /// Handles the wish to cancel the INVITE. The parameter `peerHasIt` says that the peer has the INVITE, although no
+    /// response has arrived: the peer has refused a copy with 482.
+    package mutating func cancelRequested(
+        peerHasIt: Bool = false, _ timers: TransactionTimers, now: Instant
+    ) -> Action {
         switch state {
-        case .calling(let cancelWanted):
+        case .calling(let cancelWanted) where !peerHasIt:
             state = .calling(cancelWanted: true)
             return cancelWanted ? .none : .holdCancel
-        case .proceeding:
+        case .calling, .proceeding:
             state = .cancelling
             return .sendCancel(until: timers.patience(from: now))
         case .cancelling, .completed, .accepted, .ended: return .none

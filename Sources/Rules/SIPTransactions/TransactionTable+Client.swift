@@ -175,17 +175,20 @@ extension TransactionTable {
     ///
     /// - Parameters:
     ///   - id: the transaction of the INVITE.
+    ///   - peerHasIt: whether the peer has the INVITE, although no response has arrived. The CANCEL is then sent
+    ///     immediately.
     ///   - reasons: the values of Reason header fields (RFC 3326); if the INVITE is cancelled twice, the first values
     ///     are used.
     ///   - now: the present time.
     ///   - out: receives the CANCEL.
     package mutating func cancel(
-        _ id: ClientTransactionID, reasons: [ByteString], now: Instant, into out: inout [TransactionOutput]
+        _ id: ClientTransactionID, peerHasIt: Bool = false, reasons: [ByteString], now: Instant,
+        into out: inout [TransactionOutput]
     ) {
         guard let slot = clients.slot(of: id.rawValue), case .invite(var machine) = clients.records[slot].machine,
             let invite = clients.records[slot].invite
         else { return }
-        let action = machine.cancelRequested(timers, now: now)
+        let action = machine.cancelRequested(peerHasIt: peerHasIt, timers, now: now)
         clients.records[slot].machine = .invite(machine)
         guard action != .none else { return }
         clients.records[slot].invite = SentInvite(invite.request, reasons: reasons.map { $0.compacted() })

@@ -107,6 +107,24 @@ extension TransactionTable {
         sendResponse(servers.records[slot].response, slot, into: &out)
     }
 
+    /// The transaction of an INVITE, or of the INVITE that a CANCEL names.
+    package func server(of invite: SIPRequest) -> ServerTransactionID? {
+        let slot = serverSlot(of: TransactionKey(invite, as: .invite))
+        return slot.map { ServerTransactionID(rawValue: servers.records[$0].id) }
+    }
+
+    /// Changes the flow for responses to an INVITE that is repeated or cancelled, because its sender has another flow
+    /// now.
+    ///
+    /// - Returns: the transaction of the INVITE; `nil` if the INVITE is new, or if the flow is the same.
+    package mutating func redirect(_ invite: SIPRequest, to flow: Flow) -> ServerTransactionID? {
+        guard let slot = serverSlot(of: TransactionKey(invite, as: .invite)), servers.records[slot].flow != flow else {
+            return nil
+        }
+        servers.records[slot].flow = flow
+        return ServerTransactionID(rawValue: servers.records[slot].id)
+    }
+
     /// Ends a server transaction without a response, because another node of the cluster answers the request.
     package mutating func abandon(_ id: ServerTransactionID, into out: inout [TransactionOutput]) {
         if let slot = servers.slot(of: id.rawValue) { end(slot, into: &out) }

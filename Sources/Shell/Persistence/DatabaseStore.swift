@@ -40,6 +40,8 @@ package final class DatabaseStore: ProxyStore, @unchecked Sendable {
     var findShortcoming: @Sendable () -> String? = { nil }
     /// Reads users for a node of a cluster; `nil` if one daemon uses the store.
     var nodes: PostgreSQLNodes?
+    /// The calls whose changes the other nodes need.
+    private var sharedCalls = SharedCallStates()
 
     /// The parts of a store that depend on the database.
     struct Parts {
@@ -113,7 +115,11 @@ package final class DatabaseStore: ProxyStore, @unchecked Sendable {
         loop.post { [outcomes] in outcomes.arrived([StoreResult(ticket: ticket, isStored: false)]) }
     }
 
-    package func journal(_ change: CallChange) { journal.note(change) }
+    package func journal(_ change: CallChange) {
+        journal.note(change)
+        guard let nodes, let (call, change) = sharedCalls.noted(change) else { return }
+        nodes.note(change, of: call)
+    }
 
     package func flushJournal() {
         journal.flush(now: loop.now)

@@ -85,6 +85,8 @@ extension Daemon {
         for dialog in try await store.dialogRenewals(after: now.date) {
             engine.restoreDialog(dialog.digest, until: dialog.until, now: now)
         }
+        // An INVITE that went to a phone at a living node is sent there again.
+        engine.nodesChanged(shared.peersAtStart, now: now)
         var lastCall: UInt64 = 0
         while true {
             let calls = try await store.calls(after: lastCall, limit: restoreLimit)

@@ -279,7 +279,7 @@ struct PostgreSQLUpgradeTests {
         for statement in [
             "DELETE FROM sippushd_schema WHERE number = 3", "ALTER TABLE sippushd_schema DROP COLUMN number",
             "ALTER TABLE node DROP COLUMN version, DROP COLUMN schema_number, DROP COLUMN described_run",
-            "DROP TABLE duty",
+            "DROP TABLE duty", "ALTER TABLE held_call DROP COLUMN changes",
         ] { try folder.execute(statement) }
         try cut(folder)
         while await store.write([row(2)]) != true { try await Task.sleep(for: .milliseconds(20)) }

@@ -1,5 +1,6 @@
 package import Addressing
 import Bytes
+import Calling
 package import LocationService
 import Messaging
 package import ProxyCore
@@ -51,6 +52,9 @@ package final class SimulatedCluster {
     package var elapsed: Int { Int((now.instant - Instant(nanoseconds: 1_000_000_000)).components.seconds) }
     /// The INVITEs that wait at each node.
     package private(set) var held: [Int: [HeldInvite]] = [:]
+    /// The calls whose changes the other nodes need, and the changes, for each node.
+    private var sharedCalls: [Int: SharedCallStates] = [:]
+    private var changes: [Int: [HeldCallKey: [CallChange]]] = [:]
     /// The pairs of nodes whose link loses all messages.
     package var cut = Set<[Int]>()
     /// Whether the store answers and commits nothing.
@@ -168,11 +172,13 @@ package final class SimulatedCluster {
         now = Moment(instant: instant, date: now.date + (instant - now.instant))
     }
 
-    /// Ends a node without notice. The node `successor` takes over the requests that waited there.
-    package func kill(_ node: Int, takenOverBy successor: Int) {
+    /// Ends a node without notice. The node `successor` takes over the requests that waited there, after `events` until
+    /// the other nodes notice the end.
+    package func kill(_ node: Int, takenOverBy successor: Int, until events: () -> Void = {}) {
         for queue in order where queue == .store(node) || queue == .answers(node) { queues[queue] = [] }
         dead.insert(node)
-        let invites = held.removeValue(forKey: node) ?? []
+        events()
+        let invites = takenFrom(node)
         for aor in waiting.keys { waiting[aor]?.remove(node) }
         for other in engines.indices where !dead.contains(other) {
             engines[other].nodesChanged(
@@ -189,7 +195,7 @@ package final class SimulatedCluster {
     /// Lets the node `successor` take over the calls of a node that gave no sign of life, but runs. The store tells the
     /// node of the take-over; `remaining` is the number of its latest calls that the store still has for the node.
     package func takeOver(_ node: Int, by successor: Int, remaining: Int = 0) {
-        var invites = held.removeValue(forKey: node) ?? []
+        var invites = takenFrom(node)
         held[node] = Array(invites.suffix(remaining))
         invites.removeLast(min(remaining, invites.count))
         for aor in waiting.keys { waiting[aor]?.remove(node) }
@@ -207,6 +213,9 @@ package final class SimulatedCluster {
         }
         settle()
     }
+
+    /// Forgets the states of a node's calls, as if the node had ended before it wrote them.
+    package func forgetChanges(at node: Int) { changes[node] = nil }
 
     /// Tells a node that it stood still.
     package func standStill(_ node: Int) { engines[node].stoodStill() }
@@ -258,9 +267,26 @@ package final class SimulatedCluster {
         case .findContacts(let question): search(question, of: node)
         case .endWaiting(let users):
             add({ [self] in for aor in users { waiting[aor]?.remove(node) } }, to: .store(node))
+        case .journal(let change):
+            guard let (call, change) = sharedCalls[node, default: SharedCallStates()].noted(change) else { break }
+            add({ [self] in changes[node, default: [:]][call, default: []].append(change) }, to: .store(node))
         case .endInvite(let aor, let callID):
-            add({ [self] in held[node]?.removeAll { $0.aor == aor && $0.callID == callID } }, to: .store(node))
+            add(
+                { [self] in
+                    held[node]?.removeAll { $0.aor == aor && $0.callID == callID }
+                    changes[node]?[HeldCallKey(aor: aor, callID: callID)] = nil
+                }, to: .store(node))
         default: break
+        }
+    }
+
+    /// Removes the calls of a node from the store, and returns them with their states.
+    private func takenFrom(_ node: Int) -> [HeldInvite] {
+        (held.removeValue(forKey: node) ?? []).map { invite in
+            HeldInvite(
+                aor: invite.aor, callID: invite.callID, request: invite.request, source: invite.source,
+                until: invite.until,
+                call: StoredCall(changes: changes[node]?[invite.key] ?? [], request: invite.request))
         }
     }
 

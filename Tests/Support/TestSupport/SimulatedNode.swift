@@ -1,3 +1,4 @@
+import Calling
 package import ProxyCore
 import ProxyPolicy
 import Timekeeping
@@ -18,6 +19,8 @@ package final class SimulatedNode {
     var storeLink = SimulatedStoreLink()
     /// The number of the engine's run in the cluster.
     var run: UInt32 = 0
+    /// The calls whose changes the other nodes need.
+    var sharedCalls = SharedCallStates()
 
     init(number: Int, engine: ProxyEngine) { (self.number, self.engine) = (number, engine) }
 }

@@ -1,5 +1,6 @@
 import Addressing
 import Bytes
+import Calling
 import LocationService
 import ProxyCore
 import ProxyPolicy
@@ -30,6 +31,15 @@ struct SimulatedStore {
         let node: Int
         let invite: HeldInvite
         let writtenAt: Instant
+        /// The changes of the call since its INVITE.
+        var changes: [CallChange] = []
+
+        /// The INVITE with the state of its call, as the next node reads it.
+        var taken: HeldInvite {
+            HeldInvite(
+                aor: invite.aor, callID: invite.callID, request: invite.request, source: invite.source,
+                until: invite.until, call: StoredCall(changes: changes, request: invite.request))
+        }
     }
 
     /// The committed rows.
@@ -74,6 +84,11 @@ struct SimulatedStore {
             })
         else { return }
         held.append(HeldRow(node: node, invite: invite, writtenAt: now))
+    }
+
+    mutating func note(_ change: CallChange, of call: HeldCallKey, at node: Int) {
+        guard let row = held.firstIndex(where: { $0.node == node && $0.invite.key == call }) else { return }
+        held[row].changes.append(change)
     }
 
     mutating func endInvite(_ aor: AddressOfRecord, _ callID: ByteString, at node: Int) {
@@ -149,6 +164,7 @@ struct SimulatedStoreLink {
         case nodes(waitingFor: AddressOfRecord)
         case endWaiting([AddressOfRecord])
         case endInvite(AddressOfRecord, callID: ByteString)
+        case callChanged(HeldCallKey, CallChange)
     }
 
     var questions: [Question] = []

@@ -151,7 +151,10 @@ extension SimulatedWorld {
     }
 
     func recorded(_ record: TimelineRecord, at node: SimulatedNode) {
-        for complaint in node.timeline.complaints(about: record, ringsLiveFlows: plan.ringsLiveFlows) {
+        let continued = calls.first { $0.callID == record.callID.string && $0.hasChangedOwner }
+        for complaint in node.timeline.complaints(
+            about: record, age: continued.map { now.instant - $0.startedAt }, ringsLiveFlows: plan.ringsLiveFlows)
+        {
             violate(complaint)
         }
         if record.end == .unreachable,

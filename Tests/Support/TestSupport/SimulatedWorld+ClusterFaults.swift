@@ -69,7 +69,12 @@ extension SimulatedWorld {
         let (run, wasTakenOver) = cluster.store.starts(node.number, now: now.instant)
         tell("\(cluster.places[node.number].name) starts run \(run)\(wasTakenOver ? ", taken over" : "")")
         (node.run, node.isAlive) = (run, true)
+        node.sharedCalls = SharedCallStates()
         node.engine = engine(StoredState(), of: node.number, run: run, generation: node.generation)
+        let peers = cluster.store.peers(of: node.number, keepsOld: false, now: now.instant)
+        node.engine.nodesChanged(
+            peers.compactMap { peer in cluster.store.rows[peer].map { cluster.places[peer].peer(run: $0.run) } },
+            now: now)
         let stored = node.disk.calls.values.sorted { $0.id < $1.id }
         for aor in Set(stored.compactMap { $0.userCall?.aor }).sorted(by: { $0.description < $1.description }) {
             if let user = cluster.store.disk.user(.user(aor)) { node.engine.restore(user, now: now) }
@@ -132,7 +137,7 @@ extension SimulatedWorld {
         for row in rows {
             tell("\(cluster.places[node.number].name) takes over \(row.invite.callID)")
             guard let index = calls.firstIndex(where: { $0.callID == row.invite.callID.string }) else { continue }
-            if now.date >= row.invite.until { continue }
+            if row.taken.call == nil, now.date >= row.invite.until { continue }
             if nodes[calls[index].owner.node].isAlive { calls[index].hasTwoOwners = true }
             calls[index].owner = (node.number, now.instant)
             calls[index].hasChangedOwner = true

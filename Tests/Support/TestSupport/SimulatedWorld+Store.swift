@@ -163,7 +163,7 @@ extension SimulatedWorld {
                 node.engine.usersRead(question.ticket, nil, now: now)
             case .nodes(let aor): node.engine.nodesFound(waitingFor: aor, [], now: now)
             case .endInvite(_, let callID): noteUndeleted(callID)
-            case .endWaiting: break
+            case .endWaiting, .callChanged: break
             }
         }
         drain(node.number)
@@ -185,6 +185,7 @@ extension SimulatedWorld {
             return { node.engine.nodesFound(waitingFor: aor, names, now: $0.now) }
         case .endWaiting(let users): cluster.store.endWaiting(users, at: node.number)
         case .endInvite(let aor, let callID): cluster.store.endInvite(aor, callID, at: node.number)
+        case .callChanged(let call, let change): cluster.store.note(change, of: call, at: node.number)
         }
         return nil
     }
@@ -220,7 +221,7 @@ extension SimulatedWorld {
         node.storeLink.hasJoined = true
         if !taken.isEmpty {
             invitesTaken(taken, by: node)
-            node.engine.invitesTakenOver(taken.map(\.invite), now: now)
+            node.engine.invitesTakenOver(taken.map(\.taken), now: now)
         }
         drain(node.number)
     }

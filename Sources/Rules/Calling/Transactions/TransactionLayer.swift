@@ -45,6 +45,12 @@ package struct TransactionLayer: ~Copyable {
         transactions.resume(request, respondOn: flow, now: now)
     }
 
+    /// Changes the flow for responses to an INVITE whose sender repeats or cancels it on another flow; `nil` if nothing
+    /// changes.
+    package mutating func redirect(_ invite: SIPRequest, to flow: Flow) -> ServerTransactionID? {
+        transactions.redirect(invite, to: flow)
+    }
+
     // MARK: Client transactions
 
     /// Reserves a client transaction; `nil` if the transaction table is full.

@@ -216,9 +216,13 @@ extension ProxyEngine {
 
     /// Withdraws a call from the store of several nodes, because it no longer waits.
     func withdraw(_ call: ProxiedRequest) {
-        guard network.flows.haveNodes, let key = call.userCall?.key else { return }
-        network.held.ended(HeldCallKey(aor: key.aor, callID: key.callID))
-        act(.endInvite(key.aor, callID: key.callID))
+        if let key = call.userCall?.key { withdraw(key.aor, callID: key.callID) }
+    }
+
+    func withdraw(_ aor: AddressOfRecord, callID: ByteString) {
+        guard network.flows.haveNodes else { return }
+        network.held.ended(HeldCallKey(aor: aor, callID: callID))
+        act(.endInvite(aor, callID: callID))
     }
 }
 

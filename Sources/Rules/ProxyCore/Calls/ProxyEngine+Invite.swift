@@ -140,8 +140,6 @@ extension ProxyEngine {
         let isAnswered = reasons.contains(where: CallReason.saysAnswered)
         call.cancelled(for: reasons)
         update(call, now: now) { $0.cancelReceived(answeredElsewhere: isAnswered) }
-        // The phones may still have to confirm the end. If this node ends before, no other node may call them again.
-        withdraw(call)
     }
 
     /// Whether the CANCEL came from the sender of the INVITE (T22.5).

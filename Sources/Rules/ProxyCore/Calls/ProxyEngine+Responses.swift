@@ -255,10 +255,10 @@ extension ProxyEngine {
         case .repeatNow: repeatCall(leg, now: now)
         case .takeBack(let client):
             withTransactions { table, out in
-                table.cancel(client, reasons: [], now: now.instant, into: &out)
                 if target.path.isEmpty, !target.flow.isClosed {
                     table.move(client, to: target.flow, now: now.instant, into: &out)
                 }
+                table.cancel(client, peerHasIt: true, reasons: [], now: now.instant, into: &out)
             }
         }
         return true

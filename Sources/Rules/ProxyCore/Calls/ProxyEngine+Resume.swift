@@ -17,13 +17,14 @@ import Waking
 
 /// Continues the calls of the daemon's earlier run: their transactions, branches, waits and pushes.
 extension ProxyEngine {
-    /// Continues a call from the journal of the daemon's earlier run. If the call cannot continue, it becomes a missed
-    /// call.
+    /// Continues a call from the journal of the daemon's earlier run, or of another node. If the call cannot continue,
+    /// it becomes a missed call.
     ///
     /// The journal's calls are restored after all bindings, and before ``restored(now:)`` is called.
     package func restore(_ stored: StoredCall, now: Moment) {
         let request = functions.reread(stored.request)
         if let request, request.method == .invite {
+            share(stored, callID: request.callID)
             restoreMissedCall(stored, request, now: now)
             if resume(stored, request, now: now) { return }
             if let userCall = stored.userCall {
@@ -31,9 +32,18 @@ extension ProxyEngine {
                 output.events.lost(
                     stored, userCall, callID: request.callID, from: caller.remoteURI, now: now, into: &output.actions)
                 ledger.ended(userCall, into: &output.actions)
+                withdraw(userCall.aor, callID: request.callID)
             }
         }
         act(.journal(.over(call: stored.id)))
+    }
+
+    /// Writes the state of a call, which the store has for the other nodes, as the first state of this run.
+    private func share(_ stored: StoredCall, callID: ByteString) {
+        guard network.flows.haveNodes, stored.isInStore, let call = stored.named(callID), let userCall = call.userCall
+        else { return }
+        network.held.stores(HeldCallKey(aor: userCall.aor, callID: callID))
+        act(.journal(.begun(call)))
     }
 
     private func resume(_ stored: StoredCall, _ request: SIPRequest, now: Moment) -> Bool {
@@ -103,7 +113,7 @@ extension ProxyEngine {
     private func resume(_ call: ProxiedRequest, _ stored: StoredCall, _ incoming: IncomingRequest, now: Moment) {
         guard let server = call.server else { return }
         log.info(
-            "a call continues after the daemon's restart",
+            "a call continues after the end of the daemon that had the call",
             [
                 .aor: .text(stored.userCall?.aor.description ?? ""), .callID: .bytes(incoming.request.callID),
                 .count: .number(stored.branches.count),
@@ -137,7 +147,8 @@ extension ProxyEngine {
 
     /// Lists a resumed call as waiting for its devices, and continues the call's timeline records.
     private func resume(_ userCall: UserCall, of call: ProxiedRequest, _ stored: StoredCall, now: Moment) {
-        for index in call.fork.branches.indices where !call.fork.branches[index].isEnded {
+        for index in call.fork.branches.indices
+        where !call.fork.branches[index].isEnded && !stored.branches[index].isOfferedAgain {
             list(index, of: call)
             noteResumed(index, of: call, stored.branches[index], userCall, now: now)
         }
@@ -188,6 +199,7 @@ extension ProxyEngine {
         _ index: Int, of call: ProxiedRequest, _ stored: StoredCall.Branch, _ incoming: IncomingRequest, now: Moment
     ) {
         takeUpFormer(stored, index, of: call, incoming, now: now)
+        let way = stored.sent.flatMap { wayAgain(for: $0, index, of: call, now: now) }
         switch (stored.stage, stored.sent) {
         // The turn of the device is computed later, when all branches are resumed.
         case (.delayed, _): break
@@ -195,8 +207,11 @@ extension ProxyEngine {
             // The transaction is resumed, because the phone may repeat its 2xx.
             take(up: sent, index, of: call, incoming, .answered, now: now)
         case (.ended, _): break
-        case (.called, let sent?) where isWayOpen(sent.flow, of: call):
-            take(up: sent, index, of: call, incoming, .sendingAgain, now: now)
+        case (.called, var sent?) where way != nil:
+            sent.flow = way ?? sent.flow
+            // The node that has the INVITE also accepts the CANCEL alone. A phone must not ring for a cancelled call.
+            let isCancelledAtNode = call.fork.branches[index].end != nil && network.flows.isToNode(sent.flow)
+            take(up: sent, index, of: call, incoming, isCancelledAtNode ? .silent : .sendingAgain, now: now)
             if call.dialogRequest != nil || call.userCall != nil { armSilence(of: call, now: now) }
         case (.called, let sent?) where goesToUpstreamByTLS(sent.flow, of: call):
             // The upstream's name is looked up again, because the server's certificate must contain the upstream's
@@ -227,6 +242,18 @@ extension ProxyEngine {
                 via: via, requestURI: sent.requestURI, routes: sent.routes, flow: sent.flow.closed)
             take(up: earlier, index, of: call, incoming, hasAnswered ? .answered : .silent, now: now)
         }
+    }
+
+    /// The flow on which an INVITE of an earlier run can be sent again; `nil` if its flow has ended. Another node that
+    /// had forwarded the INVITE to its phone takes the INVITE as a retransmission.
+    private func wayAgain(
+        for sent: StoredCall.SentINVITE, _ index: Int, of call: ProxiedRequest, now: Moment
+    ) -> Flow? {
+        if let flow = network.flows.nodeFlow(by: sent.routes) { return flow }
+        let target = call.fork.branches[index].addressee.flatMap { registrar.bindings.forkTarget($0, now: now.instant) }
+        // The flow was at a node that has ended, or the phone has moved to another node.
+        if let target, network.flows.hasLostNode(target.path) || network.flows.isAtOtherNode(target.path) { return nil }
+        return isWayOpen(sent.flow, of: call) ? sent.flow : nil
     }
 
     /// Whether the daemon can use a flow of its earlier run again: the flow is UDP, or the daemon can open a new
@@ -278,13 +305,14 @@ extension ProxyEngine {
         call.fork.aimed(index, routeHash: routeHash(of: sent, to: branch, now: now))
         self.sent(index, of: call, as: client, on: sent.flow)
         ledger.invited(call.fork.branches[index], now: now)
-        if case .silent = resumption {
+        if case .cancelled(let reason)? = branch.end {
+            let fields = reason.fields(callerReasons: [])
+            withTransactions {
+                $0.cancel(client, peerHasIt: resumption == .silent, reasons: fields, now: now.instant, into: &$1)
+            }
+        } else if resumption == .silent {
             sip.connectionEnded(of: client)
             call.fork.recalled(index)
-        } else if case .cancelled(let reason)? = branch.end {
-            withTransactions {
-                $0.cancel(client, reasons: reason.fields(callerReasons: []), now: now.instant, into: &$1)
-            }
         }
     }
 
@@ -334,6 +362,11 @@ extension ProxyEngine {
             call.waits(
                 until: output.timers.schedule(
                     .holdDeadline(place: call.place), at: max(userCall.holdUntil, now.instant)))
+        }
+        if stored.isOfferedAgain {
+            let caller = CallerIdentity(incoming.request, format: settings.call.callerIDFormat)
+            let treatment = treatment(of: target, now: now)
+            return offer(userCall, to: target, treatment, branch: index, of: call, incoming, caller, now: now)
         }
         if mayPushAgain(stored, userCall), let token = target.pushToken {
             let caller = CallerIdentity(incoming.request, format: settings.call.callerIDFormat)

@@ -1,5 +1,8 @@
 import Bytes
+import Calling
+import LocationService
 import Registration
+import Routing
 import SIPTransactions
 import Timekeeping
 
@@ -13,6 +16,14 @@ struct HeldCalls {
     private var stored = Set<HeldCallKey>()
     /// The INVITEs whose calls another node continues, and until when their callers can send a CANCEL here.
     private var givenAway: [TransactionKey: Instant] = [:]
+    /// The calls of ended nodes that wait until their users are read.
+    private var arriving: [TakeoverTicket: HeldInvite] = [:]
+    private var lastTicket: UInt64 = 0
+    /// The CANCELs whose INVITE this node does not have, by the INVITE. An ended node may have the INVITE.
+    private var cancels: [TransactionKey: (cancel: IncomingRequest, until: Instant)] = [:]
+
+    /// The maximum number of CANCELs that wait for their INVITE.
+    private static let mostCancels = 1_000
 
     /// Notes that the store gets an INVITE.
     mutating func stores(_ key: HeldCallKey) { stored.insert(key) }
@@ -25,6 +36,36 @@ struct HeldCalls {
         let taken = stored.subtracting(remaining)
         stored.subtract(taken)
         return taken
+    }
+
+    /// Keeps the call of an ended node until its user is read.
+    mutating func arrives(_ invite: HeldInvite) -> TakeoverTicket {
+        lastTicket += 1
+        let ticket = TakeoverTicket(lastTicket)
+        arriving[ticket] = invite
+        return ticket
+    }
+
+    /// Removes and returns the call of an ended node whose user has been read.
+    mutating func arrived(_ ticket: TakeoverTicket) -> HeldInvite? { arriving.removeValue(forKey: ticket) }
+
+    /// Keeps a CANCEL until this node takes over its call; returns false if too many CANCELs wait.
+    mutating func keeps(_ cancel: IncomingRequest, until end: Instant) -> Bool {
+        guard cancels.count < Self.mostCancels else { return false }
+        cancels[TransactionKey(inviteOf: cancel.request)] = (cancel, end)
+        return true
+    }
+
+    /// Removes and returns the CANCEL of a call that this node has taken over.
+    mutating func takeCancel(of invite: TransactionKey) -> IncomingRequest? {
+        cancels.removeValue(forKey: invite)?.cancel
+    }
+
+    /// Removes and returns the CANCELs whose time is over.
+    mutating func takeCancels(dueBy now: Instant) -> [IncomingRequest] {
+        let due = cancels.filter { $0.value.until <= now }
+        for key in due.keys { cancels[key] = nil }
+        return due.values.sorted { $0.until < $1.until }.map(\.cancel)
     }
 
     /// Notes that another node answers an INVITE that came to this node.

@@ -1,7 +1,7 @@
 import AccessLimits
 package import Addressing
 import Bytes
-import Calling
+package import Calling
 import LocationService
 package import Messaging
 package import ProxyPolicy
@@ -61,6 +61,7 @@ extension ProxyEngine {
         case .acknowledgement(let incoming): ackReceived(incoming, now: now)
         case .change(let work, let aor):
             if reading == .fresh { begin(work, for: aor, now: now) } else { refuse(work, retryAfter: 10, now: now) }
+        case .takenOver(let ticket): continueCall(ticket, now: now)
         case .waiting, .refreshes, .orphans: break
         case .look(let ticket): act(.userLookedUp(ticket, isFresh: reading == .fresh))
         }
@@ -87,10 +88,21 @@ extension ProxyEngine {
 
     /// Handles a change of the living nodes: their names, addresses and runs.
     package func nodesChanged(_ peers: [PeerNode], now: Moment) {
+        let lost = wakes.waitedFor.filter { isAtLostNode($0, now: now) }
         if network.flows.nodes?.changed(peers, now: now.instant) == true { network.duties.runEnded(now: now.instant) }
+        // A phone can register at a new node before this node knows of the new node.
+        for device in lost where !isAtLostNode(device, now: now) {
+            if let aor = registrar.bindings.aor(of: device) {
+                bindingReturned(device, of: aor, isPush: nil, isElsewhere: true, now: now)
+            }
+        }
         armDuties()
         armNodes(now: now)
         settle(now: now)
+    }
+
+    private func isAtLostNode(_ device: DeviceID, now: Moment) -> Bool {
+        registrar.bindings.forkTarget(device, now: now.instant).map { network.flows.hasLostNode($0.path) } ?? false
     }
 
     /// Handles the news that this node has, or no longer has, the duties that one node does for all nodes.
@@ -124,15 +136,10 @@ extension ProxyEngine {
         settle(now: now)
     }
 
-    /// Handles the INVITEs that waited at a node that has ended. Each call begins again at this node, and the phones
-    /// get a push again. If this node has the address of the ended node, it also gets the callers' retransmissions and
-    /// CANCELs.
+    /// Handles the calls of a node that has ended. If this node has the address of the ended node, it also gets the
+    /// callers' retransmissions and CANCELs.
     package func invitesTakenOver(_ invites: [HeldInvite], now: Moment) {
-        for invite in invites where now.date < invite.until {
-            guard let request = functions.reread(invite.request) else { continue }
-            output.counters.count(.callTakenOver)
-            requestReceived(request, on: invite.source.on(connection: 0), now: now)
-        }
+        for invite in invites { takeOver(invite, now: now) }
         settle(now: now)
     }
 

@@ -59,6 +59,16 @@ extension ProxyEngine {
         act(.send(request.forwarded(edits).bytes, on: flow))
     }
 
+    /// Moves the responses to an INVITE to the node that repeats or cancels the INVITE on its own connection. The node that
+    /// got the INVITE from the caller has ended, and another node continues the call.
+    func nodeRepeats(_ request: SIPRequest, on flow: Flow) {
+        // A CANCEL without Route is the caller's own, which another node passes on.
+        guard request.method == .invite || request.method == .cancel, !request.routes.isEmpty,
+            let server = sip.redirect(request, to: flow), let call = calls.call(of: server)
+        else { return }
+        call.moved(to: flow)
+    }
+
     /// Moves the responses to another node's requests to a new connection to that node, because the connection of the
     /// requests has ended (RFC 3261 section 18.2.2). Otherwise the answer of a phone would be lost.
     func nodeConnectionEnded(_ flow: Flow) {

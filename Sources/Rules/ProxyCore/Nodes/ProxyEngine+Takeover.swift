@@ -13,6 +13,76 @@ import Telemetry
 import Timekeeping
 import Waking
 
+/// Takes over the calls of nodes that have ended.
+extension ProxyEngine {
+    /// Takes over a call, and reads its user first. The store has the call for this node then, so that a third node can
+    /// take it over.
+    func takeOver(_ invite: HeldInvite, now: Moment) {
+        // After the ring time, phones can still ring, until timer C. If no phone rings, the caller still needs an answer.
+        let further = invite.call == nil ? .zero : sip.transactions.timers.ringLimit
+        guard now.date < invite.until + further else { return }
+        output.counters.count(.callTakenOver)
+        guard invite.call != nil else { return beginAgain(invite, now: now) }
+        let ticket = network.held.arrives(invite)
+        guard case .asks(let question) = registrar.reads.hold(.takenOver(ticket), concerning: [.user(invite.aor)])
+        else { return }
+        waits(forPhonesOf: invite.aor, now: now)
+        act(.readUsers(question, waiting: Announcement(aor: invite.aor, invite: invite)))
+    }
+
+    /// Continues a call of an ended node, as this node continues its own calls after a restart. A phone that rings gets
+    /// no new INVITE.
+    func continueCall(_ ticket: TakeoverTicket, now: Moment) {
+        guard let invite = network.held.arrived(ticket), let request = functions.reread(invite.request) else { return }
+        let cancel = network.held.takeCancel(of: TransactionKey(of: request))
+        defer { if let cancel { cancelArrived(cancel, now: now) } }
+        // The caller may have repeated the INVITE here in the meantime, so that the call has begun again.
+        guard sip.transactions.server(of: request) == nil else { return }
+        let isOver = cancel != nil || now.date >= invite.until
+        if let call = invite.call?.takenOver(as: calls.nextID, isOver: isOver) { restore(call, now: now) }
+    }
+
+    /// Handles the INVITE of an ended node as a new INVITE, because the state of its call is unknown. The phones get a
+    /// push again.
+    private func beginAgain(_ invite: HeldInvite, now: Moment) {
+        guard let request = functions.reread(invite.request) else { return }
+        requestReceived(request, on: invite.source.on(connection: 0), now: now)
+        if let cancel = network.held.takeCancel(of: TransactionKey(of: request)) { cancelArrived(cancel, now: now) }
+    }
+
+    // MARK: CANCELs that come before their call
+
+    /// Lets a CANCEL wait for its call, if this node does not have the call. The call's node may have ended, and this node
+    /// may take the call over in a few seconds. The peer's retransmissions of the CANCEL are absorbed.
+    ///
+    /// - Returns: false if the CANCEL must be handled now.
+    func waitsForCall(_ cancel: IncomingRequest, now: Moment) -> Bool {
+        guard network.flows.haveNodes, cancel.isTrusted, cancel.request.to.tag == nil,
+            !network.flows.isOfNode(cancel.flow), let waiting = startTransaction(cancel, now: now)
+        else { return false }
+        let end = now.instant + Self.takeoverTime
+        guard network.held.keeps(waiting, until: end) else { return false }
+        _ = output.timers.schedule(.cancelsDue, at: end)
+        return true
+    }
+
+    /// The longest time from the end of a node to the takeover of its calls.
+    private static let takeoverTime: Duration = .seconds(8)
+
+    func cancelsDue(now: Moment) {
+        for cancel in network.held.takeCancels(dueBy: now.instant) { cancelArrived(cancel, now: now) }
+    }
+
+    private func cancelArrived(_ cancel: IncomingRequest, now: Moment) {
+        if cancelledWhileReading(cancel, now: now) { return }
+        if let invite = sip.transactions.server(of: cancel.request) {
+            cancelReceived(cancel, of: invite, now: now)
+        } else {
+            dispatch(cancel, now: now)
+        }
+    }
+}
+
 /// Gives away calls that other nodes have taken over, because this node gave no sign of life.
 extension ProxyEngine {
     /// Refuses an INVITE that may have waited while this node stood still. Its caller may have given up, so no phone may

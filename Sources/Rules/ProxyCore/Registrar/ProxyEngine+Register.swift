@@ -246,9 +246,10 @@ extension ProxyEngine {
     }
 
     /// Orders the question which other nodes have something waiting for a phone that has just registered here. The order
-    /// comes after the commit of the phone's contact.
+    /// comes after the commit of the phone's contact. A node that has just started waits too, although this node does not
+    /// know it yet.
     private func findNodes(waitingFor aor: AddressOfRecord) {
-        if network.flows.haveNodes, network.flows.nodes?.hasPeers == true { act(.findNodes(waitingFor: aor)) }
+        if network.flows.haveNodes { act(.findNodes(waitingFor: aor)) }
     }
 
     private func noteAccepted(_ incoming: IncomingRequest, toWriteLater rows: some Collection<DeviceID>, now: Moment) {

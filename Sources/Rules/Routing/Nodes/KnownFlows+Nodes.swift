@@ -10,7 +10,12 @@ extension KnownFlows {
     package func isOfNode(_ flow: Flow) -> Bool {
         guard haveNodes, let nodes, flow.listener == nodes.own.listener, flow.transport == .tls else { return false }
         // A flow of an earlier run can have the listener's number, because the number depends on the setting `listen`.
-        return flow.isConnection ? names(on: flow) != nil : nodes.hasPeer(at: flow.remote)
+        return flow.isConnection ? names(on: flow) != nil : nodes.hasNode(at: flow.remote)
+    }
+
+    /// Whether a flow of this node leads to a node.
+    package func isToNode(_ flow: Flow) -> Bool {
+        haveNodes && flow.transport == .tls && flow.listener == nodes?.own.listener
     }
 
     /// Whether a request of this run or of an earlier run came from another node.
@@ -35,6 +40,17 @@ extension KnownFlows {
     package func nodeRoute(to target: ForkTarget?) -> (flow: Flow, routes: [ByteString])? {
         guard let target, case .flow(let flow, _)? = nodeHop(to: target) else { return nil }
         return (flow, target.path)
+    }
+
+    /// The flow to the living node that the first Route value names. The node can be this node, which sends a request to
+    /// itself when it continues the call of a node that had sent it the request.
+    package func nodeFlow(by routes: [ByteString]) -> Flow? {
+        guard haveNodes, let nodes, let first = routes.first, let uri = NameAddress(first)?.uri else { return nil }
+        switch nodes.place(of: uri) {
+        case .own?: return nodes.flow(to: nodes.own.place)
+        case .peer?: return uri.port.flatMap { nodes.flow(to: ByteString("\(uri.host.lowercased()):\($0)")) }
+        case .gone?, nil: return nil
+        }
     }
 
     /// The name of the living node that has the flow to a phone; `nil` without a cluster, or if the node has ended.

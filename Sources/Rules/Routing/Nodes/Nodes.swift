@@ -53,11 +53,14 @@ package struct Nodes {
         return (peers.values.map { Known(node: $0, isAlive: true) } + gone).sorted { $0.node.name < $1.node.name }
     }
 
-    package var hasPeers: Bool { !peers.isEmpty }
     package var peerCount: Int { peers.count }
 
-    /// Whether another living node accepts connections at the endpoint.
-    package func hasPeer(at endpoint: Endpoint) -> Bool { peers[ByteString("\(endpoint)")] != nil }
+    /// Whether a node accepts, or lately accepted, connections at the endpoint. A node that does not reach the database
+    /// is no living peer, but still answers.
+    package func hasNode(at endpoint: Endpoint) -> Bool {
+        let place = ByteString("\(endpoint)")
+        return peers[place] != nil || place == own.place || gone.contains { $0.node.place.lowercased() == place }
+    }
 
     package func peer(named name: String) -> PeerNode? { peers.values.first { $0.name == name } }
 
@@ -78,8 +81,11 @@ package struct Nodes {
         openers.removeValue(forKey: flow).flatMap { peers[$0] }.flatMap { self.flow(to: $0) }
     }
 
-    package func flow(to peer: PeerNode) -> Flow? {
-        guard let hop = NextHop("sip:\(peer.place);transport=tls"), let (_, endpoint) = hop.numeric else { return nil }
+    package func flow(to peer: PeerNode) -> Flow? { flow(to: peer.place) }
+
+    /// The flow to a node at `host:port`.
+    func flow(to place: ByteString) -> Flow? {
+        guard let hop = NextHop("sip:\(place);transport=tls"), let (_, endpoint) = hop.numeric else { return nil }
         return Flow(transport: .tls, listener: own.listener, connection: 0, remote: endpoint)
     }
 
@@ -102,8 +108,15 @@ package struct Nodes {
             // A newer version of this node may have written the flow, before the operator went back.
             return token.flow.map { .own(token.run == own.run ? $0 : $0.closed) } ?? .gone
         }
-        guard let peer = peers[place], peer.run == token.run else { return .gone }
-        return .peer
+        return hasRun(token.run, at: place) ? .peer : .gone
+    }
+
+    /// Whether a run of another node lives, as far as this node knows. A later run than the known one has just started,
+    /// because only a node itself writes its run into a contact.
+    private func hasRun(_ run: UInt32, at place: ByteString) -> Bool {
+        if let peer = peers[place] { return run >= peer.run }
+        let last = gone.last { $0.node.place.lowercased() == place }
+        return last.map { run > $0.node.run } ?? false
     }
 
     /// The binding of the phone whose flow at this node a Path URI names.

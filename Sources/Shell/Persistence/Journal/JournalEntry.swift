@@ -85,15 +85,39 @@ struct JournalEntry {
     /// Decodes the change of a call in the entry; `nil` if the bytes are malformed.
     func change(in bytes: [UInt8]) -> CallChange? {
         var reader = JournalReader(bytes, content.lowerBound + Self.head..<content.upperBound)
+        return reader.change(kind, of: call)
+    }
+}
+
+extension JournalReader {
+    /// Reads all values of a change; `nil` if they are malformed.
+    mutating func change(_ kind: JournalEntry.Kind, of call: UInt64) -> CallChange? {
         let change: CallChange? =
             switch kind {
-            case .begun: reader.call(call).map { .begun($0) }
-            case .branch: reader.numberedBranch().map { .branch(call: call, number: $0, $1) }
-            case .final: .final(call: call, reader.bytes().array)
+            case .begun: self.call(call).map { .begun($0) }
+            case .branch: numberedBranch().map { .branch(call: call, number: $0, $1) }
+            case .final: .final(call: call, bytes().array)
             case .over: .over(call: call)
-            case .missed: reader.missedCall().map { .missed($0) }
+            case .missed: missedCall().map { .missed($0) }
             }
-        return reader.isBroken || !reader.isAtEnd ? nil : change
+        return isBroken || !isAtEnd ? nil : change
+    }
+}
+
+extension ByteSink {
+    /// Appends all values of a change, without its kind and its call.
+    mutating func append(_ change: CallChange) {
+        switch change {
+        case .begun(let call): append(call)
+        case .branch(_, let number, let branch):
+            append(big: UInt64(clamping: number), count: 2)
+            append(branch)
+        case .final(_, let response):
+            append(big: UInt64(response.count), count: 4)
+            append(response.span)
+        case .over: break
+        case .missed(let change): append(change)
+        }
     }
 }
 
@@ -125,23 +149,13 @@ extension CallChange {
             out.append(big: serial)
             out.append(big: call)
             out.append(kind.rawValue)
-            switch self {
-            case .begun(let call): out.append(call)
-            case .branch(_, let number, let branch):
-                out.append(big: UInt64(clamping: number), count: 2)
-                out.append(branch)
-            case .final(_, let response):
-                out.append(big: UInt64(response.count), count: 4)
-                out.append(response.span)
-            case .over: break
-            case .missed(let change): out.append(change)
-            }
+            out.append(self)
         }
         bytes.sealJournalEntry(at: start, key)
     }
 
     /// The estimated size of the encoded entry in bytes; the estimate is rarely too small.
-    private var sizeHint: Int {
+    var sizeHint: Int {
         switch self {
         case .begun(let call): 512 + call.request.count + 128 * call.branches.count
         case .branch: 768

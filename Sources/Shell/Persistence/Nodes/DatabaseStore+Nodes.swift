@@ -44,6 +44,8 @@ private final class SharedDatabase: SharedStore {
 
     func tell(_ counts: [SharedCount]) { nodes.tell(counts) }
 
+    var peersAtStart: [PeerNode] { nodes.peersAtStart }
+
     var wasTakenOver: Bool { nodes.wasTakenOver }
 
     func join(at place: String, told: @escaping @Sendable (NodeNews) -> Void) { nodes.join(at: place, told: told) }

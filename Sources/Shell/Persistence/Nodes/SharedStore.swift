@@ -1,4 +1,5 @@
 package import Bytes
+package import Calling
 package import Messaging
 package import ProxyCore
 package import ProxyPolicy
@@ -50,6 +51,8 @@ package protocol SharedStore: AnyObject, Sendable {
     func endInvite(_ aor: AddressOfRecord, callID: ByteString)
     /// Tells the other nodes soon the events that this node has counted for limits.
     func tell(_ counts: [SharedCount])
+    /// The other nodes that were alive when this node opened the store.
+    var peersAtStart: [PeerNode] { get }
     /// Whether another node has taken over the calls of this node's earlier run.
     var wasTakenOver: Bool { get }
     /// Announces this node. `told` gets, on any thread, changes of the living nodes, and calls of ended nodes.

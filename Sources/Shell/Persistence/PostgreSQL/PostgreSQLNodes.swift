@@ -24,6 +24,8 @@ actor PostgreSQLNodes {
     nonisolated let run: UInt32
     /// Whether another node has taken over the calls of this node's earlier run.
     nonisolated let wasTakenOver: Bool
+    /// The other nodes that were alive when this node opened the store.
+    nonisolated let peersAtStart: [PeerNode]
     private let log: Log
     private let waiting = Locked(Waiting())
     private var tables: PostgreSQLTables?
@@ -60,12 +62,15 @@ actor PostgreSQLNodes {
         var searches: [Search] = []
         var pages: [Page] = []
         var over: [AddressOfRecord] = []
+        /// The changes of calls that other nodes continue, with the values of all changes together.
+        var changed: [HeldCallKey: [UInt8]] = [:]
         var ended: [EndedCall] = []
         /// The counts for the other nodes.
         var counts: [SharedCount] = []
 
         var isEmpty: Bool {
-            reads.isEmpty && searches.isEmpty && pages.isEmpty && over.isEmpty && ended.isEmpty && counts.isEmpty
+            reads.isEmpty && searches.isEmpty && pages.isEmpty && over.isEmpty && changed.isEmpty && ended.isEmpty
+                && counts.isEmpty
         }
     }
 
@@ -97,8 +102,8 @@ actor PostgreSQLNodes {
     init(_ address: PostgreSQLPlace, name: String, log: Log) throws(PostgreSQLFailure) {
         (self.address, self.name, self.log) = (address, name, log)
         let tables = try address.open()
-        let rows = try PostgreSQLFailure.wrapping { () throws(PostgreSQLError) in
-            try tables.rows(
+        let (rows, living) = try PostgreSQLFailure.wrapping { () throws(PostgreSQLError) in
+            let rows = try tables.rows(
                 """
                 WITH next AS (SELECT nextval('node_run') AS run)
                 INSERT INTO node (name, place, run, seen, version, schema_number, described_run)
@@ -107,8 +112,11 @@ actor PostgreSQLNodes {
                     schema_number = EXCLUDED.schema_number, described_run = EXCLUDED.described_run
                 RETURNING run, (xmax <> 0)::int::bigint
                 """, name, address.version, PostgreSQLSchema.migrations.count)
+            try tables.sendNodes(besides: name, withSilent: false)
+            return (rows, try tables.connection.results().last)
         }
         guard rows.count > 0 else { throw .otherStore }
+        peersAtStart = living?.values(\.peerNode) ?? []
         run = UInt32(truncatingIfNeeded: rows[0].integer(0))
         wasTakenOver = rows[0].integer(1) == 0
         do throws(SystemError) {
@@ -137,6 +145,11 @@ actor PostgreSQLNodes {
 
     nonisolated func endInvite(_ aor: AddressOfRecord, callID: ByteString) {
         queue { $0.ended.append(EndedCall(aor: aor.compacted(), callID: callID.compacted())) }
+    }
+
+    /// Writes a change of a call soon, after the INVITE of the call and before the end of the call.
+    nonisolated func note(_ change: CallChange, of call: HeldCallKey) {
+        queue { SharedCallChanges.append(change, to: &$0.changed[call, default: []]) }
     }
 
     nonisolated func tell(_ counts: [SharedCount]) { queue { $0.counts += counts } }
@@ -194,6 +207,7 @@ actor PostgreSQLNodes {
         // A caller may use a Call-ID again, so the earlier ends come before the new calls.
         for call in unended { try tables.send(ended: call.callID, of: call.aor, at: name) }
         try tables.send(waiting: taken.reads.compactMap(\.waiting), at: name)
+        for (call, changes) in taken.changed { try tables.send(changes, of: call, at: name) }
         for call in taken.ended { try tables.send(ended: call.callID, of: call.aor, at: name) }
         if !taken.over.isEmpty { try tables.send(over: taken.over, at: name) }
         for row in unsent.rows { try tables.send(told: row, run: run, now: SystemClock.now) }
@@ -249,10 +263,7 @@ actor PostgreSQLNodes {
             }
             let invites = rows.popFirst()?.values(\.heldInvite) ?? []
             let signs = rows.popFirst()
-            let found = signs?.values { row in
-                PeerNode(
-                    name: row.text(0), place: row.byteString(1), run: UInt32(truncatingIfNeeded: row.integer(2)))
-            }
+            let found = signs?.values(\.peerNode)
             let versions = Dictionary(signs?.values { ($0.text(0), $0.text(3)) } ?? []) { $1 }
             let changed = rows.popFirst()?.values { (table: $0.text(0), revision: $0.integer(1)) }
             let counts = readCounts(rows.popFirst())

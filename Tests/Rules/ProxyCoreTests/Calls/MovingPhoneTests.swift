@@ -170,10 +170,9 @@ struct MovingPhoneTests {
             // When the connection has closed, the daemon tries the port of the Contact, where the phone may accept
             // connections.
             .closed("invite > contact"), .register(at: 1, token: nil).including("invite > 1"),
-            .answer(482, "ack > 1"),
-            // The daemon cancels the first INVITE after the phone's provisional response, and then sends the phone a
-            // new INVITE.
-            .answer(180, to: .first, "cancel > 1"), .answer(487, to: .first, "ack > 1", "invite > 1"),
+            // The 482 shows that the phone has the first INVITE, so the daemon cancels it without a provisional response.
+            // Then the daemon sends the phone a new INVITE.
+            .answer(482, "ack > 1", "cancel > 1"), .answer(487, to: .first, "ack > 1", "invite > 1"),
             .answer(200, "200 invite > pbx")),
         PhoneStory(
             "one that answers the INVITE it had when its connection ended has the call", over: .tcp,

@@ -62,6 +62,18 @@ import Timekeeping
         #expect(answers(cluster, .serverError) == 0)
     }
 
+    @Test func `after a 430 of a node without a sign of life, the call waits for its phone`() throws {
+        let (cluster, invite) = try withCall()
+        respond(cluster, Status(code: 180), to: invite)
+        cluster.engines[0].nodesChanged([], now: cluster.now)
+        cluster.close(SimulatedCluster.udp(ClusterCallTests.phone), at: 1)
+        cluster.settle()
+        cluster.sent = []
+        ClusterCallTests.register(cluster, at: 0, cseq: 3)
+        cluster.settle()
+        #expect(cluster.sent.contains { $0.node == 0 && $0.request?.method == .invite })
+    }
+
     @Test func `a phone that moves repeats its answer from the new address`() throws {
         let (cluster, invite) = try withCall()
         respond(cluster, .ok, to: invite)
@@ -99,11 +111,12 @@ import Timekeeping
         #expect(!cluster.pushes.contains { if case .missedCalls = $0.push.push.message { true } else { false } })
     }
 
-    @Test func `a cancelled call is not taken over while its phone confirms the CANCEL`() throws {
+    @Test func `the store has a cancelled call until its phone has confirmed the CANCEL`() throws {
         let (cluster, invite) = try withCall()
         respond(cluster, Status(code: 180), to: invite)
-        #expect(cluster.held[0]?.count == 1)
         try cancel(cluster)
+        #expect(cluster.held[0]?.count == 1)
+        respond(cluster, .requestTerminated, to: invite)
         #expect(cluster.held[0]?.isEmpty == true)
     }
 

@@ -1,7 +1,9 @@
 import Addressing
 import Bytes
+import Calling
 import PostgreSQLClient
 import ProxyCore
+import ProxyPolicy
 import Registration
 import Routing
 import Timekeeping
@@ -25,6 +27,15 @@ extension PostgreSQLTables {
                 invite.source.transport.parameterName, invite.source.listener, invite.source.remote, invite.until)
         }
         try send("COMMIT")
+    }
+
+    /// Adds changes of a call to its row.
+    func send(_ changes: [UInt8], of call: HeldCallKey, at node: String) throws(PostgreSQLError) {
+        try send(
+            """
+            UPDATE held_call SET changes = changes || $5
+                WHERE node = $1 AND domain = $2 AND username = $3 AND call_id = $4
+            """, node, call.aor.host, call.aor.user, call.callID, ByteString(changes))
     }
 
     /// Deletes a call that no longer waits.
@@ -215,19 +226,30 @@ extension PostgreSQLTables {
                     FOR UPDATE SKIP LOCKED) RETURNING name
             ), announced AS (DELETE FROM waiting USING dead WHERE waiting.node = dead.name)
             DELETE FROM held_call h USING dead WHERE h.node = dead.name
-                RETURNING h.node, h.username, h.domain, h.call_id, h.request, h.transport, h.listener, h.remote, h.until
+                RETURNING h.node, h.username, h.domain, h.call_id, h.request, h.transport, h.listener, h.remote, h.until,
+                    h.changes
             """, node, Int64(takesOver ? 1 : 0))
+        try sendNodes(besides: node, withSilent: keepsOld)
+        try send("SELECT name, number FROM revision")
+    }
+
+    /// Sends the query for the other nodes that are alive, and perhaps for nodes that gave no sign of life lately.
+    func sendNodes(besides node: String, withSilent: Bool) throws(PostgreSQLError) {
         try send(
             """
             SELECT name, place, run, CASE WHEN described_run = run THEN version END FROM node
             WHERE name <> $1 AND place <> '' AND seen > '-infinity'
                 AND ($2::bigint = 1 OR seen > clock_timestamp() - interval '5 seconds') ORDER BY name
-            """, node, Int64(keepsOld ? 1 : 0))
-        try send("SELECT name, number FROM revision")
+            """, node, Int64(withSilent ? 1 : 0))
     }
 }
 
 extension StoredRow {
+    /// The node in the current row of ``PostgreSQLTables/sendNodes(besides:withSilent:)``.
+    var peerNode: PeerNode {
+        PeerNode(name: text(0), place: byteString(1), run: UInt32(truncatingIfNeeded: integer(2)))
+    }
+
     /// The INVITE in the current row of the table `held_call`; `nil` if the row is malformed.
     var heldInvite: HeldInvite? {
         guard let transport = withBytes(5, { Transport(ascii: $0) }), let listener = UInt16(exactly: integer(6)),
@@ -237,7 +259,8 @@ extension StoredRow {
             aor: AddressOfRecord(user: byteString(1), host: byteString(2)), callID: byteString(3),
             request: byteString(4),
             source: Flow(transport: transport, listener: listener, connection: 0, remote: remote),
-            until: UnixTime(milliseconds: integer(8)))
+            until: UnixTime(milliseconds: integer(8)),
+            call: SharedCallChanges.call(in: bytes(9), request: byteString(4)))
     }
 }
 

@@ -33,7 +33,8 @@ enum PostgreSQLSchema {
         Migration(oldest: 2, statements: third),
     ]
 
-    /// The columns by which nodes of different versions share the database, and the node with the duties.
+    /// The columns by which nodes of different versions share the database, the node with the duties, and the state of
+    /// the calls that other nodes continue.
     private static let third = [
         // The first version with nodes compares the highest `version` with its own schema. So `version` keeps the oldest
         // schema whose programs can use the database. The column `number` has the number of the schema.
@@ -50,6 +51,8 @@ enum PostgreSQLSchema {
             run bigint NOT NULL
         )
         """,
+        // The changes of a call since its INVITE, as in the call journal.
+        "ALTER TABLE held_call ADD COLUMN changes bytea NOT NULL DEFAULT ''",
     ]
 
     /// The tables of a cluster, and the indexes by which a node reads one user.
