@@ -47,4 +47,14 @@ struct SamplesTests {
             lines[1] == #"{"benchmark":"hold","median":10000,"name":"held","rounds":[10000],"unit":"calls"}"#)
         #expect(lines[2] == #"{"complaint":"lost \"one\""}"#)
     }
+
+    @Test(arguments: [
+        (
+            "cpu family\t: 26\nmodel\t\t: 2\nmodel name\t: AMD EPYC\n\ncpu family\t: 25\n",
+            "AMD EPYC, family 26, model 2"
+        ), ("model name\t: Cortex: A76\n", "Cortex: A76"), ("", "unknown"),
+    ])
+    func `a processor has its family, which distinguishes generations`(information: String, expected: String) {
+        #expect(Machine.processor(of: information) == expected)
+    }
 }

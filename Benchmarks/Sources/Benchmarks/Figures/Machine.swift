@@ -13,10 +13,17 @@ package struct Machine: Sendable, Encodable {
         processor = Self.processor(of: (try? String(contentsOfFile: "/proc/cpuinfo", encoding: .utf8)) ?? "")
     }
 
-    /// Finds the processor model in the text of `/proc/cpuinfo`.
-    static func processor(of information: String) -> String {
-        let line = information.split(separator: "\n").first { $0.hasPrefix("model name") }
-        return line?.split(separator: ":", maxSplits: 1).last?.trimmingCharacters(in: .whitespaces) ?? "unknown"
+    /// Finds the processor in the text of `/proc/cpuinfo`: its name, family and model. Virtual machines on processors
+    /// of several generations have the same name.
+    package static func processor(of information: String) -> String {
+        var fields: [String: String] = [:]
+        for line in information.split(separator: "\n") {
+            let parts = line.split(separator: ":", maxSplits: 1).map { $0.trimmingCharacters(in: .whitespaces) }
+            if parts.count == 2, fields[parts[0]] == nil { fields[parts[0]] = parts[1] }
+        }
+        let name = fields["model name"] ?? "unknown"
+        guard let family = fields["cpu family"], let model = fields["model"] else { return name }
+        return "\(name), family \(family), model \(model)"
     }
 
     package var text: String {
