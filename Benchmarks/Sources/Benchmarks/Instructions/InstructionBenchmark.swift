@@ -1,6 +1,6 @@
 import Foundation
 
-/// Counts the instructions that the daemon executes for each step of a registration and of a call.
+/// Counts the instructions that the daemon executes for each step of a registration and of a call, and for a connection.
 ///
 /// Under callgrind, the daemon is many times slower, so it handles several steps in one iteration of its loop, as under
 /// load.
@@ -35,7 +35,7 @@ enum InstructionBenchmark {
             throw BenchmarkError("\(folder.path) cannot be made: \(error)")
         }
         let tool = try Callgrind(daemon: options.daemon, in: folder)
-        let bench = try Workbench(options, calls: 2 * calls, servesAPI: true, under: tool)
+        let bench = try Workbench(options, calls: 2 * calls, servesAPI: true, servesStreams: true, under: tool)
         let process = bench.daemon.processID
         var counts: [(name: String, count: Double)] = []
 
@@ -82,6 +82,26 @@ enum InstructionBenchmark {
         }
         counts[counts.count - 1].count /= Double(max(result.count, 1))
         reports.close()
+
+        let plain = try ConnectionLoad(at: bench.daemon, isSecure: false)
+        defer { plain.close() }
+        let secure = try ConnectionLoad(at: bench.daemon, isSecure: true)
+        defer { secure.close() }
+        /// Connections that end when their first keep-alive is answered. In the pause, the daemon notices their ends.
+        func open(_ load: ConnectionLoad, _ count: Int, resumes: Bool = false) throws(BenchmarkError) {
+            let result = try load.open(count, window: window, resumes: resumes)
+            guard result.resumed == (resumes ? count : 0) else {
+                throw BenchmarkError("\(result.resumed) of \(count) handshakes were resumed")
+            }
+            try bench.pause(.seconds(1))
+        }
+        // The first connections start the thread for handshakes, and fill OpenSSL's tables.
+        try open(plain, window)
+        try open(secure, window)
+        try open(secure, window, resumes: true)
+        try step("connection", calls) { () throws(BenchmarkError) in try open(plain, calls) }
+        try step("handshake-full", calls) { () throws(BenchmarkError) in try open(secure, calls) }
+        try step("handshake-resumed", calls) { () throws(BenchmarkError) in try open(secure, calls, resumes: true) }
         try bench.close()
         return counts
     }
