@@ -110,7 +110,8 @@ package struct BenchmarkOptions: Sendable {
           slow         pushes at 1000 calls a second, the daemon's delay compared with a plain relay of the same pushes, and
                        pushes beside an app whose provider takes 5 s to answer
           api          token reports over HTTP per second, on disk before the 200, and their effect on calls
-          tls          TLS handshakes, full and resumed, and TCP connections a second; REGISTERs over many TLS connections
+          tls          TLS handshakes, full and resumed, and TCP connections a second; OpenSSL's part of their CPU time;
+                       REGISTERs over many TLS connections
           idle         memory per idle connection, over TCP and over TLS
           storm        the delay of calls while all phones connect at once over TLS, compared with a storm at another daemon
           overload     the share of REGISTERs and calls that is served at ten times the usual load, and the time until the

@@ -6,6 +6,8 @@ enum TLSBenchmark {
     /// The number of connections that a storm opens at the same time: handshakes always wait, but none exceeds its time
     /// limit.
     private static let stormWindow = 500
+    /// The number of handshakes of each kind that show what OpenSSL needs alone.
+    private static let memoryCount = 1000
     private static let calls = 500
     private static let rate = 200.0
 
@@ -26,6 +28,9 @@ enum TLSBenchmark {
         var full = Rounds()
         var resumed = Rounds()
         var accepted = Rounds()
+        let memory = try MemoryHandshakes()
+        var fullAlone: [Double] = []
+        var resumedAlone: [Double] = []
         // The first round warms up the daemon, and its results are dropped.
         for round in 0...options.rounds {
             let long = try measure(bench) { () throws(BenchmarkError) in
@@ -41,15 +46,22 @@ enum TLSBenchmark {
             let tcp = try measure(bench) { () throws(BenchmarkError) in
                 try plain.open(2 * options.phones, window: window)
             }
+            let longAlone = try memory.run(memoryCount)
+            let shortAlone = try memory.run(memoryCount, resumes: true)
+            guard longAlone.resumed == 0, shortAlone.resumed == memoryCount else {
+                throw BenchmarkError("in memory, \(shortAlone.resumed) of \(memoryCount) handshakes were resumed")
+            }
             // The kernel keeps the ports of ended connections for a second.
             try bench.pause(.seconds(1))
             guard round > 0 else { continue }
             full.add(long)
             resumed.add(short)
             accepted.add(tcp)
+            fullAlone.append(longAlone.time.seconds * 1e6 / Double(memoryCount))
+            resumedAlone.append(shortAlone.time.seconds * 1e6 / Double(memoryCount))
         }
-        full.report("full handshakes", into: &report)
-        resumed.report("resumed handshakes", into: &report)
+        full.report("full handshakes", beside: fullAlone, into: &report)
+        resumed.report("resumed handshakes", beside: resumedAlone, into: &report)
         accepted.report("TCP connections", into: &report)
         try bench.close()
     }
@@ -101,11 +113,17 @@ enum TLSBenchmark {
             tails.append(measured.result.latency.percentile(99).milliseconds)
         }
 
-        func report(_ kind: String, into report: inout Report) {
+        /// Adds the figures to the report; `alone` is the processor time of OpenSSL's part, in microseconds.
+        func report(_ kind: String, beside alone: [Double] = [], into report: inout Report) {
             report.add("tls", kind, "/s", rates)
             report.add("tls", kind + ", daemon's CPU", "µs", costs)
             if handshakeCosts.median > 0 {
                 report.add("tls", kind + ", CPU of the handshake threads", "µs", handshakeCosts)
+            }
+            if alone.median > 0 {
+                report.add("tls", kind + ", CPU of OpenSSL alone, in memory", "µs", alone)
+                report.add(
+                    "tls", kind + ", daemon's CPU, of OpenSSL's alone", "ratio", costs.median / alone.median)
             }
             report.add("tls", kind + ", p99", "ms", tails)
         }

@@ -2,7 +2,7 @@ import Crypto
 
 /// The threads that perform the TLS handshakes of accepted connections.
 ///
-/// One handshake takes as much processor time as dozens of calls. The kernel prefers the loop's thread to the threads
+/// A TLS handshake takes as much processor time as a whole call, without a pause. The kernel prefers the loop's thread to the threads
 /// of the pool, so that calls do not wait for handshakes.
 ///
 /// A connection goes to the thread with the fewest connections that wait for their first step. If connections wait for
