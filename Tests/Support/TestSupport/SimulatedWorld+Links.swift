@@ -25,9 +25,15 @@ extension SimulatedWorld {
         }
         let open = cluster.links.values.filter { $0.opener == node && $0.other == peer && !$0.isBroken }
         if let link = open.min(by: { $0.number < $1.number }) { return send(bytes, on: link, from: node) }
+        // All messages wait for the same attempt to connect.
+        if let end = cluster.connectsUntil[[node, peer]], end > now.instant {
+            return sendFails(on: flow, from: node, after: end - now.instant)
+        }
         guard nodes[peer].isAlive, cluster.isOpen(from: node, to: peer, now: now.instant) else {
             cluster.noteLinkTrouble(node, peer, until: now.instant)
-            return sendFails(on: flow, from: node, after: nodes[peer].isAlive ? .seconds(4) : .milliseconds(2))
+            let time: Duration = nodes[peer].isAlive ? .seconds(4) : .milliseconds(2)
+            cluster.connectsUntil[[node, peer]] = now.instant + time
+            return sendFails(on: flow, from: node, after: time)
         }
         lastConnection += 1
         let link = SimulatedLink(number: lastConnection, opener: node, other: peer)

@@ -49,11 +49,11 @@ struct HeldCalls {
     /// Removes and returns the call of an ended node whose user has been read.
     mutating func arrived(_ ticket: TakeoverTicket) -> HeldInvite? { arriving.removeValue(forKey: ticket) }
 
-    /// Keeps a CANCEL until this node takes over its call; returns false if too many CANCELs wait.
-    mutating func keeps(_ cancel: IncomingRequest, until end: Instant) -> Bool {
-        guard cancels.count < Self.mostCancels else { return false }
+    var hasRoomForCancel: Bool { cancels.count < Self.mostCancels }
+
+    /// Keeps a CANCEL until this node takes over its call.
+    mutating func keeps(_ cancel: IncomingRequest, until end: Instant) {
         cancels[TransactionKey(inviteOf: cancel.request)] = (cancel, end)
-        return true
     }
 
     /// Removes and returns the CANCEL of a call that this node has taken over.

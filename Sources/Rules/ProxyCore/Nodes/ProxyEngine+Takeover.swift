@@ -1,17 +1,12 @@
 import Addressing
-import Bytes
 import Calling
 import LocationService
-import ProxyPolicy
-import PushDelivery
-import PushPlanning
 import Registration
 import Routing
 import SIPGrammar
 import SIPTransactions
 import Telemetry
 import Timekeeping
-import Waking
 
 /// Takes over the calls of nodes that have ended.
 extension ProxyEngine {
@@ -58,10 +53,11 @@ extension ProxyEngine {
     /// - Returns: false if the CANCEL must be handled now.
     func waitsForCall(_ cancel: IncomingRequest, now: Moment) -> Bool {
         guard network.flows.haveNodes, cancel.isTrusted, cancel.request.to.tag == nil,
-            !network.flows.isOfNode(cancel.flow), let waiting = startTransaction(cancel, now: now)
+            !network.flows.isOfNode(cancel.flow), network.held.hasRoomForCancel
         else { return false }
+        guard let waiting = startTransaction(cancel, now: now) else { return true }
         let end = now.instant + Self.takeoverTime
-        guard network.held.keeps(waiting, until: end) else { return false }
+        network.held.keeps(waiting, until: end)
         _ = output.timers.schedule(.cancelsDue, at: end)
         return true
     }
@@ -80,95 +76,5 @@ extension ProxyEngine {
         } else {
             dispatch(cancel, now: now)
         }
-    }
-}
-
-/// Gives away calls that other nodes have taken over, because this node gave no sign of life.
-extension ProxyEngine {
-    /// Refuses an INVITE that may have waited while this node stood still. Its caller may have given up, so no phone may
-    /// ring for it. A caller that still waits tries another node after a 503 (RFC 3263 section 4.3). Another node that
-    /// gets 430 pushes the phone.
-    ///
-    /// - Returns: whether the INVITE was refused.
-    func isRefusedAsLate(_ incoming: IncomingRequest, now: Moment) -> Bool {
-        guard network.held.isBehind, incoming.request.method == .invite, incoming.request.to.tag == nil else {
-            return false
-        }
-        if network.flows.isOfNode(incoming.flow) {
-            refuse(incoming, .flowFailed, now: now)
-        } else {
-            refuse(
-                incoming, .serviceUnavailable, because: .stoodStill, fields: [Self.retryAfter(seconds: 1)], now: now)
-        }
-        return true
-    }
-
-    /// Absorbs a retransmission of an INVITE whose call another node continues.
-    ///
-    /// - Returns: whether another node continues the call.
-    func isContinuedElsewhere(_ incoming: IncomingRequest) -> Bool {
-        guard incoming.request.method == .invite, network.held.isGivenAway(TransactionKey(of: incoming.request)) else {
-            return false
-        }
-        if let server = incoming.server { withTransactions { $0.abandon(server, into: &$1) } }
-        return true
-    }
-
-    /// Passes a CANCEL to the other nodes, if one of them continues the call. The node that has the call recognises the
-    /// CANCEL by the caller's Via.
-    ///
-    /// - Returns: whether another node continues the call.
-    func passedOn(_ cancel: IncomingRequest, now: Moment) -> Bool {
-        guard network.held.isGivenAway(TransactionKey(inviteOf: cancel.request)), cancel.isTrusted,
-            let nodes = network.flows.nodes
-        else { return false }
-        refuse(cancel, .ok, now: now)
-        for flow in nodes.flows { act(.send(cancel.request.frame.bytes.array, on: flow)) }
-        return true
-    }
-
-    /// Ends the calls that other nodes have taken over, without a response to the callers: the other nodes answer.
-    ///
-    /// A call with a ringing phone stays here. So does the call of a caller on a connection, because no other node can
-    /// answer on the connection.
-    func giveAway(_ keys: Set<HeldCallKey>, now: Moment) {
-        func isTaken(_ aor: AddressOfRecord, _ callID: ByteString, _ flow: Flow) -> Bool {
-            !flow.isConnection && keys.contains(HeldCallKey(aor: aor, callID: callID))
-        }
-        let unread = registrar.reads.withdraw { incoming, subjects in
-            subjects.contains { subject in
-                guard case .user(let aor) = subject else { return false }
-                return isTaken(aor, incoming.request.callID, incoming.flow)
-            }
-        }
-        for incoming in unread { gaveAway(incoming.request, incoming.server, now: now) }
-        let calls = calls.offered { key, call in
-            call.fork.onlyWaits && isTaken(key.aor, key.callID, call.source)
-        }
-        for call in calls { giveAway(call, now: now) }
-    }
-
-    private func giveAway(_ call: ProxiedRequest, now: Moment) {
-        guard let server = call.server, let incoming = revive(call) else { return }
-        for client in call.fork.givenAway() {
-            withTransactions { $0.cancel(client, reasons: [], now: now.instant, into: &$1) }
-        }
-        for index in call.fork.branches.indices {
-            ledger.drop(index, of: call, now: now, into: &output.actions)
-            ledger.ended(index, of: call, .unreachable, now: now, into: &output.actions)
-            let branch = call.fork.branches[index]
-            for case let device? in [branch.device, branch.contact] { wakes.noLongerWaits(call, for: device) }
-        }
-        output.timers.cancel(call.stopsWaiting())
-        journalOver(server)
-        calls.finish(call)
-        gaveAway(incoming.request, server, now: now)
-    }
-
-    private func gaveAway(_ invite: SIPRequest, _ server: ServerTransactionID?, now: Moment) {
-        output.counters.count(.callGivenAway)
-        let key = TransactionKey(of: invite)
-        network.held.gaveAway(key, until: now.instant + settings.call.ringTimeout, now: now.instant)
-        if let server { withTransactions { $0.abandon(server, into: &$1) } }
     }
 }
