@@ -48,8 +48,6 @@ package final class SimulatedClusterState {
     var links: [UInt64: SimulatedLink] = [:]
     /// The pairs of nodes between which no connection that the first node opened works, with the end of the interruption.
     var cutUntil: [[Int]: Instant] = [:]
-    /// The times until which nodes try to connect to other nodes. The attempts fail then.
-    var connectsUntil: [[Int]: Instant] = [:]
     /// Until when a fault can delay or lose a wake: a fault in the store, in each node, and between two nodes.
     var storeTrouble = Instant.distantPast
     var nodeTrouble: [Int: Instant] = [:]

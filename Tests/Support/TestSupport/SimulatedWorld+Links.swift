@@ -25,15 +25,9 @@ extension SimulatedWorld {
         }
         let open = cluster.links.values.filter { $0.opener == node && $0.other == peer && !$0.isBroken }
         if let link = open.min(by: { $0.number < $1.number }) { return send(bytes, on: link, from: node) }
-        // All messages wait for the same attempt to connect.
-        if let end = cluster.connectsUntil[[node, peer]], end > now.instant {
-            return sendFails(on: flow, from: node, after: end - now.instant)
-        }
         guard nodes[peer].isAlive, cluster.isOpen(from: node, to: peer, now: now.instant) else {
             cluster.noteLinkTrouble(node, peer, until: now.instant)
-            let time: Duration = nodes[peer].isAlive ? .seconds(4) : .milliseconds(2)
-            cluster.connectsUntil[[node, peer]] = now.instant + time
-            return sendFails(on: flow, from: node, after: time)
+            return sendFails(on: flow, from: node, after: nodes[peer].isAlive ? .seconds(4) : .milliseconds(2))
         }
         lastConnection += 1
         let link = SimulatedLink(number: lastConnection, opener: node, other: peer)
@@ -93,7 +87,8 @@ extension SimulatedWorld {
     func linkBreaks(_ link: SimulatedLink) {
         guard let cluster, !link.isBroken else { return }
         link.isBroken = true
-        cluster.noteLinkTrouble(link.opener, link.other, until: now.instant + .milliseconds(100))
+        // A node notices by three seconds of silence that an INVITE was lost.
+        cluster.noteLinkTrouble(link.opener, link.other, until: now.instant + .milliseconds(3_100))
         cluster.links[link.number] = nil
         for node in [link.opener, link.other] where nodes[node].isAlive {
             connectionEnds(flow(of: link, at: node), after: random.milliseconds(0...50), at: node)
