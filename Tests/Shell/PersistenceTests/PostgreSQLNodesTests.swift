@@ -133,6 +133,16 @@ struct PostgreSQLNodesTests {
         await server.ended()
     }
 
+    @Test func `an announcement is not withdrawn by an earlier withdrawal that waits, but by a later one`() {
+        var waiting = PostgreSQLNodes.Waiting()
+        waiting.over = [bob, alice]
+        waiting.add(PostgreSQLNodes.Read(subjects: [], waiting: Announcement(aor: bob, invite: nil)) { _ in })
+        #expect(waiting.over == [alice])
+        waiting.add(PostgreSQLNodes.Read(subjects: [.user(alice)], waiting: nil) { _ in })
+        waiting.over += [bob]
+        #expect(waiting.over == [alice, bob] && waiting.reads.count == 2)
+    }
+
     @Test func `a node that leaves hands its calls and their states to exactly one other node`() async throws {
         let (server, folder, place) = try await start()
         let names = ["a", "b", "c"]

@@ -51,13 +51,13 @@ actor PostgreSQLNodes {
     private var lines = LogRateLimit(burst: 1, per: .seconds(1))
 
     /// A call that no longer waits.
-    private struct EndedCall {
+    struct EndedCall {
         let aor: AddressOfRecord
         let callID: ByteString
     }
 
     /// The questions that wait for the thread.
-    private struct Waiting {
+    struct Waiting {
         var reads: [Read] = []
         var searches: [Search] = []
         var pages: [Page] = []
@@ -72,20 +72,27 @@ actor PostgreSQLNodes {
             reads.isEmpty && searches.isEmpty && pages.isEmpty && over.isEmpty && changed.isEmpty && ended.isEmpty
                 && counts.isEmpty
         }
+
+        /// Adds a question. The thread sends announcements before withdrawals, so a new announcement ends an earlier
+        /// withdrawal.
+        mutating func add(_ read: Read) {
+            if let aor = read.waiting?.aor, !over.isEmpty { over.removeAll { $0 == aor } }
+            reads.append(read)
+        }
     }
 
-    private struct Read {
+    struct Read {
         let subjects: [UserSubject]
         let waiting: Announcement?
         let answer: @Sendable (StoredUsers?) -> Void
     }
 
-    private struct Search {
+    struct Search {
         let aor: AddressOfRecord
         let answer: @Sendable ([String]) -> Void
     }
 
-    private struct Page {
+    struct Page {
         let question: NodeDuties.Question
         let answer: @Sendable (ContactPage?) -> Void
     }
@@ -130,7 +137,7 @@ actor PostgreSQLNodes {
     nonisolated func read(
         _ subjects: [UserSubject], waiting: Announcement?, answer: @escaping @Sendable (StoredUsers?) -> Void
     ) {
-        queue { $0.reads.append(Read(subjects: subjects, waiting: waiting, answer: answer)) }
+        queue { $0.add(Read(subjects: subjects, waiting: waiting, answer: answer)) }
     }
 
     nonisolated func nodes(waitingFor aor: AddressOfRecord, answer: @escaping @Sendable ([String]) -> Void) {
