@@ -31,7 +31,10 @@ package final class SimulatedCluster {
         case link(from: Int, to: Int)
     }
 
-    package let engines: [ProxyEngine]
+    package private(set) var engines: [ProxyEngine]
+    /// The settings of the nodes, and the call journal of each node.
+    private let change: (inout ProxySettings) -> Void
+    private var journals: [Int: SimulatedDisk] = [:]
     package private(set) var disk = SimulatedDisk()
     package private(set) var now = Moment(
         instant: Instant(nanoseconds: 1_000_000_000), date: UnixTime(seconds: 1_790_000_000))
@@ -63,7 +66,8 @@ package final class SimulatedCluster {
     private var order: [Queue] = []
     private var random: SeededGenerator?
 
-    package init(nodes count: Int = 2, seed: UInt64? = nil, _ change: (inout ProxySettings) -> Void = { _ in }) {
+    package init(nodes count: Int = 2, seed: UInt64? = nil, _ change: @escaping (inout ProxySettings) -> Void = { _ in }) {
+        self.change = change
         random = seed.map { SeededGenerator(seed: $0) }
         engines = (0..<count).map { index in
             EngineFixture.engine(
@@ -83,14 +87,15 @@ package final class SimulatedCluster {
 
     private static func place(_ node: Int) -> Endpoint { Endpoint(address(node), 5071) }
 
-    private static func own(_ node: Int) -> OwnNode {
+    private static func own(_ node: Int, restarted: Bool = false) -> OwnNode {
         OwnNode(
-            name: "n\(node)", place: ByteString("\(place(node))"), listener: 2, run: UInt32(node + 1),
+            name: "n\(node)", place: ByteString("\(place(node))"), listener: 2, run: UInt32(node + (restarted ? 101 : 1)),
             secret: SipHash.Key(low: 1, high: 2))
     }
 
-    package static func peer(_ node: Int) -> PeerNode {
-        PeerNode(name: "n\(node)", place: ByteString("\(place(node))"), run: UInt32(node + 1))
+    package static func peer(_ node: Int, restarted: Bool = false) -> PeerNode {
+        PeerNode(
+            name: "n\(node)", place: ByteString("\(place(node))"), run: UInt32(node + (restarted ? 101 : 1)))
     }
 
     package static func udp(_ remote: Endpoint) -> Flow {
@@ -214,6 +219,30 @@ package final class SimulatedCluster {
         settle()
     }
 
+    /// Ends a node without notice, and starts it again before another node takes its calls over. The other nodes know of
+    /// the new run a moment later.
+    package func restart(_ node: Int) {
+        for queue in order where queue == .store(node) || queue == .answers(node) { queues[queue] = [] }
+        engines[node] = EngineFixture.engine(
+            StoredState(), seed: UInt64(node + 101), node: Self.own(node, restarted: true), at: Self.address(node), change)
+        let others = engines.indices.filter { $0 != node && !dead.contains($0) }
+        engines[node].nodesChanged(others.map { Self.peer($0) }, now: now)
+        let calls = (journals[node]?.calls ?? [:]).values.sorted { $0.id < $1.id }
+        for aor in Set(calls.compactMap { $0.userCall?.aor }) {
+            if let user = disk.user(.user(aor)) { engines[node].restore(user, now: now) }
+        }
+        for call in calls { engines[node].restore(call, now: now) }
+        engines[node].restored(now: now)
+        take(from: node)
+        settle()
+        for other in others {
+            let peers = engines.indices.filter { $0 != other && !dead.contains($0) }
+            engines[other].nodesChanged(peers.map { Self.peer($0, restarted: $0 == node) }, now: now)
+            take(from: other)
+        }
+        settle()
+    }
+
     /// Forgets the states of a node's calls, as if the node had ended before it wrote them.
     package func forgetChanges(at node: Int) { changes[node] = nil }
 
@@ -268,6 +297,7 @@ package final class SimulatedCluster {
         case .endWaiting(let users):
             add({ [self] in for aor in users { waiting[aor]?.remove(node) } }, to: .store(node))
         case .journal(let change):
+            journals[node, default: SimulatedDisk()].journalOfNode(change)
             guard let (call, change) = sharedCalls[node, default: SharedCallStates()].noted(change) else { break }
             add({ [self] in changes[node, default: [:]][call, default: []].append(change) }, to: .store(node))
         case .endInvite(let aor, let callID):

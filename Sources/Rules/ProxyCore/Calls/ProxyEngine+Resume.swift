@@ -65,7 +65,7 @@ extension ProxyEngine {
             } else if call.isTrusted {
                 calls.isAway(callerOf: call)
             }
-            lookUpCaller(of: call, incoming)
+            if !network.flows.cameFromNode(incoming.flow) { lookUpCaller(of: call, incoming) }
         }
         output.counters.count(.callResumed)
         resume(call, stored, incoming, now: now)
@@ -94,9 +94,12 @@ extension ProxyEngine {
 
     /// The flow for a resumed call's responses until the caller connects again.
     ///
-    /// To a trusted peer, the daemon opens a TCP connection to the port in the peer's Via. To a phone, the daemon opens
-    /// no connection, because a phone's Via may name any port.
+    /// To another node, and to a trusted peer over TCP, the daemon opens a connection to the port in the peer's Via (RFC
+    /// 3261 section 18.2.2). To a phone, the daemon opens no connection, because a phone's Via may name any port.
     private func wayBack(to incoming: IncomingRequest) -> Flow {
+        if network.flows.cameFromNode(incoming.flow), let flow = network.flows.nodeFlow(to: incoming.request.via) {
+            return flow
+        }
         guard incoming.flow.transport == .tcp, incoming.isTrusted else { return incoming.responseFlow }
         let endpoint = Endpoint(incoming.flow.remote.address, incoming.request.via.port ?? 5060)
         guard !identity.isOurs(.tcp, endpoint) else { return incoming.responseFlow }

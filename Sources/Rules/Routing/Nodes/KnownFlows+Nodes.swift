@@ -2,7 +2,7 @@ package import Addressing
 package import Bytes
 import ProxyPolicy
 package import Registration
-import SIPGrammar
+package import SIPGrammar
 
 /// Finds the hop to phones whose flow is at another node of the cluster.
 extension KnownFlows {
@@ -51,6 +51,12 @@ extension KnownFlows {
         case .peer?: return uri.port.flatMap { nodes.flow(to: ByteString("\(uri.host.lowercased()):\($0)")) }
         case .gone?, nil: return nil
         }
+    }
+
+    /// The flow to the living node that wrote a Via; `nil` if the node has ended.
+    package func nodeFlow(to via: Via) -> Flow? {
+        guard let nodes, let port = via.port else { return nil }
+        return nodes.peerFlow(at: ByteString("\(via.host.lowercased()):\(port)"))
     }
 
     /// The name of the living node that has the flow to a phone; `nil` without a cluster, or if the node has ended.

@@ -78,10 +78,13 @@ package struct Nodes {
     /// - Returns: a flow to the node that had opened the connection; `nil` if this node opened it, or if the other node has
     ///   ended.
     package mutating func ended(_ flow: Flow) -> Flow? {
-        openers.removeValue(forKey: flow).flatMap { peers[$0] }.flatMap { self.flow(to: $0) }
+        openers.removeValue(forKey: flow).flatMap { peerFlow(at: $0) }
     }
 
     package func flow(to peer: PeerNode) -> Flow? { flow(to: peer.place) }
+
+    /// The flow to the living node at `host:port`.
+    func peerFlow(at place: ByteString) -> Flow? { peers[place].flatMap { flow(to: $0) } }
 
     /// The flow to a node at `host:port`.
     func flow(to place: ByteString) -> Flow? {

@@ -62,6 +62,28 @@ import Timekeeping
         #expect(answers(cluster, .serverError) == 0)
     }
 
+    @Test(arguments: [Status.ok, 486]) func `a phone's answer reaches the caller although the phone's node has restarted`(
+        status: Status
+    ) throws {
+        let (cluster, invite) = try withCall()
+        respond(cluster, Status(code: 180), to: invite)
+        cluster.restart(1)
+        let before = answers(cluster, status)
+        respond(cluster, status, to: invite)
+        #expect(answers(cluster, status) == before + 1)
+    }
+
+    @Test func `after a restart of the caller's node, a phone at another node gets no second INVITE`() throws {
+        let (cluster, invite) = try withCall()
+        respond(cluster, Status(code: 180), to: invite)
+        cluster.sent = []
+        cluster.restart(0)
+        cluster.pass(.seconds(5))
+        #expect(!cluster.sent.contains { $0.request?.method == .invite } && cluster.pushes.count == 1)
+        respond(cluster, .ok, to: invite)
+        #expect(answers(cluster, .ok) == 1)
+    }
+
     @Test func `after a 430 of a node without a sign of life, the call waits for its phone`() throws {
         let (cluster, invite) = try withCall()
         respond(cluster, Status(code: 180), to: invite)
