@@ -253,11 +253,21 @@ package struct Registrar: ~Copyable {
         return (rows, !refreshedLately.isEmpty)
     }
 
-    /// Removes and returns the rows of a user's bindings whose last refresh is not in the store.
-    package mutating func refreshedRows(of aor: AddressOfRecord, now: Moment) -> [StoredBinding] {
-        refreshedLately.take(bindings.ids(of: aor))
-            .compactMap { bindings.stored($0.device, userAgent: $0.agent, now: now) }
+    /// Returns the rows of a user's bindings whose last refresh waits here to be written. With `withWritten`, also the rows
+    /// of all bindings that have registered lately, because their refresh may wait in the shell. While a change of the user
+    /// is being stored, these rows are left out.
+    package mutating func recentRows(of aor: AddressOfRecord, withWritten: Bool, now: Moment) -> [StoredBinding] {
+        let ids = bindings.ids(of: aor)
+        let refreshed = Dictionary(refreshedLately.take(ids).map { ($0.device, $0.agent) }) { $1 }
+        return ids.compactMap { id in
+            let isRecent = bindings.binding(id).map { now.date - $0.registeredAt < Self.refreshTime } ?? false
+            guard refreshed[id] != nil || withWritten && isRecent && !isChanging(aor) else { return nil }
+            return bindings.stored(id, userAgent: refreshed[id] ?? nil, now: now)
+        }
     }
+
+    /// The longest time from a refresh to its row in the store.
+    private static let refreshTime: Duration = .seconds(20)
 
     /// Restores a stored binding at start-up. If the result is false, the caller must delete the binding from the
     /// store.

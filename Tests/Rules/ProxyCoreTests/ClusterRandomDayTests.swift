@@ -5,7 +5,7 @@ import Testing
 @Suite("Whole days of a cluster in a simulated network", .serialized)
 struct ClusterRandomDayTests {
     /// In the last two days, a 430 came from a node without a sign of life, and a node restarted after a cancelled call.
-    @Test(arguments: [0, 1, 2, 3, 4, 5, 346, 783] as [UInt64])
+    @Test(arguments: [0, 1, 2, 3, 5, 12, 346, 783] as [UInt64])
     func `no rule is broken on a random day of three nodes`(seed: UInt64) {
         let world = SimulatedWorld(seed: seed, nodes: 3)
         world.run()

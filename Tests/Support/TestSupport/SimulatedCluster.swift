@@ -60,13 +60,17 @@ package final class SimulatedCluster {
     private var changes: [Int: [HeldCallKey: [CallChange]]] = [:]
     /// The pairs of nodes whose link loses all messages.
     package var cut = Set<[Int]>()
+    /// Whether refreshed rows, which a node may write seconds later, do not reach the store.
+    package var losesRefreshes = false
     /// Whether the store answers and commits nothing.
     package var isStoreAway = false
     private var queues: [Queue: [() -> Void]] = [:]
     private var order: [Queue] = []
     private var random: SeededGenerator?
 
-    package init(nodes count: Int = 2, seed: UInt64? = nil, _ change: @escaping (inout ProxySettings) -> Void = { _ in }) {
+    package init(
+        nodes count: Int = 2, seed: UInt64? = nil, _ change: @escaping (inout ProxySettings) -> Void = { _ in }
+    ) {
         self.change = change
         random = seed.map { SeededGenerator(seed: $0) }
         engines = (0..<count).map { index in
@@ -89,7 +93,8 @@ package final class SimulatedCluster {
 
     private static func own(_ node: Int, restarted: Bool = false) -> OwnNode {
         OwnNode(
-            name: "n\(node)", place: ByteString("\(place(node))"), listener: 2, run: UInt32(node + (restarted ? 101 : 1)),
+            name: "n\(node)", place: ByteString("\(place(node))"), listener: 2,
+            run: UInt32(node + (restarted ? 101 : 1)),
             secret: SipHash.Key(low: 1, high: 2))
     }
 
@@ -224,7 +229,8 @@ package final class SimulatedCluster {
     package func restart(_ node: Int) {
         for queue in order where queue == .store(node) || queue == .answers(node) { queues[queue] = [] }
         engines[node] = EngineFixture.engine(
-            StoredState(), seed: UInt64(node + 101), node: Self.own(node, restarted: true), at: Self.address(node), change)
+            StoredState(), seed: UInt64(node + 101), node: Self.own(node, restarted: true), at: Self.address(node),
+            change)
         let others = engines.indices.filter { $0 != node && !dead.contains($0) }
         engines[node].nodesChanged(others.map { Self.peer($0) }, now: now)
         let calls = (journals[node]?.calls ?? [:]).values.sorted { $0.id < $1.id }
@@ -277,6 +283,7 @@ package final class SimulatedCluster {
         case .send(let bytes, let flow): send(bytes, on: flow, from: node)
         case .commit(let changes, let ticket): write(changes, ticket, of: node)
         case .record(let changes): write(changes, nil, of: node)
+        case .refresh where losesRefreshes: break
         case .refresh(let rows): write(rows.map { .binding(.upsert($0)) }, nil, of: node)
         case .push(let push): pushes.append((node, push))
         case .readUsers(let question, let waiting):

@@ -378,12 +378,17 @@ extension ProxyEngine {
                 target, token, for: index, of: call, userCall, caller, again: stored.code, nonce: nonce, now: now,
                 into: &output.actions)
         }
-        if stored.stage == .waiting { return watch(target) }
+        if stored.stage == .waiting, !hasReturnedElsewhere(target, since: userCall) { return watch(target) }
         if hop(to: target).isOpen {
             deliver(index, of: call, to: target, now: now)
         } else {
             waitAgain(index, of: call, for: target, now: now)
         }
+    }
+
+    /// Whether a phone has registered at another node since its call began. The earlier run may have ended before it knew.
+    private func hasReturnedElsewhere(_ target: ForkTarget, since userCall: UserCall) -> Bool {
+        network.flows.isAtOtherNode(target.path) && target.registeredAt > userCall.receivedAt
     }
 
     // MARK: Calls to the upstream and in dialogs

@@ -94,7 +94,10 @@ extension ProxyEngine {
     ///
     /// The store must first have the phone's last REGISTER, because the other nodes read the contact there.
     func nodesWait(_ names: [String], forPhonesOf aor: AddressOfRecord, now: Moment) {
-        let rows = registrar.refreshedRows(of: aor, now: now)
+        // Another node may wait although the store does not know it, and then looks for the refreshed row by itself.
+        let rows = registrar.recentRows(of: aor, withWritten: !names.isEmpty, now: now).filter {
+            !network.flows.isAtOtherNode($0.path) && !network.flows.hasLostNode($0.path)
+        }
         let ticket = network.waiting.waits(aor, for: names)
         guard !rows.isEmpty else { return noticeCommitted(ticket, now: now) }
         act(.commit(rows.map { .binding(.upsert($0)) }, ticket))

@@ -62,7 +62,8 @@ import Timekeeping
         #expect(answers(cluster, .serverError) == 0)
     }
 
-    @Test(arguments: [Status.ok, 486]) func `a phone's answer reaches the caller although the phone's node has restarted`(
+    @Test(arguments: [Status.ok, 486])
+    func `a phone's answer reaches the caller although the phone's node has restarted`(
         status: Status
     ) throws {
         let (cluster, invite) = try withCall()
@@ -82,6 +83,35 @@ import Timekeeping
         #expect(!cluster.sent.contains { $0.request?.method == .invite } && cluster.pushes.count == 1)
         respond(cluster, .ok, to: invite)
         #expect(answers(cluster, .ok) == 1)
+    }
+
+    @Test func `a REGISTER wakes its call although the refreshed row waits to be written`() {
+        let cluster = ClusterCallTests.withPhone()
+        cluster.losesRefreshes = true
+        ClusterCallTests.register(cluster, at: 1, cseq: 2)
+        cluster.settle()
+        cluster.pass(.milliseconds(9_990))
+        ClusterCallTests.invite(cluster, at: 0)
+        cluster.settle()
+        cluster.sent = []
+        // The rows of refreshed contacts go to the shell between the REGISTER and the answer of the store.
+        ClusterCallTests.register(cluster, at: 1, cseq: 3)
+        cluster.pass(.milliseconds(20))
+        #expect(cluster.sent.contains { $0.node == 1 && $0.request?.method == .invite })
+    }
+
+    @Test func `a phone that registers elsewhere while its call's node restarts gets the call`() throws {
+        let cluster = ClusterCallTests.withPhone()
+        ClusterCallTests.invite(cluster, at: 0)
+        cluster.settle()
+        cluster.pass(.seconds(1))
+        cluster.cut = [[0, 1]]
+        ClusterCallTests.register(cluster, at: 1, cseq: 2)
+        cluster.settle()
+        cluster.cut = []
+        cluster.sent = []
+        cluster.restart(0)
+        #expect(cluster.sent.contains { $0.node == 1 && $0.request?.method == .invite })
     }
 
     @Test func `after a 430 of a node without a sign of life, the call waits for its phone`() throws {
