@@ -8,8 +8,9 @@ from place import Trouble
 SETTINGS = "call:\n    pushes-per-device: 0\n"
 # The number of races at the same time, each with a user of its own.
 SLOTS = 40
-# The seconds after which a phone that has registered after its push counts as not woken.
-LOST = 5.0
+# The longest time from the REGISTER after the push to the INVITE. The call's node reads the contacts four times a second, even if
+# the NOTIFY of the phone's node is lost (docs/Cluster.md). The rest of the time is for a busy machine.
+LATE = 1.5
 
 
 class Slot:
@@ -54,8 +55,12 @@ class Slot:
 
     def rings(self, leg):
         if self.second:
-            self.races.after_second.append(time.monotonic() - self.second)
+            took = time.monotonic() - self.second
+            self.races.after_second.append(took)
             self.races.count["woken by the REGISTER after the push"] += 1
+            if took > LATE:
+                self.races.late += 1
+                self.world.complain(f"a late wake: {leg.call.describe()}")
         else:
             self.races.after_first.append(time.monotonic() - self.started)
             self.races.count["woken by the REGISTER of the race"] += 1
@@ -94,7 +99,7 @@ class Races:
     def __init__(self, world, total):
         import collections
         self.world, self.total, self.started, self.done = world, total, 0, 0
-        self.lost = self.doubled = 0
+        self.lost = self.late = self.doubled = 0
         self.count, self.statuses = collections.Counter(), collections.Counter()
         self.after_first, self.after_second = [], []
 
@@ -122,9 +127,9 @@ def run(world, total=10000):
     say(f"{total} races in {time.monotonic() - begin:.0f} s: " + ", ".join(f"{count} {what}" for what, count in sorted(races.count.items())))
     say(times("from the beginning of a race to the INVITE, without a second REGISTER", races.after_first))
     say(times("from the REGISTER after the push to the INVITE", races.after_second))
-    say(f"{races.lost} lost wakes, {races.doubled} doubled INVITEs; final responses: "
+    say(f"{races.lost} lost wakes, {races.late} late wakes, {races.doubled} doubled INVITEs; final responses: "
         + ", ".join(f"{count} times {status}" for status, count in sorted(races.statuses.items())))
     world.settle()
     if races.lost or races.doubled:
         raise Trouble("a wake is lost or an INVITE doubled")
-    say(f"No wake of {total} races is lost, and no phone got a call twice.")
+    say(f"No wake of {total} races is lost or late, and no phone got a call twice.")
