@@ -144,9 +144,10 @@ class World:
         self.complaints.append(text)
 
     def settle(self):
-        """Raises the complaints."""
+        """Raises the first complaints. All are in the file `complaints` of the run's folder."""
         if self.complaints:
-            raise Trouble("\n    | ".join([f"{len(self.complaints)} complaints"] + self.complaints[:12]))
+            path = self.place.write("".join(f"{text}\n" for text in self.complaints), "complaints")
+            raise Trouble("\n    | ".join([f"{len(self.complaints)} complaints, all in {path}"] + self.complaints[:12]))
 
     def query(self, sql):
         return self.database.query(self.database.writer, sql)
@@ -237,9 +238,10 @@ class Device(Party):
         if number != self.waiting or message.status < 200:
             return
         self.waiting, self.last_status = None, message.status
+        # A phone also registers for its later calls, which are no part of the story of a call that has ended.
+        self.called = {call_id for call_id in self.called if call_id in self.world.calls and not self.world.calls[call_id].finals}
         for call_id in self.called:
-            if call_id in self.world.calls:
-                self.world.calls[call_id].tell(f"phone {self.user}: {message.status} to REGISTER from {self.world.node_of(message.source)}")
+            self.world.calls[call_id].tell(f"phone {self.user}: {message.status} to REGISTER from {self.world.node_of(message.source)}")
         if message.status == 200:
             self.acknowledged, self.registered_at = True, time.monotonic()
             return
@@ -305,6 +307,8 @@ class Leg:
     def respond(self, status):
         self.last = status
         phone = self.device
+        if self.call and not self.call.finals:
+            self.call.tell(f"phone {phone.user}: responds {status}, INVITE {phone.legs[self.invite.call_id].index(self) + 1}")
         phone.respond(self.invite, status, tag=f"p{phone.user}", contact=f"<sip:{phone.user}@{phone.local()}>")
 
     def ring(self):
@@ -443,4 +447,5 @@ class Call:
         return self.finals[0][0] if self.finals else None
 
     def describe(self):
-        return f"call {self.id} ({self.kind}): " + "; ".join(self.story[-40:])
+        story = self.story if len(self.story) <= 40 else self.story[:20] + ["..."] + self.story[-20:]
+        return f"call {self.id} ({self.kind}): " + "; ".join(story)
