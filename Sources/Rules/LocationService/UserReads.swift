@@ -121,11 +121,17 @@ package struct UserReads {
         }
     }
 
-    /// Removes and returns the waiting request that a CANCEL names; `nil` if no such request waits.
-    package mutating func cancelled(_ key: TransactionKey) -> IncomingRequest? {
-        guard let ticket = byTransaction[key], let read = open.removeValue(forKey: ticket) else { return nil }
+    /// Removes and returns the waiting request that a CANCEL names; `nil` if no such request waits, or if the CANCEL may
+    /// not end it.
+    package mutating func cancelled(
+        _ key: TransactionKey, if mayEnd: (IncomingRequest, [UserSubject]) -> Bool
+    ) -> IncomingRequest? {
+        guard let ticket = byTransaction[key], let read = open[ticket], let incoming = read.work.incoming,
+            mayEnd(incoming, read.question.subjects)
+        else { return nil }
+        open[ticket] = nil
         ended(read.work)
-        return read.work.incoming
+        return incoming
     }
 
     /// Removes and returns the waiting requests that match, because another node continues them.

@@ -38,10 +38,15 @@ package struct BindingTable: ~Copyable, Sendable {
     package internal(set) var enabled: ProviderSet
     /// The new ids of devices whose binding with the old id was removed: see ``takeSuccessor(of:)``.
     var successors: [DeviceID: DeviceID] = [:]
+    /// The new bindings of failed commits, whose rows the store of a cluster may have all the same. The store's writer
+    /// deletes these rows with its next commit, so a REGISTER that refreshes such a row must be stored before the 200.
+    var unconfirmed = Set<DeviceID>()
     /// The id that the next new binding gets.
     package internal(set) var nextID = DeviceID(rawValue: 1)
     /// Whether other nodes of a cluster give ids too. Each run of a node has a range of ids of its own.
-    private let sharesIDs: Bool
+    let sharesIDs: Bool
+    /// The maximum number of ``unconfirmed`` bindings. The store's writer deletes no more rows.
+    static let mostUnconfirmed = 50_000
 
     /// Creates an empty table of bindings.
     ///

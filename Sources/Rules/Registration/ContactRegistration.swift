@@ -279,7 +279,7 @@ struct ContactRegistration {
     /// Whether the REGISTER changes only values that a restart may lose without harm.
     private func isBookkeeping(_ content: Binding.Content, on old: StoredContact) -> Bool {
         let binding = old.binding
-        return enabled.contains(number: content.provider) && binding.provider == content.provider
+        return !old.isUnconfirmed && enabled.contains(number: content.provider) && binding.provider == content.provider
             && binding.flow == content.flow && binding.contact == content.contact
             && binding.joinedPath == Binding.joined(content.path)
     }

@@ -110,11 +110,18 @@ extension BindingTable {
     package mutating func begin(_ plan: RegisterPlan) { mark(plan, busy: true) }
 
     /// Drops a plan that the store could not write. The reserved ids of a dropped plan are not used again.
-    package mutating func cancel(_ plan: RegisterPlan) { mark(plan, busy: false) }
+    package mutating func cancel(_ plan: RegisterPlan) {
+        mark(plan, busy: false)
+        guard sharesIDs else { return }
+        for install in plan.installs where slot(of: install.id) == nil && unconfirmed.count < Self.mostUnconfirmed {
+            unconfirmed.insert(install.id)
+        }
+    }
 
     /// Makes all changes of the plan to the bindings.
     package mutating func apply(_ plan: RegisterPlan) {
         if let refresh = plan.refresh {
+            if !unconfirmed.isEmpty { unconfirmed.remove(refresh.id) }
             apply(refresh)
             return
         }
@@ -122,6 +129,7 @@ extension BindingTable {
             if let slot = slot(of: id) { remove(slot: slot) }
         }
         for install in plan.installs {
+            if !unconfirmed.isEmpty { unconfirmed.remove(install.id) }
             guard var record = makeRecord(install.id, install.content) else { continue }
             if let slot = slot(of: install.id) {
                 // The binding's present nonce is kept, because the binding may have lost its nonce since the check of

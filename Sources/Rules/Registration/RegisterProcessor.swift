@@ -102,7 +102,7 @@ package struct RegisterProcessor: Sendable {
             freshUntil: now.instant.adding(seconds: granted), registeredAt: now.date, provider: binding.provider,
             refreshesItself: binding.marks.contains(.refreshesItself), isOutbound: binding.marks.contains(.isFlow),
             wantsGRUU: request.supports("gruu"))
-        if isPush { return .refreshed(refresh) }
+        if isPush, table.unconfirmed.isEmpty || !table.unconfirmed.contains(binding.id) { return .refreshed(refresh) }
 
         return .accepted(plan(refresh, binding.nonce, of: request, contact, for: aor, on: flow, now: now))
     }

@@ -60,6 +60,9 @@ extension StoredBinding {
 package enum BindingChange: Hashable, Sendable {
     /// Insert or replace the row of a binding.
     indirect case upsert(StoredBinding)
+    /// Write the values that a refresh changes, unless the device has registered later at another node, or its row is
+    /// gone.
+    indirect case refresh(StoredBinding)
     case delete(DeviceID)
     /// Delete the row of an expired binding, unless the device has registered at another time than the given time.
     /// Another node of a cluster can have accepted a later REGISTER.

@@ -17,6 +17,8 @@ final class StoredContact {
     let token: PushToken?
     /// Whether a push can wake the device, so that the contact stays until rule R8 removes it.
     let isPush: Bool
+    /// Whether the store's writer may delete the binding's row: see ``BindingTable/unconfirmed``.
+    let isUnconfirmed: Bool
     let label: DeviceLabel?
     let callID: ByteString
     /// The flow of the contact by RFC 5626; `nil` if the contact has no such flow.
@@ -31,7 +33,9 @@ final class StoredContact {
     ) -> [StoredContact] {
         table.bindings(for: aor, now: now).compactMap { binding in
             guard let address = ContactText.read(binding.contact) else { return nil }
-            return StoredContact(binding, address, isPush: table.isPush(binding), settings: settings)
+            return StoredContact(
+                binding, address, isPush: table.isPush(binding), isUnconfirmed: table.unconfirmed.contains(binding.id),
+                settings: settings)
         }
     }
 
@@ -41,8 +45,11 @@ final class StoredContact {
         return flow.isOfSameDevice(as: another)
     }
 
-    private init(_ binding: Binding, _ address: NameAddress, isPush: Bool, settings: RegistrarSettings) {
+    private init(
+        _ binding: Binding, _ address: NameAddress, isPush: Bool, isUnconfirmed: Bool, settings: RegistrarSettings
+    ) {
         id = binding.id
+        self.isUnconfirmed = isUnconfirmed
         self.binding = binding
         self.address = address
         self.isPush = isPush

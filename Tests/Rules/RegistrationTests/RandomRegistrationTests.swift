@@ -254,7 +254,7 @@ private struct RandomDay: ~Copyable {
     private mutating func remember(_ reply: Reply) {
         for change in reply.plan?.persist ?? [] {
             switch change {
-            case .upsert(let row): store[row.id] = row
+            case .upsert(let row), .refresh(let row): store[row.id] = row
             case .delete(let id), .expire(let id, _): store[id] = nil
             }
         }

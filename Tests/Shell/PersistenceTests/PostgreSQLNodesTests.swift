@@ -66,6 +66,54 @@ struct PostgreSQLNodesTests {
         await server.ended()
     }
 
+    @Test func `a refresh changes a row only if the phone has not registered later at another node`() async throws {
+        let (server, folder, place) = try await start()
+        let tables = try place.open()
+        let row = StoredBinding.sample(1)
+        func refresh(after time: Duration, id: DeviceID) throws -> [StoredBinding] {
+            let refreshed = StoredBinding(
+                id: id, aor: row.aor, contact: row.contact, callID: row.callID, cseq: row.cseq + 1, path: row.path,
+                flow: row.flow, granted: row.granted, freshUntil: row.freshUntil + time,
+                registeredAt: row.registeredAt + time, isPush: row.isPush, nonce: row.nonce)
+            try tables.transaction { () throws(PostgreSQLError) in
+                _ = try tables.apply(.engine(.binding(.refresh(refreshed))))
+            }
+            return try tables.bindings(after: nil, limit: 10)
+        }
+        try tables.transaction { () throws(PostgreSQLError) in
+            _ = try tables.apply(.engine(.binding(.upsert(row))))
+        }
+        let stored = try tables.bindings(after: nil, limit: 10)
+        #expect(try refresh(after: .milliseconds(-1), id: row.id) == stored)
+        #expect(try refresh(after: .seconds(1), id: DeviceID(rawValue: 2)) == stored)
+        #expect(try refresh(after: .seconds(1), id: row.id).map(\.cseq) == [row.cseq + 1])
+        _ = folder
+        await server.ended()
+    }
+
+    @Test func `a row of a failed commit is deleted, unless a later REGISTER has confirmed it`() async throws {
+        let (server, folder, place) = try await start()
+        let tables = try place.open()
+        var unconfirmed = UnconfirmedRows()
+        func entry(_ row: StoredBinding) -> StoreIntake.Batch {
+            let ticket = StoreTicket.engine(CommitTicket(1))
+            return StoreIntake.Batch(entries: [.init(ticket: ticket, changes: [.engine(.binding(.upsert(row)))])])
+        }
+        let rows = [StoredBinding.sample(1), .sample(2)]
+        for row in rows { unconfirmed.failed(entry(row)) }
+        let later = StoredBinding(
+            id: rows[1].id, aor: rows[1].aor, contact: rows[1].contact, callID: rows[1].callID, cseq: rows[1].cseq + 1,
+            path: rows[1].path, flow: rows[1].flow, granted: rows[1].granted, freshUntil: rows[1].freshUntil,
+            registeredAt: rows[1].registeredAt, isPush: rows[1].isPush, nonce: rows[1].nonce)
+        try tables.transaction { () throws(PostgreSQLError) in
+            for row in [rows[0], later] { _ = try tables.apply(.engine(.binding(.upsert(row)))) }
+        }
+        try tables.transaction { () throws(PostgreSQLError) in try unconfirmed.remove(from: tables) }
+        #expect(try tables.bindings(after: nil, limit: 10).map(\.id) == [rows[1].id])
+        _ = folder
+        await server.ended()
+    }
+
     @Test func `two nodes tell two devices of the same missed call`() async throws {
         let (server, folder, place) = try await start()
         let tables = try place.open()

@@ -64,6 +64,8 @@ package final class SimulatedCluster {
     package var losesRefreshes = false
     /// Whether the store answers and commits nothing.
     package var isStoreAway = false
+    /// Whether the store commits changes, but its answers are lost.
+    package var losesConfirmations = false
     private var queues: [Queue: [() -> Void]] = [:]
     private var order: [Queue] = []
     private var random: SeededGenerator?
@@ -284,7 +286,7 @@ package final class SimulatedCluster {
         case .commit(let changes, let ticket): write(changes, ticket, of: node)
         case .record(let changes): write(changes, nil, of: node)
         case .refresh where losesRefreshes: break
-        case .refresh(let rows): write(rows.map { .binding(.upsert($0)) }, nil, of: node)
+        case .refresh(let rows): write(rows.map { .binding(.refresh($0)) }, nil, of: node)
         case .push(let push): pushes.append((node, push))
         case .readUsers(let question, let waiting):
             reads += 1
@@ -338,7 +340,7 @@ package final class SimulatedCluster {
                 guard let ticket else { return }
                 add(
                     { [self] in
-                        engines[node].committed(ticket, succeeded: isStored, now: now)
+                        engines[node].committed(ticket, succeeded: isStored && !losesConfirmations, now: now)
                         take(from: node)
                     }, to: .answers(node))
             }, to: .store(node))

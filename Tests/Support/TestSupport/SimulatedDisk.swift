@@ -85,11 +85,20 @@ package struct SimulatedDisk {
         }
     }
 
-    mutating func remove(_ devices: some Sequence<DeviceID>) { for device in devices { bindings[device] = nil } }
+    /// Removes the rows that no later REGISTER has changed.
+    mutating func remove(_ rows: some Sequence<StoredBinding>) {
+        for row in rows {
+            guard let found = bindings[row.id], found.registeredAt == row.registeredAt, found.cseq == row.cseq else {
+                continue
+            }
+            bindings[row.id] = nil
+        }
+    }
 
     private mutating func apply(_ change: EngineChange) {
         switch change {
         case .binding(.upsert(let row)): bindings[row.id] = row
+        case .binding(.refresh(let row)): refresh(row)
         case .binding(.delete(let id)): bindings[id] = nil
         case .binding(.expire(let id, let date)): if bindings[id]?.registeredAt == date { bindings[id] = nil }
         case .userRules(let row): userRules[row.aor] = row
@@ -99,6 +108,15 @@ package struct SimulatedDisk {
         case .message(.delete(let id)): messages[id] = nil
         case .deadToken, .dialogRenewed: break
         }
+    }
+
+    /// Writes the values that a refresh changes, as the store does.
+    private mutating func refresh(_ row: StoredBinding) {
+        guard let old = bindings[row.id], old.registeredAt <= row.registeredAt else { return }
+        bindings[row.id] = StoredBinding(
+            id: old.id, aor: old.aor, contact: old.contact, callID: row.callID, cseq: row.cseq, path: old.path,
+            flow: old.flow, granted: row.granted, freshUntil: row.freshUntil, registeredAt: row.registeredAt,
+            isPush: old.isPush, userAgent: row.userAgent ?? old.userAgent, nonce: old.nonce)
     }
 
     private mutating func apply(_ change: StoredBucketChange) {

@@ -182,7 +182,7 @@ struct SimulatedStoreLink {
     /// The time until which the node alone does not reach the store.
     var cutUntil = Instant.distantPast
     /// New rows of failed commits, which the store may have all the same. The next commit deletes the rows.
-    var unconfirmed = Set<DeviceID>()
+    var unconfirmed: [DeviceID: StoredBinding] = [:]
     var confirmed = Set<DeviceID>()
     var lastSign: Instant?
     var signsSince: Instant?
@@ -195,7 +195,7 @@ struct SimulatedStoreLink {
 
     mutating func failed(_ batch: SimulatedDisk.Batch) {
         for case .binding(.upsert(let row)) in batch.filter({ $0.ticket != nil }).flatMap(\.changes)
-        where !confirmed.contains(row.id) { unconfirmed.insert(row.id) }
+        where !confirmed.contains(row.id) { unconfirmed[row.id] = row }
     }
 
     mutating func confirmed(_ batch: SimulatedDisk.Batch) {

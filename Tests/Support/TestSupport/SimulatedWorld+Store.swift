@@ -26,8 +26,8 @@ extension SimulatedWorld {
         let batch = node.disk.takeQueue()
         switch condition {
         case .serves:
-            cluster.store.disk.remove(node.storeLink.unconfirmed.sorted())
-            node.storeLink.unconfirmed = []
+            cluster.store.disk.remove(node.storeLink.unconfirmed.values)
+            node.storeLink.unconfirmed = [:]
             cluster.store.disk.apply(batch)
             let failovers = cluster.store.failovers
             let end = max(now.instant + random.milliseconds(0...3), node.storeLink.writerAnswered)

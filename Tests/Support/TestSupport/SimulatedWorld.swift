@@ -302,7 +302,7 @@ package final class SimulatedWorld {
             node.disk.queue(changes, nil)
             planCommit(of: node)
         case .refresh(let rows):
-            node.disk.queue(rows.map { .binding(.upsert($0)) }, nil)
+            node.disk.queue(rows.map { .binding(.refresh($0)) }, nil)
             planCommit(of: node)
         case .trace(let changes):
             for case .record(let record) in changes { recorded(record, at: node) }

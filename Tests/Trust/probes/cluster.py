@@ -702,6 +702,74 @@ def killed(t):
     return f"pushed again after {after:.1f} s, rings once; {end.status} for a phone without push; a false node gets nothing; an old token gets 430; the missed call is kept"
 
 
+def gone(other):
+    """Waits until a node has noticed that the other node ended."""
+    check(until(lambda: "a node of the cluster has ended" in other.log(), 3 * DEAD), "control: the other node noticed nothing")
+
+
+@probe("T50.6", "node-is-killed-while-a-phone-rings")
+def killed_while_ringing(t):
+    """The node that got an INVITE is killed while a phone at the other node rings. The phone answers, and its user hangs up."""
+    cluster = Cluster(t, "nodes-ringing")
+    a, b = cluster.a, cluster.b
+    phone, second = Sleeper(t, b, b.stream(t), wakes=False), Sleeper(t, b, b.stream(t), wakes=False)
+    caller, request = call(t, a, phone.name)
+    early, cancelled = call(t, a, second.name)
+    ringing = phone.agent.request("INVITE", request.call_id)
+    other = second.agent.request("INVITE", cancelled.call_id)
+    check(ringing and other, "control: a phone got no INVITE")
+    for agent, invite in ((phone.agent, ringing), (second.agent, other)):
+        agent.respond(invite, 180, tag="b")
+    check(caller.response(request.call_id, "INVITE", final=False) and early.response(cancelled.call_id, "INVITE", final=False), "control: no 180 for a caller")
+    # The node writes the state of its calls a few milliseconds later.
+    until(lambda: cluster.sql("SELECT count(*) FROM held_call WHERE changes <> ''") == "2", 4)
+    a.kill()
+    # One caller gives up before the other node knows that the call's node has ended.
+    early.send(early.cancel(cancelled), b.address)
+    gone(b)
+    check(second.agent.request("CANCEL", cancelled.call_id, 6), "the phone of a cancelled call rings on")
+    second.agent.respond(other, 487, tag="b")
+    over = early.response(cancelled.call_id, "INVITE", 6)
+    check(over and over.status == 487, f"the caller that gave up got {over}")
+    phone.agent.respond(ringing, 200, tag="b")
+    answer = caller.response(request.call_id, "INVITE", 6)
+    check(answer and answer.status == 200, f"the phone answered, and the caller got {answer}")
+    dialog = Dialog.of_caller(caller, request, answer)
+    caller.send(dialog.make("ACK", cseq=1), b.address)
+    check(phone.agent.request("ACK", request.call_id), "the phone got no ACK")
+    counts = [invites(phone.agent, request.call_id), invites(second.agent, cancelled.call_id)]
+    check(counts == [1, 1], f"the phones got their calls {counts} times")
+    return "the answer of a ringing phone and an early CANCEL reach their callers and phones through the other node"
+
+
+@probe("T50.6", "cancel-of-another-tenant")
+def foreign_cancel(t):
+    """The attacker is the PBX of another tenant, and knows the branch of a held INVITE. The INVITE's node is killed, and the
+    attacker sends a CANCEL to the other node before the caller does."""
+    own, foreign = "127.2.41.1", "127.2.41.2"
+    cluster = Cluster(t, "nodes-tenants", domains="[example.net, b.example]", trusted="[127.2.9.0/24]",
+                      tenants={"example.net": {"trusted": f"[{own}]"}, "b.example": {"trusted": f"[{foreign}]"}})
+    a, b = cluster.a, cluster.b
+    waits, given_up = Sleeper(t, b), Sleeper(t, b)
+    caller, attacker = a.phone(t, host=own), b.phone(t, host=foreign)
+    calls = [call(t, a, one.name, caller)[1] for one in (waits, given_up)]
+    check(waits.woken() and given_up.woken(), "control: no push for a call")
+    a.kill()
+    for request in calls:
+        attacker.send(caller.cancel(request), b.address)
+    until(lambda: any(m.is_response for m in attacker.history), 0.3)
+    caller.send(caller.cancel(calls[1]), b.address)
+    gone(b)
+    over = caller.response(calls[1].call_id, "INVITE", 6)
+    check(over and over.status == 487, f"the caller's CANCEL came after the attacker's, and the caller got {over}")
+    check(waits.woken(2, 6), "a CANCEL of another tenant's PBX stopped the second push")
+    waits.register(b.phone(t))
+    check(waits.agent.request("INVITE", calls[0].call_id), "a CANCEL of another tenant's PBX ended the call")
+    statuses = sorted({m.status for m in attacker.history if m.is_response})
+    check(statuses in ([], [481]), f"the attacker's CANCELs got {statuses}")
+    return f"the call waits on and its phone gets a second push, the caller's own CANCEL counts; the attacker gets {statuses or 'nothing'}"
+
+
 # --- T50.7: once for each phone
 
 

@@ -1,3 +1,4 @@
+import Addressing
 import Bytes
 import Calling
 import LocationService
@@ -19,11 +20,21 @@ struct HeldCalls {
     /// The calls of ended nodes that wait until their users are read.
     private var arriving: [TakeoverTicket: HeldInvite] = [:]
     private var lastTicket: UInt64 = 0
-    /// The CANCELs whose INVITE this node does not have, by the INVITE. An ended node may have the INVITE.
-    private var cancels: [TransactionKey: (cancel: IncomingRequest, until: Instant)] = [:]
+    /// The CANCELs whose INVITE this node does not have, oldest first. An ended node may have the INVITE.
+    private var cancels: [WaitingCancel] = []
 
-    /// The maximum number of CANCELs that wait for their INVITE.
-    private static let mostCancels = 1_000
+    /// A CANCEL that waits for its INVITE. Several senders can name one INVITE, and only its caller may cancel it.
+    private struct WaitingCancel {
+        let invite: TransactionKey
+        let cancel: IncomingRequest
+        let until: Instant
+
+        var source: IPAddress { cancel.flow.remote.address }
+    }
+
+    /// The maximum number of CANCELs that wait for their INVITE, and the maximum for one address. One PBX cannot take the
+    /// places of all others.
+    private static let (mostCancels, mostCancelsOfSource) = (1_000, 250)
 
     /// Notes that the store gets an INVITE.
     mutating func stores(_ key: HeldCallKey) { stored.insert(key) }
@@ -49,23 +60,33 @@ struct HeldCalls {
     /// Removes and returns the call of an ended node whose user has been read.
     mutating func arrived(_ ticket: TakeoverTicket) -> HeldInvite? { arriving.removeValue(forKey: ticket) }
 
-    var hasRoomForCancel: Bool { cancels.count < Self.mostCancels }
-
-    /// Keeps a CANCEL until this node takes over its call.
-    mutating func keeps(_ cancel: IncomingRequest, until end: Instant) {
-        cancels[TransactionKey(inviteOf: cancel.request)] = (cancel, end)
+    /// The result of ``keeps(_:until:)``.
+    enum CancelPlace {
+        case new, repeated, none
     }
 
-    /// Removes and returns the CANCEL of a call that this node has taken over.
-    mutating func takeCancel(of invite: TransactionKey) -> IncomingRequest? {
-        cancels.removeValue(forKey: invite)?.cancel
+    /// Keeps a CANCEL until this node takes over its call. A retransmission finds its place taken.
+    mutating func keeps(_ cancel: IncomingRequest, until end: Instant) -> CancelPlace {
+        let waiting = WaitingCancel(
+            invite: TransactionKey(inviteOf: cancel.request), cancel: cancel, until: end)
+        let ofSource = cancels.filter { $0.source == waiting.source }
+        if ofSource.contains(where: { $0.invite == waiting.invite }) { return .repeated }
+        guard cancels.count < Self.mostCancels, ofSource.count < Self.mostCancelsOfSource else { return .none }
+        cancels.append(waiting)
+        return .new
     }
 
-    /// Removes and returns the CANCELs whose time is over.
+    /// Removes and returns the CANCELs for a call that this node has taken over, in the order of their arrival.
+    mutating func takeCancels(of invite: TransactionKey) -> [IncomingRequest] {
+        guard !cancels.isEmpty else { return [] }
+        defer { cancels.removeAll { $0.invite == invite } }
+        return cancels.filter { $0.invite == invite }.map(\.cancel)
+    }
+
+    /// Removes and returns the CANCELs whose time is over, in the order of their arrival.
     mutating func takeCancels(dueBy now: Instant) -> [IncomingRequest] {
-        let due = cancels.filter { $0.value.until <= now }
-        for key in due.keys { cancels[key] = nil }
-        return due.values.sorted { $0.until < $1.until }.map(\.cancel)
+        defer { cancels.removeAll { $0.until <= now } }
+        return cancels.filter { $0.until <= now }.map(\.cancel)
     }
 
     /// Notes that another node answers an INVITE that came to this node.

@@ -100,7 +100,7 @@ extension ProxyEngine {
         }
         let ticket = network.waiting.waits(aor, for: names)
         guard !rows.isEmpty else { return noticeCommitted(ticket, now: now) }
-        act(.commit(rows.map { .binding(.upsert($0)) }, ticket))
+        act(.commit(rows.map { .binding(.refresh($0)) }, ticket))
     }
 
     func noticeCommitted(_ ticket: CommitTicket, now: Moment) {

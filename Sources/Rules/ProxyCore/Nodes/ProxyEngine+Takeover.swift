@@ -29,11 +29,13 @@ extension ProxyEngine {
     /// no new INVITE.
     func continueCall(_ ticket: TakeoverTicket, now: Moment) {
         guard let invite = network.held.arrived(ticket), let request = functions.reread(invite.request) else { return }
-        let cancel = network.held.takeCancel(of: TransactionKey(of: request))
-        defer { if let cancel { cancelArrived(cancel, now: now) } }
+        let cancels = network.held.takeCancels(of: TransactionKey(of: request))
+        defer { for cancel in cancels { cancelArrived(cancel, now: now) } }
         // The caller may have repeated the INVITE here in the meantime, so that the call has begun again.
         guard sip.transactions.server(of: request) == nil else { return }
-        let isOver = cancel != nil || now.date >= invite.until
+        // A PBX of another tenant can know the branch of the INVITE.
+        let isCancelled = cancels.contains { isTrusted($0, for: invite.aor.host) }
+        let isOver = isCancelled || now.date >= invite.until
         if let call = invite.call?.takenOver(as: calls.nextID, isOver: isOver) { restore(call, now: now) }
     }
 
@@ -42,23 +44,26 @@ extension ProxyEngine {
     private func beginAgain(_ invite: HeldInvite, now: Moment) {
         guard let request = functions.reread(invite.request) else { return }
         requestReceived(request, on: invite.source.on(connection: 0), now: now)
-        if let cancel = network.held.takeCancel(of: TransactionKey(of: request)) { cancelArrived(cancel, now: now) }
+        for cancel in network.held.takeCancels(of: TransactionKey(of: request)) { cancelArrived(cancel, now: now) }
     }
 
     // MARK: CANCELs that come before their call
 
     /// Lets a CANCEL wait for its call, if this node does not have the call. The call's node may have ended, and this node
-    /// may take the call over in a few seconds. The peer's retransmissions of the CANCEL are absorbed.
+    /// may take the call over in a few seconds. The peer's retransmissions of the CANCEL are absorbed. The CANCEL gets no
+    /// transaction yet, because a transaction would absorb the CANCEL of the caller itself.
     ///
     /// - Returns: false if the CANCEL must be handled now.
     func waitsForCall(_ cancel: IncomingRequest, now: Moment) -> Bool {
         guard network.flows.haveNodes, cancel.isTrusted, cancel.request.to.tag == nil,
-            !network.flows.isOfNode(cancel.flow), network.held.hasRoomForCancel
+            !network.flows.isOfNode(cancel.flow)
         else { return false }
-        guard let waiting = startTransaction(cancel, now: now) else { return true }
         let end = now.instant + Self.takeoverTime
-        network.held.keeps(waiting, until: end)
-        _ = output.timers.schedule(.cancelsDue, at: end)
+        switch network.held.keeps(cancel, until: end) {
+        case .new: _ = output.timers.schedule(.cancelsDue, at: end)
+        case .repeated: break
+        case .none: return false
+        }
         return true
     }
 

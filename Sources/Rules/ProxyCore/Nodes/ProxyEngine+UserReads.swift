@@ -74,11 +74,23 @@ extension ProxyEngine {
     /// Ends a request that is cancelled while it waits for the store; returns false if no such request waits.
     func cancelledWhileReading(_ cancel: IncomingRequest, now: Moment) -> Bool {
         guard network.flows.haveNodes, !registrar.reads.isEmpty,
-            let invite = registrar.reads.cancelled(TransactionKey(inviteOf: cancel.request))
+            let invite = registrar.reads.cancelled(
+                TransactionKey(inviteOf: cancel.request), if: { mayCancel($0, to: $1, cancel) })
         else { return false }
         refuse(cancel, .ok, now: now)
         refuse(invite, .requestTerminated, now: now)
         return true
+    }
+
+    /// Whether a CANCEL comes from the sender of a request that waits for the store. The branch in Via is no proof: see
+    /// ``cancelReceived(_:of:now:)``.
+    private func mayCancel(
+        _ invite: IncomingRequest, to subjects: [UserSubject], _ cancel: IncomingRequest
+    ) -> Bool {
+        guard invite.isTrusted, case .user(let called)? = subjects.first else {
+            return cancel.flow.remote.address == invite.flow.remote.address
+        }
+        return isTrusted(cancel, for: called.host)
     }
 
     /// Lets the ACK of a 2xx wait for the store; returns false if the ACK can be forwarded now.

@@ -12,7 +12,7 @@ import Registration
 struct UnconfirmedRows {
     /// The highest number of a confirmed binding. A binding with a higher number is new.
     var highest: Int64 = 0
-    private var bindings: [Int64] = []
+    private var bindings: [StoredBinding] = []
     private var messages: [Int64] = []
     /// The maximum number of rows; the queue of the writer has no more changes.
     private static let limit = 50_000
@@ -31,7 +31,7 @@ struct UnconfirmedRows {
             for change in entry.changes {
                 switch change {
                 case .engine(.binding(.upsert(let row))) where Int64(bitPattern: row.id.rawValue) > highest:
-                    bindings.append(Int64(bitPattern: row.id.rawValue))
+                    bindings.append(row)
                 case .engine(.message(.insert(let message))): messages.append(Int64(bitPattern: message.id))
                 default: break
                 }
@@ -40,7 +40,12 @@ struct UnconfirmedRows {
     }
 
     func remove(from tables: PostgreSQLTables) throws(PostgreSQLError) {
-        for id in bindings { try tables.send("DELETE FROM binding WHERE id = $1", id) }
+        for row in bindings {
+            // A later REGISTER of the phone, perhaps at another node, has found the row and has confirmed it.
+            try tables.send(
+                "DELETE FROM binding WHERE id = $1 AND registered_at = $2 AND cseq = $3", row.id, row.registeredAt,
+                row.cseq)
+        }
         for id in messages { try tables.send("DELETE FROM message WHERE id = $1", id) }
     }
 

@@ -153,7 +153,7 @@ struct StoreIntake {
 extension BindingChange {
     var id: DeviceID {
         switch self {
-        case .upsert(let row): row.id
+        case .upsert(let row), .refresh(let row): row.id
         case .delete(let id), .expire(let id, _): id
         }
     }

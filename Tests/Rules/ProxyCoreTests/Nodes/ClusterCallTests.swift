@@ -35,9 +35,13 @@ import Timekeeping
 
     /// A cluster with bob's phone registered at node 1, some time ago.
     static func withPhone(
-        storing: Bool = false, _ change: (SimulatedCluster) -> Void = { _ in }
+        storing: Bool = false, nodes: Int = 2, _ settings: @escaping (inout ProxySettings) -> Void = { _ in },
+        change: (SimulatedCluster) -> Void = { _ in }
     ) -> SimulatedCluster {
-        let cluster = SimulatedCluster { $0.messages.store = storing }
+        let cluster = SimulatedCluster(nodes: nodes) {
+            $0.messages.store = storing
+            settings(&$0)
+        }
         change(cluster)
         register(cluster, at: 1)
         cluster.settle()
@@ -57,6 +61,36 @@ import Timekeeping
         let path = row.path[0].string
         #expect(path.hasPrefix("<sip:") && path.hasSuffix("@10.0.1.2:5071;transport=tls;lr>"))
         #expect(cluster.engines[1].bindings.binding(row.id)?.path == [])
+    }
+
+    @Test func `a contact that a phone has left does not replace the phone's new contact in the store`() throws {
+        let cluster = SimulatedCluster()
+        let moved = Endpoint(IPAddress(v4: 0xc000_0206), 40_000)
+        Self.register(cluster, at: 1)
+        cluster.settle()
+        cluster.pass(.seconds(1))
+        Self.register(cluster, at: 0, callID: "r2", from: moved)
+        cluster.settle()
+        // Another phone of the user registers at node 1, which has read the user before the first phone left.
+        cluster.engines[1].nodesFound(waitingFor: Self.bob, ["n0"], now: cluster.now)
+        cluster.take(from: 1)
+        cluster.settle()
+        let row = try #require(cluster.disk.bindings.values.first)
+        #expect(cluster.disk.bindings.count == 1 && row.flow.remote == moved)
+        #expect(row.path.first?.string.contains("@10.0.1.1:5071") == true && row.callID.string == "r2")
+    }
+
+    @Test func `a contact that the store has without confirming it is stored again at the phone's next REGISTER`() {
+        let cluster = SimulatedCluster()
+        for (cseq, isLost) in [(1, true), (2, true), (3, false), (4, true)] {
+            cluster.losesConfirmations = isLost
+            Self.register(cluster, at: 1, cseq: cseq)
+            cluster.settle()
+        }
+        // The last REGISTER only refreshes the contact, which is confirmed now, so that it needs no commit.
+        let statuses = cluster.sent.compactMap(\.response?.status)
+        #expect(statuses == [.serviceUnavailable, .serviceUnavailable, .ok, .ok])
+        #expect(cluster.disk.bindings.count == 1)
     }
 
     @Test("a REGISTER at one node wakes the INVITE that another node holds")
@@ -328,7 +362,7 @@ import Timekeeping
 
     @Test("without the link between the nodes, the phone gets a stored MESSAGE at the node that has the message")
     func messagesWithoutLink() throws {
-        let cluster = Self.withPhone(storing: true) { $0.cut = [[0, 1]] }
+        let cluster = Self.withPhone(storing: true, change: { $0.cut = [[0, 1]] })
         Self.message(cluster, at: 0)
         cluster.pass(.seconds(60))
         Self.register(cluster, at: 0, cseq: 5)

@@ -2,6 +2,7 @@ import Addressing
 import Bytes
 import Calling
 import ProxyCore
+import ProxyPolicy
 import PushDelivery
 import Registration
 import SIPGrammar
@@ -102,6 +103,73 @@ import Timekeeping
         #expect(answerers(cluster, .requestTerminated) == [successor])
         #expect(cluster.sent.count { $0.response?.cseq.method == .cancel && $0.node == successor } == 1)
         #expect(cluster.pushes.count == 1 && cluster.held[successor]?.isEmpty == true)
+    }
+
+    private static let otherPBX = SimulatedCluster.udp(Endpoint(IPAddress(v4: 0x0a00_0004), 5060))
+
+    /// Gives the two PBXs a tenant each; the phone belongs to the tenant of the first PBX.
+    private static func separates(_ settings: inout ProxySettings) {
+        var (own, other) = (TenantSettings(), TenantSettings())
+        own.trusted = [TrustedPeer("10.0.0.2")].compactMap { $0 }
+        other.trusted = [TrustedPeer("10.0.0.4")].compactMap { $0 }
+        settings.domains = ["example.net", "b.example"].map { ByteString($0) }
+        settings.tenants = Tenants(["example.net": own, "b.example": other], trusted: [])
+        settings.trusted = settings.tenants.allPeers
+    }
+
+    @Test(arguments: [false, true]) func `an early CANCEL of another tenant's PBX neither stops a call nor its CANCEL`(
+        isCancelled: Bool
+    ) throws {
+        let cluster = ClusterCallTests.withPhone(nodes: 3, Self.separates)
+        ClusterCallTests.invite(cluster, at: 0)
+        cluster.settle()
+        #expect(cluster.pushes.count == 1)
+        let cancel = SIPText.hopRequest("CANCEL", for: try callersInvite())
+        cluster.kill(
+            0, takenOverBy: 2,
+            until: {
+                cluster.receive(cancel, on: Self.otherPBX, at: 2)
+                if isCancelled { cluster.receive(cancel, on: Self.pbx, at: 2) }
+                cluster.settle()
+            })
+        cluster.settle()
+        let ends = cluster.sent.filter { $0.response?.cseq.method == .cancel && $0.node == 2 }
+        #expect(ends.first { $0.flow.remote == Self.otherPBX.remote }?.response?.status == .callDoesNotExist)
+        #expect(ends.first { $0.flow.remote == Self.pbx.remote }?.response?.status == (isCancelled ? .ok : nil))
+        #expect(answerers(cluster, .requestTerminated) == (isCancelled ? [2] : []))
+        // The call waits on, and its phone gets a second push.
+        #expect(cluster.pushes.count { $0.node == 2 } == (isCancelled ? 0 : 1))
+        ClusterCallTests.register(cluster, at: 1, cseq: 2)
+        cluster.settle()
+        #expect(invites(cluster).count == (isCancelled ? 0 : 1))
+    }
+
+    @Test func `a CANCEL of another tenant's PBX does not end a call whose users are being read`() throws {
+        let cluster = ClusterCallTests.withPhone(nodes: 3, Self.separates)
+        ClusterCallTests.invite(cluster, at: 0)
+        cluster.receive(
+            SIPText.hopRequest("CANCEL", for: try callersInvite()), on: Self.otherPBX, at: 0)
+        cluster.settle()
+        #expect(cluster.pushes.count == 1 && answerers(cluster, .requestTerminated).isEmpty)
+    }
+
+    @Test func `the CANCELs of one PBX do not take the places of another PBX's CANCELs`() throws {
+        let other = try #require(TrustedPeer("10.0.0.4"))
+        let cluster = SimulatedCluster(nodes: 2) { $0.trusted.append(other) }
+        for number in 0..<300 {
+            let invite = try #require(
+                SIPText.readRequest(
+                    SIPText.invite(
+                        to: "bob", from: "103", at: SimulatedCluster.pbx, callID: "c\(number)", branch: "c\(number)")))
+            cluster.receive(SIPText.hopRequest("CANCEL", for: invite), on: Self.pbx, at: 1)
+        }
+        cluster.settle()
+        // The CANCELs without a place are answered at once.
+        #expect(cluster.sent.count == 50)
+        cluster.sent = []
+        cluster.receive(SIPText.hopRequest("CANCEL", for: try callersInvite()), on: Self.otherPBX, at: 1)
+        cluster.settle()
+        #expect(cluster.sent.isEmpty)
     }
 
     @Test(arguments: [1, 2]) func `a call that was cancelled before its node ended, ends at the new node`(

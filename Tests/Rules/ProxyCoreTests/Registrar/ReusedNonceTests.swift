@@ -404,7 +404,7 @@ private final class NonceScene {
             if !commitsFail {
                 for case .binding(let change) in changes {
                     switch change {
-                    case .upsert(let row): rows[row.id] = row
+                    case .upsert(let row), .refresh(let row): rows[row.id] = row
                     case .delete(let id), .expire(let id, _): rows[id] = nil
                     }
                 }

@@ -46,6 +46,7 @@ extension PostgreSQLTables: StoreTables {
     private func write(_ change: EngineChange) throws(PostgreSQLError) {
         switch change {
         case .binding(.upsert(let row)): try write(row)
+        case .binding(.refresh(let row)): try refresh(row)
         case .binding(.delete(let id)): try removeBinding(id)
         case .binding(.expire(let id, let date)): try removeBinding(id, registeredAt: date)
         case .bucket(let change):

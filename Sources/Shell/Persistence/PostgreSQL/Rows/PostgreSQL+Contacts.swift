@@ -21,12 +21,13 @@ extension PostgreSQLTables {
         ) { row.add(to: &$0) }
     }
 
-    /// Writes the values that a refresh changes, if the binding's row still exists.
+    /// Writes the values that a refresh changes, if the binding's row still exists. A row of a later REGISTER stays,
+    /// because the device has registered at another node since.
     func refresh(_ row: StoredBinding) throws(PostgreSQLError) {
         try send(
             """
             UPDATE binding SET call_id = $1, cseq = $2, granted = $3, fresh_until = $4, registered_at = $5,
-                user_agent = coalesce($6, user_agent) WHERE id = $7
+                user_agent = coalesce($6, user_agent) WHERE id = $7 AND registered_at <= $5
             """
         ) { row.addRefreshed(to: &$0) }
     }

@@ -37,6 +37,7 @@ extension Connection {
     private func write(_ change: EngineChange) throws(SQLError) {
         switch change {
         case .binding(.upsert(let row)): try write(row)
+        case .binding(.refresh(let row)): try refresh(row)
         case .binding(.delete(let id)): try removeBinding(id)
         case .binding(.expire(let id, let date)): try removeBinding(id, registeredAt: date)
         case .bucket(let change):
