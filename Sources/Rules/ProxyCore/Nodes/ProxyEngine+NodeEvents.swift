@@ -96,6 +96,10 @@ extension ProxyEngine {
                 bindingReturned(device, of: aor, isPush: nil, isElsewhere: true, now: now)
             }
         }
+        let lostEarlier = Set(lost)
+        for device in wakes.waitedFor where !lostEarlier.contains(device) && isAtLostNode(device, now: now) {
+            wakeAgain(device, now: now)
+        }
         armDuties()
         armNodes(now: now)
         settle(now: now)

@@ -99,7 +99,7 @@ extension ProxyEngine {
 
     /// Lets a call wait for its phone again, because the phone's connection has ended. The client transaction of the
     /// INVITE stays, because the phone may answer on another connection.
-    private func goesBackToWaiting(_ client: ClientTransactionID, now: Moment) -> Bool {
+    func goesBackToWaiting(_ client: ClientTransactionID, now: Moment) -> Bool {
         if let leg = sip.legs.branch(client), dialogFlowClosed(client, leg, now: now) { return true }
         guard let leg = sip.legs.branch(client), leg.call.userCall != nil else { return false }
         guard leg.call.fork.acceptsBranches else { return isCancelledLater(client, leg, now: now) }

@@ -254,7 +254,8 @@ extension ProxyEngine {
         withTransactions { $0.move(client, to: target.flow, now: now.instant, into: &$1) }
     }
 
-    /// Lets a fork branch wait for its device again, and sends a push if the device has got none yet.
+    /// Lets a fork branch wait for its device again, and sends a push if the device has got none yet. If the device's
+    /// node has ended, the device gets another push.
     func waitAgain(_ index: Int, of call: ProxiedRequest, for target: ForkTarget, now: Moment) {
         guard let userCall = call.userCall else { return }
         log.info(
@@ -269,12 +270,38 @@ extension ProxyEngine {
         output.events.held(
             call, from: revive(call).map { CallerIdentity($0.request, format: format).remoteURI }, isAgain: true,
             now: now, into: &output.actions)
+        if !call.fork.branches[index].wasPushed || network.flows.hasLostNode(target.path) {
+            wake(target, for: index, of: call, now: now)
+        }
+        journal(call)
+    }
+
+    /// Sends another push for each call to a phone whose node has ended, because the phone may have woken and registered
+    /// there only. An INVITE that went through the ended node waits for the phone again. A node that has started again
+    /// continues its INVITEs by itself.
+    func wakeAgain(_ device: DeviceID, now: Moment) {
+        guard let target = registrar.bindings.forkTarget(device, now: now.instant) else { return }
+        for call in wakes.calls(of: device) {
+            if let index = call.fork.waitingBranch(of: device) {
+                guard call.fork.branches[index].wasPushed else { continue }
+                wake(target, for: index, of: call, now: now)
+                journal(call)
+            } else if network.flows.hasDeadNode(target.path),
+                let branch = call.fork.branches.first(where: { $0.addressee == device && !$0.isEnded }),
+                let client = branch.client
+            {
+                _ = goesBackToWaiting(client, now: now)
+            }
+        }
+    }
+
+    /// Sends a push for a fork branch that waits for its device again.
+    private func wake(_ target: ForkTarget, for index: Int, of call: ProxiedRequest, now: Moment) {
         let branch = call.fork.branches[index]
-        defer { journal(call) }
-        guard let token = target.pushToken, !branch.wasPushed, branch.push == nil, userCall.mayPush,
+        guard let token = target.pushToken, branch.push == nil, let userCall = call.userCall, userCall.mayPush,
             let incoming = revive(call)
         else { return }
-        let caller = CallerIdentity(incoming.request, format: format)
+        let caller = CallerIdentity(incoming.request, format: settings.call.callerIDFormat)
         if !branch.deviceKnows {
             ledger.callOffered(
                 userCall, from: caller, at: userCall.receivedAt, to: [target.id], into: &output.actions)

@@ -93,6 +93,37 @@ import Timekeeping
         #expect(cluster.disk.bindings.count == 1)
     }
 
+    @Test func `a phone whose node ends after the phone has woken gets another push for its call at another node`() {
+        let cluster = Self.withPhone()
+        Self.invite(cluster, at: 0)
+        cluster.settle()
+        Self.register(cluster, at: 1, cseq: 2)
+        cluster.settle()
+        #expect(cluster.sent.count { $0.request?.method == .invite && $0.node == 1 } == 1)
+        cluster.kill(1, takenOverBy: 0)
+        cluster.settle()
+        cluster.pass(.seconds(4))
+        #expect(cluster.pushes.map(\.node) == [0, 0])
+        Self.register(cluster, at: 0, cseq: 3)
+        cluster.settle()
+        #expect(cluster.sent.count { $0.request?.method == .invite && $0.node == 0 && $0.flow.remote == Self.phone } == 1)
+        // No further push follows.
+        cluster.pass(.seconds(10))
+        #expect(cluster.pushes.count == 2)
+    }
+
+    @Test func `a phone that has moved from the ended node in time gets no other push`() {
+        let cluster = Self.withPhone()
+        Self.invite(cluster, at: 0)
+        cluster.settle()
+        Self.register(cluster, at: 0, cseq: 2)
+        cluster.settle()
+        cluster.kill(1, takenOverBy: 0)
+        cluster.settle()
+        cluster.pass(.seconds(4))
+        #expect(cluster.pushes.count == 1)
+    }
+
     @Test("a REGISTER at one node wakes the INVITE that another node holds")
     func wakesAcrossNodes() throws {
         let cluster = Self.withPhone()
