@@ -17,8 +17,9 @@ package struct SharedCallStates {
     package mutating func noted(_ change: CallChange) -> (key: HeldCallKey, change: CallChange)? {
         switch change {
         case .begun(let call):
-            guard call.isInStore, let userCall = call.userCall else { return nil }
-            let key = HeldCallKey(aor: userCall.aor.compacted(), callID: userCall.callID.compacted())
+            guard call.isInStore, let userCall = call.userCall, let key = call.heldKey(callID: userCall.callID) else {
+                return nil
+            }
             keys[call.id] = key
             return (key, .begun(call.with(request: .empty)))
         case .branch(let call, _, _): return keys[call].map { ($0, change) }
@@ -34,11 +35,32 @@ package struct SharedCallStates {
 /// The key of a call that the store has for a node.
 package struct HeldCallKey: Hashable, Sendable {
     package let aor: AddressOfRecord
+    /// The Call-ID. For the call of a phone, a line feed and the phone's user follow, so that no phone can end or change
+    /// the stored call of another caller by the same Call-ID.
     package let callID: ByteString
 
-    package init(aor: AddressOfRecord, callID: ByteString) {
+    package init(aor: AddressOfRecord, callID: ByteString, phoneOf sender: AddressOfRecord? = nil) {
         self.aor = aor
-        self.callID = callID
+        guard let sender else {
+            self.callID = callID
+            return
+        }
+        self.callID = ByteString(capacity: callID.count + sender.user.count + sender.host.count + 2) { out in
+            callID.withSpan { out.append($0) }
+            out.append("\n")
+            sender.user.withSpan { out.append($0) }
+            out.append("@")
+            sender.host.withSpan { out.append($0) }
+        }
+    }
+}
+
+extension StoredCall {
+    /// The call's key in the store of a cluster; `nil` without a called user. The journal does not have the Call-ID.
+    package func heldKey(callID: ByteString) -> HeldCallKey? {
+        userCall.map {
+            HeldCallKey(aor: $0.aor.compacted(), callID: callID.compacted(), phoneOf: isTrusted ? nil : sender)
+        }
     }
 }
 

@@ -110,10 +110,10 @@ package struct StoredCall: Hashable, Sendable {
     /// a call to one of the daemon's users.
     var isUserCall: Bool { userCall != nil }
 
-    /// Whether the store of a cluster has the call for other nodes. The store has each call of a trusted peer to a
-    /// user, until the end of the call. The node that takes over the calls of this node continues the call, whether
-    /// phones ring or the call waits for them.
-    package var isInStore: Bool { isTrusted && isUserCall && final.isEmpty }
+    /// Whether the store of a cluster has the call for other nodes. The store has each call to a user until its end, if
+    /// the caller is a trusted peer or a phone whose password was checked. The node that takes over the calls of this
+    /// node continues the call, whether phones ring or the call waits for them.
+    package var isInStore: Bool { isUserCall && final.isEmpty && (isTrusted || sender != nil) }
 
     /// The devices that the call waits for.
     package var waiting: [DeviceID] { branches.filter { $0.stage == .waiting }.compactMap(\.device) }

@@ -8,6 +8,7 @@ package import Timekeeping
 /// continues the call.
 package struct HeldInvite: Hashable, Sendable {
     package let aor: AddressOfRecord
+    /// The Call-ID as the key of the call has it: see ``HeldCallKey``.
     package let callID: ByteString
     package let request: ByteString
     /// The flow on which the INVITE came. A connection of the flow ends together with the node.
@@ -33,12 +34,23 @@ package struct HeldInvite: Hashable, Sendable {
 
 extension HeldInvite {
     package var key: HeldCallKey { HeldCallKey(aor: aor, callID: callID) }
+
+    /// Creates the INVITE of a phone from the first change of its call; `nil` for any other change. The store has the
+    /// INVITE of a trusted peer before its call begins, and the INVITE of a phone after the check of the password.
+    package init?(ofPhone change: CallChange) {
+        guard case .begun(let call) = change, !call.isTrusted, call.isInStore, let userCall = call.userCall,
+            let key = call.heldKey(callID: userCall.callID)
+        else { return nil }
+        self.init(
+            aor: key.aor, callID: key.callID, request: call.request, source: call.source, until: userCall.holdUntil)
+    }
 }
 
 /// The fact that something waits at this node for phones of a user.
 package struct Announcement: Sendable {
     package let aor: AddressOfRecord
-    /// The INVITE with which another node can continue the call; `nil` for other requests, and for calls of phones.
+    /// The INVITE with which another node can continue the call; `nil` for other requests, and for calls of phones: see
+    /// ``HeldInvite/init(ofPhone:)``.
     package let invite: HeldInvite?
 
     package init(aor: AddressOfRecord, invite: HeldInvite?) {

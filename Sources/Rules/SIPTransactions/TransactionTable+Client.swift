@@ -124,6 +124,16 @@ extension TransactionTable {
         clients.records[slot].places?.connectionEnded()
     }
 
+    /// Sends the CANCEL of an INVITE again, because the connection of the first CANCEL has ended.
+    package mutating func cancelAgain(
+        _ id: ClientTransactionID, now: Instant, into out: inout [TransactionOutput]
+    ) {
+        guard let slot = clients.slot(of: id.rawValue), case .invite(let machine) = clients.records[slot].machine,
+            machine.state == .cancelling
+        else { return }
+        sendCancel(slot, now: now, into: &out)
+    }
+
     /// Whether the connection of the request was closed and the transaction still waits for a response.
     package func wasLost(_ id: ClientTransactionID) -> Bool {
         guard let slot = clients.slot(of: id.rawValue) else { return false }

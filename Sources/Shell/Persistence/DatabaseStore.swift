@@ -117,8 +117,9 @@ package final class DatabaseStore: ProxyStore, @unchecked Sendable {
 
     package func journal(_ change: CallChange) {
         journal.note(change)
-        guard let nodes, let (call, change) = sharedCalls.noted(change) else { return }
-        nodes.note(change, of: call)
+        guard let nodes else { return }
+        if let invite = HeldInvite(ofPhone: change) { nodes.keep(invite) }
+        if let (call, change) = sharedCalls.noted(change) { nodes.note(change, of: call) }
     }
 
     package func flushJournal() {

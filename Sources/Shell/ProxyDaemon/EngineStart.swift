@@ -91,7 +91,7 @@ extension Daemon {
         while true {
             let calls = try await store.calls(after: lastCall, limit: restoreLimit)
             guard let last = calls.last?.id else { break }
-            let users = Set(calls.compactMap { $0.userCall?.aor })
+            let users = Set(calls.flatMap { [$0.userCall?.aor, $0.sender].compactMap { $0 } })
             let found = await withCheckedContinuation { waiter in
                 shared.read(users.map { .user($0) }, waiting: nil) { waiter.resume(returning: $0) }
             }

@@ -62,6 +62,8 @@ package final class SimulatedCluster {
     package var cut = Set<[Int]>()
     /// Whether refreshed rows, which a node may write seconds later, do not reach the store.
     package var losesRefreshes = false
+    /// The accounts in the store.
+    package var users = UserDirectory()
     /// Whether the store answers and commits nothing.
     package var isStoreAway = false
     /// Whether the store commits changes, but its answers are lost.
@@ -307,6 +309,9 @@ package final class SimulatedCluster {
             add({ [self] in for aor in users { waiting[aor]?.remove(node) } }, to: .store(node))
         case .journal(let change):
             journals[node, default: SimulatedDisk()].journalOfNode(change)
+            if let invite = HeldInvite(ofPhone: change) {
+                add({ [self] in held[node, default: []].append(invite) }, to: .store(node))
+            }
             guard let (call, change) = sharedCalls[node, default: SharedCallStates()].noted(change) else { break }
             add({ [self] in changes[node, default: [:]][call, default: []].append(change) }, to: .store(node))
         case .endInvite(let aor, let callID):
@@ -353,7 +358,12 @@ package final class SimulatedCluster {
                     waiting[announced.aor, default: []].insert(node)
                     if let invite = announced.invite { held[node, default: []].append(invite) }
                 }
-                let users = isStoreAway ? nil : StoredUsers(users: subjects.compactMap { disk.user($0) })
+                let accounts = subjects.compactMap { subject -> DigestUser? in
+                    guard case .account(let name, let realm) = subject else { return nil }
+                    return self.users.user(named: name, realm: realm)
+                }
+                let users =
+                    isStoreAway ? nil : StoredUsers(users: subjects.compactMap { disk.user($0) }, accounts: accounts)
                 add(
                     { [self] in
                         engines[node].usersRead(ticket, users, now: now)

@@ -78,11 +78,11 @@ struct SimulatedStore {
 
     mutating func announce(_ announcement: Announcement, at node: Int, now: Instant) {
         waiting[announcement.aor, default: [:]][node] = waiting[announcement.aor]?[node] ?? now
-        guard let invite = announcement.invite,
-            !held.contains(where: {
-                $0.node == node && $0.invite.aor == invite.aor && $0.invite.callID == invite.callID
-            })
-        else { return }
+        if let invite = announcement.invite { keep(invite, at: node, now: now) }
+    }
+
+    mutating func keep(_ invite: HeldInvite, at node: Int, now: Instant) {
+        guard !held.contains(where: { $0.node == node && $0.invite.key == invite.key }) else { return }
         held.append(HeldRow(node: node, invite: invite, writtenAt: now))
     }
 
@@ -164,6 +164,7 @@ struct SimulatedStoreLink {
         case nodes(waitingFor: AddressOfRecord)
         case endWaiting([AddressOfRecord])
         case endInvite(AddressOfRecord, callID: ByteString)
+        case keep(HeldInvite)
         case callChanged(HeldCallKey, CallChange)
     }
 

@@ -151,7 +151,8 @@ extension SimulatedWorld {
     }
 
     func recorded(_ record: TimelineRecord, at node: SimulatedNode) {
-        let continued = calls.first { $0.callID == record.callID.string && $0.hasChangedOwner }
+        // In a cluster, a call has a second record if its phone gets another push after the end of the phone's node.
+        let continued = calls.first { $0.callID == record.callID.string && ($0.hasChangedOwner || cluster != nil) }
         for complaint in node.timeline.complaints(
             about: record, age: continued.map { now.instant - $0.startedAt }, ringsLiveFlows: plan.ringsLiveFlows)
         {

@@ -163,7 +163,7 @@ extension SimulatedWorld {
                 node.engine.usersRead(question.ticket, nil, now: now)
             case .nodes(let aor): node.engine.nodesFound(waitingFor: aor, [], now: now)
             case .endInvite(_, let callID): noteUndeleted(callID)
-            case .endWaiting, .callChanged: break
+            case .endWaiting, .keep, .callChanged: break
             }
         }
         drain(node.number)
@@ -185,6 +185,7 @@ extension SimulatedWorld {
             return { node.engine.nodesFound(waitingFor: aor, names, now: $0.now) }
         case .endWaiting(let users): cluster.store.endWaiting(users, at: node.number)
         case .endInvite(let aor, let callID): cluster.store.endInvite(aor, callID, at: node.number)
+        case .keep(let invite): cluster.store.keep(invite, at: node.number, now: now.instant)
         case .callChanged(let call, let change): cluster.store.note(change, of: call, at: node.number)
         }
         return nil

@@ -330,6 +330,7 @@ package final class SimulatedWorld {
     private func journal(_ change: CallChange, of node: SimulatedNode) {
         guard cluster != nil else { return node.disk.journal(change) }
         node.disk.journalOfNode(change)
+        if let invite = HeldInvite(ofPhone: change) { ask(.keep(invite), of: node) }
         if let (call, change) = node.sharedCalls.noted(change) { ask(.callChanged(call, change), of: node) }
     }
 

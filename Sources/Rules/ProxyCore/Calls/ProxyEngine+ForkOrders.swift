@@ -216,13 +216,14 @@ extension ProxyEngine {
 
     /// Withdraws a call from the store of several nodes, because it no longer waits.
     func withdraw(_ call: ProxiedRequest) {
-        if let key = call.userCall?.key { withdraw(key.aor, callID: key.callID) }
+        guard network.flows.haveNodes, let key = call.userCall?.key else { return }
+        withdraw(HeldCallKey(aor: key.aor, callID: key.callID, phoneOf: call.isTrusted ? nil : call.sender))
     }
 
-    func withdraw(_ aor: AddressOfRecord, callID: ByteString) {
+    func withdraw(_ key: HeldCallKey) {
         guard network.flows.haveNodes else { return }
-        network.held.ended(HeldCallKey(aor: aor, callID: callID))
-        act(.endInvite(aor, callID: callID))
+        network.held.ended(key)
+        act(.endInvite(key.aor, callID: key.callID))
     }
 }
 
@@ -242,6 +243,7 @@ extension ProxyEngine {
             call.journalEnded()
             return
         }
+        if network.flows.haveNodes, let phones = HeldInvite(ofPhone: .begun(stored)) { network.held.stores(phones.key) }
         output.actions.insert(.journal(.begun(stored)), at: place)
         for index in call.fork.branches.indices { call.fork.wasWritten(index) }
     }

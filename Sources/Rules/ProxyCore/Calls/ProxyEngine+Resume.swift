@@ -32,7 +32,7 @@ extension ProxyEngine {
                 output.events.lost(
                     stored, userCall, callID: request.callID, from: caller.remoteURI, now: now, into: &output.actions)
                 ledger.ended(userCall, into: &output.actions)
-                withdraw(userCall.aor, callID: request.callID)
+                if let key = stored.heldKey(callID: request.callID) { withdraw(key) }
             }
         }
         act(.journal(.over(call: stored.id)))
@@ -40,9 +40,10 @@ extension ProxyEngine {
 
     /// Writes the state of a call, which the store has for the other nodes, as the first state of this run.
     private func share(_ stored: StoredCall, callID: ByteString) {
-        guard network.flows.haveNodes, stored.isInStore, let call = stored.named(callID), let userCall = call.userCall
+        guard network.flows.haveNodes, stored.isInStore, let call = stored.named(callID),
+            let key = call.heldKey(callID: callID)
         else { return }
-        network.held.stores(HeldCallKey(aor: userCall.aor, callID: callID))
+        network.held.stores(key)
         act(.journal(.begun(call)))
     }
 
@@ -319,8 +320,8 @@ extension ProxyEngine {
         }
     }
 
-    /// The INVITE exactly as the daemon's earlier run sent it, except that this run encrypts the dialog tokens again.
-    private func again(
+    /// The INVITE exactly as it was sent before, except that its dialog tokens are encrypted again.
+    func again(
         _ sent: StoredCall.SentINVITE, of call: ProxiedRequest, to branch: ForkBranch, _ incoming: IncomingRequest,
         now: Moment
     ) -> OutgoingRequest {

@@ -62,8 +62,10 @@ extension ProxyEngine {
     /// A call with a ringing phone stays here. So does the call of a caller on a connection, because no other node can
     /// answer on the connection.
     func giveAway(_ keys: Set<HeldCallKey>, now: Moment) {
-        func isTaken(_ aor: AddressOfRecord, _ callID: ByteString, _ flow: Flow) -> Bool {
-            !flow.isConnection && keys.contains(HeldCallKey(aor: aor, callID: callID))
+        func isTaken(
+            _ aor: AddressOfRecord, _ callID: ByteString, _ flow: Flow, phoneOf sender: AddressOfRecord? = nil
+        ) -> Bool {
+            !flow.isConnection && keys.contains(HeldCallKey(aor: aor, callID: callID, phoneOf: sender))
         }
         let unread = registrar.reads.withdraw { incoming, subjects in
             subjects.contains { subject in
@@ -73,7 +75,8 @@ extension ProxyEngine {
         }
         for incoming in unread { gaveAway(incoming.request, incoming.server, now: now) }
         let calls = calls.offered { key, call in
-            call.fork.onlyWaits && isTaken(key.aor, key.callID, call.source)
+            call.fork.onlyWaits
+                && isTaken(key.aor, key.callID, call.source, phoneOf: call.isTrusted ? nil : call.sender)
         }
         for call in calls { giveAway(call, now: now) }
     }

@@ -59,27 +59,6 @@ extension ProxyEngine {
         act(.send(request.forwarded(edits).bytes, on: flow))
     }
 
-    /// Moves the responses to an INVITE to the node that repeats or cancels the INVITE on its own connection. The node that
-    /// got the INVITE from the caller has ended, and another node continues the call.
-    func nodeRepeats(_ request: SIPRequest, on flow: Flow) {
-        // A CANCEL without Route is the caller's own, which another node passes on.
-        guard request.method == .invite || request.method == .cancel, !request.routes.isEmpty,
-            let server = sip.redirect(request, to: flow), let call = calls.call(of: server)
-        else { return }
-        call.moved(to: flow)
-    }
-
-    /// Moves the responses to another node's requests to a new connection to that node, because the connection of the
-    /// requests has ended (RFC 3261 section 18.2.2). Otherwise the answer of a phone would be lost.
-    func nodeConnectionEnded(_ flow: Flow) {
-        guard let back = network.flows.nodes?.ended(flow) else { return }
-        for call in calls.brought(on: flow) {
-            guard let server = call.server else { continue }
-            call.moved(to: back)
-            withTransactions { $0.move(server, to: back, into: &$1) }
-        }
-    }
-
     /// This node's flow that the topmost Route names, the binding of its phone, and the Route values after it.
     private func ownFlow(in request: SIPRequest) -> (flow: Flow, binding: DeviceID?, routes: [ByteString])? {
         guard let nodes = network.flows.nodes, let first = request.routes.first,

@@ -19,8 +19,9 @@ extension ProxyEngine {
         output.counters.count(.callTakenOver)
         guard invite.call != nil else { return beginAgain(invite, now: now) }
         let ticket = network.held.arrives(invite)
-        guard case .asks(let question) = registrar.reads.hold(.takenOver(ticket), concerning: [.user(invite.aor)])
-        else { return }
+        // The caller's contacts show where a phone is that has called.
+        let subjects = [invite.aor, invite.call?.sender].compactMap { $0 }.map(UserSubject.user)
+        guard case .asks(let question) = registrar.reads.hold(.takenOver(ticket), concerning: subjects) else { return }
         waits(forPhonesOf: invite.aor, now: now)
         act(.readUsers(question, waiting: Announcement(aor: invite.aor, invite: invite)))
     }
@@ -36,7 +37,21 @@ extension ProxyEngine {
         // A PBX of another tenant can know the branch of the INVITE.
         let isCancelled = cancels.contains { isTrusted($0, for: invite.aor.host) }
         let isOver = isCancelled || now.date >= invite.until
-        if let call = invite.call?.takenOver(as: calls.nextID, isOver: isOver) { restore(call, now: now) }
+        guard let state = invite.call else { return }
+        let isLost = !state.isTrusted && state.source.transport.isReliable
+        restore(state.takenOver(as: calls.nextID, isOver: isOver || isLost), now: now)
+        if isLost { callerIsLost(request, now: now) }
+    }
+
+    /// Ends the call of a phone whose connection has ended with its node. A phone gives its call up when its connection
+    /// ends, so the called user gets a missed call instead of a call without a caller.
+    private func callerIsLost(_ request: SIPRequest, now: Moment) {
+        guard let server = sip.transactions.server(of: request), let call = calls.call(of: server) else { return }
+        log.info(
+            "the connection of a calling phone has ended with its node, so the call is a missed call",
+            [.aor: .text(call.userCall?.aor.description ?? ""), .callID: .bytes(request.callID)])
+        call.cancelled(for: [])
+        update(call, now: now) { $0.cancelReceived(answeredElsewhere: false) }
     }
 
     /// Handles the INVITE of an ended node as a new INVITE, because the state of its call is unknown. The phones get a

@@ -87,7 +87,7 @@ extension ProxyEngine {
     /// their phones again.
     func connectionEnded(_ flow: Flow, now: Moment) {
         registrar.bindings.flowClosed(flow)
-        if network.flows.haveNodes { nodeConnectionEnded(flow) }
+        if network.flows.haveNodes { nodeConnectionEnded(flow, now: now) }
         network.flows.ended(flow)
         // The closed connection is removed first, so that its queued messages are no longer treated as messages of an
         // awake phone.
@@ -99,7 +99,7 @@ extension ProxyEngine {
 
     /// Lets a call wait for its phone again, because the phone's connection has ended. The client transaction of the
     /// INVITE stays, because the phone may answer on another connection.
-    func goesBackToWaiting(_ client: ClientTransactionID, now: Moment) -> Bool {
+    private func goesBackToWaiting(_ client: ClientTransactionID, now: Moment) -> Bool {
         if let leg = sip.legs.branch(client), dialogFlowClosed(client, leg, now: now) { return true }
         guard let leg = sip.legs.branch(client), leg.call.userCall != nil else { return false }
         guard leg.call.fork.acceptsBranches else { return isCancelledLater(client, leg, now: now) }

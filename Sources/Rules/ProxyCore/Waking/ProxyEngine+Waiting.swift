@@ -276,22 +276,14 @@ extension ProxyEngine {
         journal(call)
     }
 
-    /// Sends another push for each call to a phone whose node has ended, because the phone may have woken and registered
-    /// there only. An INVITE that went through the ended node waits for the phone again. A node that has started again
-    /// continues its INVITEs by itself.
+    /// Sends another push for each call that waits for a phone, because the phone's node has ended. The phone may have
+    /// woken and registered there only.
     func wakeAgain(_ device: DeviceID, now: Moment) {
         guard let target = registrar.bindings.forkTarget(device, now: now.instant) else { return }
         for call in wakes.calls(of: device) {
-            if let index = call.fork.waitingBranch(of: device) {
-                guard call.fork.branches[index].wasPushed else { continue }
-                wake(target, for: index, of: call, now: now)
-                journal(call)
-            } else if network.flows.hasDeadNode(target.path),
-                let branch = call.fork.branches.first(where: { $0.addressee == device && !$0.isEnded }),
-                let client = branch.client
-            {
-                _ = goesBackToWaiting(client, now: now)
-            }
+            guard let index = call.fork.waitingBranch(of: device), call.fork.branches[index].wasPushed else { continue }
+            wake(target, for: index, of: call, now: now)
+            journal(call)
         }
     }
 

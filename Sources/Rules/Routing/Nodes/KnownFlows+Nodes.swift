@@ -72,15 +72,6 @@ extension KnownFlows {
         return nodes.place(of: uri) == .gone
     }
 
-    /// Whether a contact's Path names a node that has ended and has not started again.
-    package func hasDeadNode(_ path: [ByteString]) -> Bool {
-        guard haveNodes, let nodes, let first = path.first, let uri = NameAddress(first)?.uri, let port = uri.port,
-            nodes.place(of: uri) == .gone
-        else { return false }
-        let place = ByteString("\(uri.host.lowercased()):\(port)")
-        return place != nodes.own.place && nodes.peerFlow(at: place) == nil
-    }
-
     /// Whether a contact's Path names another living node.
     package func isAtOtherNode(_ path: [ByteString]) -> Bool {
         guard haveNodes, let nodes, let first = path.first, let uri = NameAddress(first)?.uri else { return false }

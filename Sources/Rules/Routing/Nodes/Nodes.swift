@@ -20,6 +20,9 @@ package struct Nodes {
     /// The `host:port` of the nodes that have opened connections to this node.
     private var openers: [Flow: ByteString] = [:]
 
+    /// When this node last repeated requests to another node, by the other node's address.
+    private var repeated: [Endpoint: Instant] = [:]
+
     private static let memory: Duration = .seconds(600)
 
     package init(_ own: OwnNode, seal: DialogSeal) {
@@ -82,6 +85,13 @@ package struct Nodes {
     }
 
     package func flow(to peer: PeerNode) -> Flow? { flow(to: peer.place) }
+
+    /// Notes that this node repeats its requests to another node after the end of a connection; the result is false if it
+    /// has done so within the last second.
+    package mutating func repeats(to link: Flow, now: Instant) -> Bool {
+        repeated = repeated.filter { now - $0.value < .seconds(1) }
+        return repeated.updateValue(now, forKey: link.remote) == nil
+    }
 
     /// The flow to the living node at `host:port`.
     func peerFlow(at place: ByteString) -> Flow? { peers[place].flatMap { flow(to: $0) } }

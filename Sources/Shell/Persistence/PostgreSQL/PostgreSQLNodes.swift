@@ -62,6 +62,8 @@ actor PostgreSQLNodes {
         var searches: [Search] = []
         var pages: [Page] = []
         var over: [AddressOfRecord] = []
+        /// The INVITEs of phones with which other nodes can continue calls.
+        var kept: [HeldInvite] = []
         /// The changes of calls that other nodes continue, with the values of all changes together.
         var changed: [HeldCallKey: [UInt8]] = [:]
         var ended: [EndedCall] = []
@@ -69,8 +71,8 @@ actor PostgreSQLNodes {
         var counts: [SharedCount] = []
 
         var isEmpty: Bool {
-            reads.isEmpty && searches.isEmpty && pages.isEmpty && over.isEmpty && changed.isEmpty && ended.isEmpty
-                && counts.isEmpty
+            reads.isEmpty && searches.isEmpty && pages.isEmpty && over.isEmpty && kept.isEmpty && changed.isEmpty
+                && ended.isEmpty && counts.isEmpty
         }
 
         /// Adds a question. The thread sends announcements before withdrawals, so a new announcement ends an earlier
@@ -154,6 +156,9 @@ actor PostgreSQLNodes {
         queue { $0.ended.append(EndedCall(aor: aor.compacted(), callID: callID.compacted())) }
     }
 
+    /// Writes the INVITE of a phone soon, before the changes of its call.
+    nonisolated func keep(_ invite: HeldInvite) { queue { $0.kept.append(invite) } }
+
     /// Writes a change of a call soon, after the INVITE of the call and before the end of the call.
     nonisolated func note(_ change: CallChange, of call: HeldCallKey) {
         queue { SharedCallChanges.append(change, to: &$0.changed[call, default: []]) }
@@ -214,6 +219,7 @@ actor PostgreSQLNodes {
         // A caller may use a Call-ID again, so the earlier ends come before the new calls.
         for call in unended { try tables.send(ended: call.callID, of: call.aor, at: name) }
         try tables.send(waiting: taken.reads.compactMap(\.waiting), at: name)
+        for invite in taken.kept { try tables.send(held: invite, at: name) }
         for (call, changes) in taken.changed { try tables.send(changes, of: call, at: name) }
         for call in taken.ended { try tables.send(ended: call.callID, of: call.aor, at: name) }
         if !taken.over.isEmpty { try tables.send(over: taken.over, at: name) }
@@ -313,7 +319,8 @@ actor PostgreSQLNodes {
                 HeldCallKey(
                     aor: AddressOfRecord(user: row.byteString(0), host: row.byteString(1)), callID: row.byteString(2))
             })
-        remaining.formUnion(waiting.withLock { $0.reads.compactMap { $0.waiting?.invite?.key } })
+        remaining.formUnion(
+            waiting.withLock { $0.reads.compactMap { $0.waiting?.invite?.key } + $0.kept.map(\.key) })
         told?(.takenOver(remaining: remaining))
     }
 

@@ -100,13 +100,19 @@ import Timekeeping
         Self.register(cluster, at: 1, cseq: 2)
         cluster.settle()
         #expect(cluster.sent.count { $0.request?.method == .invite && $0.node == 1 } == 1)
-        cluster.kill(1, takenOverBy: 0)
+        cluster.kill(
+            1, takenOverBy: 0,
+            until: {
+                cluster.endLink(openedBy: 0, to: 1)
+                cluster.cannotConnect(0, to: 1)
+            })
         cluster.settle()
         cluster.pass(.seconds(4))
         #expect(cluster.pushes.map(\.node) == [0, 0])
         Self.register(cluster, at: 0, cseq: 3)
         cluster.settle()
-        #expect(cluster.sent.count { $0.request?.method == .invite && $0.node == 0 && $0.flow.remote == Self.phone } == 1)
+        #expect(
+            cluster.sent.count { $0.request?.method == .invite && $0.node == 0 && $0.flow.remote == Self.phone } == 1)
         // No further push follows.
         cluster.pass(.seconds(10))
         #expect(cluster.pushes.count == 2)

@@ -62,6 +62,54 @@ import Timekeeping
         #expect(answers(cluster, .serverError) == 0)
     }
 
+    @Test func `an INVITE that is lost with its connection is sent again on a new connection`() {
+        let cluster = ClusterCallTests.withPhone()
+        ClusterCallTests.invite(cluster, at: 0)
+        cluster.settle()
+        cluster.cut = [[0, 1]]
+        ClusterCallTests.register(cluster, at: 1, cseq: 2)
+        cluster.pass(.milliseconds(500))
+        cluster.cut = []
+        #expect(!cluster.sent.contains { $0.request?.method == .invite })
+        cluster.endLink(openedBy: 0, to: 1)
+        #expect(cluster.sent.count { $0.request?.method == .invite && $0.node == 1 } == 1)
+    }
+
+    @Test func `a phone's refusal that is lost with its connection reaches the caller on a new connection`() throws {
+        let (cluster, invite) = try withCall()
+        cluster.cut = [[0, 1], [1, 0]]
+        respond(cluster, 486, to: invite)
+        #expect(answers(cluster, 486) == 0)
+        cluster.cut = []
+        cluster.endLink(openedBy: 0, to: 1)
+        #expect(answers(cluster, 486) == 1)
+    }
+
+    @Test func `a CANCEL that is lost with its connection reaches the phone on a new connection`() throws {
+        let (cluster, invite) = try withCall()
+        respond(cluster, Status(code: 180), to: invite)
+        cluster.cut = [[0, 1]]
+        let request = try #require(
+            SIPText.readRequest(
+                SIPText.invite(to: "bob", from: "103", at: SimulatedCluster.pbx, callID: "call1", branch: "call1")))
+        cluster.receive(
+            SIPText.hopRequest("CANCEL", for: request), on: SimulatedCluster.udp(SimulatedCluster.pbx), at: 0)
+        cluster.settle()
+        #expect(!cluster.sent.contains { $0.request?.method == .cancel })
+        cluster.cut = []
+        cluster.endLink(openedBy: 0, to: 1)
+        #expect(cluster.sent.count { $0.request?.method == .cancel && $0.node == 1 } == 1)
+    }
+
+    @Test func `if the next connection ends at once too, the call waits for its phone again`() throws {
+        let (cluster, _) = try withCall()
+        cluster.sent = []
+        for _ in 0..<2 { cluster.endLink(openedBy: 0, to: 1) }
+        ClusterCallTests.register(cluster, at: 0, callID: "r2", from: Endpoint(IPAddress(v4: 0xc000_0209), 40_000))
+        cluster.settle()
+        #expect(cluster.sent.count { $0.request?.method == .invite && $0.node == 0 } == 1)
+    }
+
     @Test(arguments: [Status.ok, 486])
     func `a phone's answer reaches the caller although the phone's node has restarted`(
         status: Status

@@ -20,13 +20,16 @@ extension PostgreSQLTables {
             INSERT INTO waiting SELECT DISTINCT u.domain, u.username, $3 FROM unnest($1::bytea[], $2::bytea[])
                 AS u(username, domain) ON CONFLICT DO NOTHING
             """, ByteArray(values: users.map(\.user)), ByteArray(values: users.map(\.host)), node)
-        for invite in announcements.compactMap(\.invite) {
-            try send(
-                "INSERT INTO held_call VALUES ($1,$2,$3,$4,$5,$6,$7,$8,$9) ON CONFLICT DO NOTHING", node,
-                invite.aor.user, invite.aor.host, invite.callID, invite.request,
-                invite.source.transport.parameterName, invite.source.listener, invite.source.remote, invite.until)
-        }
+        for invite in announcements.compactMap(\.invite) { try send(held: invite, at: node) }
         try send("COMMIT")
+    }
+
+    /// Writes an INVITE with which another node can continue its call.
+    func send(held invite: HeldInvite, at node: String) throws(PostgreSQLError) {
+        try send(
+            "INSERT INTO held_call VALUES ($1,$2,$3,$4,$5,$6,$7,$8,$9) ON CONFLICT DO NOTHING", node, invite.aor.user,
+            invite.aor.host, invite.callID, invite.request, invite.source.transport.parameterName,
+            invite.source.listener, invite.source.remote, invite.until)
     }
 
     /// Adds changes of a call to its row.
