@@ -207,6 +207,16 @@ struct PostgreSQLNodesTests {
         let begun = CallChange.begun(CallJournalTests.call(0, [CallJournalTests.branch()]).with(request: .empty))
         nodes[0].note(begun, of: invite.key)
         nodes[0].note(.branch(call: 0, number: 0, CallJournalTests.branch(.called)), of: invite.key)
+        // The call of a phone with the same Call-ID, and a call that has ended.
+        let alice = HeldCallKey(aor: bob, callID: invite.callID, phoneOf: bob)
+        for key in [alice, HeldCallKey(aor: bob, callID: ByteString("over"))] {
+            nodes[0].keep(
+                HeldInvite(
+                    aor: key.aor, callID: key.callID, request: invite.request, source: invite.source,
+                    until: invite.until))
+            nodes[0].note(begun, of: key)
+        }
+        nodes[0].endInvite(bob, callID: ByteString("over"))
         // A question is answered after all changes before it.
         _ = await read(nodes[0], [.user(bob)])
         nodes[0].stop()
@@ -231,9 +241,10 @@ struct PostgreSQLNodesTests {
             }
         }
         let invites = taken.withLock { $0 }
-        #expect(invites.map(\.key) == [invite.key] && invites.map(\.request) == [invite.request])
-        #expect(invites.first?.call?.branches.map(\.stage) == [.called])
-        #expect(invites.first?.call?.request == invite.request)
+        #expect(Set(invites.map(\.key)) == [invite.key, alice] && invites.count == 2)
+        #expect(invites.map(\.request) == [invite.request, invite.request])
+        #expect(invites.first { $0.key == invite.key }?.call?.branches.map(\.stage) == [.called])
+        #expect(invites.allSatisfy { $0.call?.request == invite.request })
         _ = folder
         await server.ended()
     }

@@ -742,6 +742,60 @@ def killed_while_ringing(t):
     return "the answer of a ringing phone and an early CANCEL reach their callers and phones through the other node"
 
 
+@probe("T50.6", "phones-call-through-a-killed-node")
+def phones_call(t):
+    """Two phones call through a node that is killed: one over UDP, one over TCP. An attacker uses the Call-ID of the first call."""
+    cluster = Cluster(t, "nodes-phones")
+    a, b = cluster.a, cluster.b
+    first, second, attacker = Sleeper(t, a, wakes=False), Sleeper(t, a, a.stream(t), wakes=False), Sleeper(t, a, wakes=False)
+    called, missed = Sleeper(t, b), Sleeper(t, b)
+
+    def phone_calls(caller, name, call_id=None):
+        request = caller.agent.make("INVITE", f"sip:{name}@example.net", caller.name)
+        if call_id:
+            request.set("Call-ID", call_id)
+        answer = caller.agent.exchange(request)
+        check(answer and answer.status == 407, f"control: the phone's call got {answer}")
+        caller.agent.send(caller.agent.ack_failure(request, answer))
+        again = request.renewed()
+        again.add(*credentials(answer, caller.name, caller.password, "INVITE", again.uri))
+        caller.agent.send(again)
+        return again
+
+    def stored():
+        return cluster.sql(f"SELECT count(*) FROM held_call WHERE username IN ('{called.name}', '{missed.name}') AND changes <> ''")
+
+    request = phone_calls(first, called.name)
+    phone_calls(second, missed.name)
+    check(called.woken() and missed.woken(), "control: no push for the call of a phone")
+    check(until(lambda: stored() == "2", 4), f"the database has {stored()} of two calls of phones")
+    # The call of the attacker ends before the node does.
+    copy = phone_calls(attacker, called.name, request.call_id)
+    attacker.agent.response(copy.call_id, "INVITE", 1)
+    attacker.agent.send(attacker.agent.cancel(copy))
+    check(attacker.agent.response(copy.call_id, "INVITE", 3), "control: the attacker's call does not end")
+    until(lambda: stored() == "2", 2)
+    check(stored() == "2", "a call with the Call-ID of another phone has deleted its stored call")
+    a.kill()
+    gone(b)
+    check(called.woken(2, 6), "the call of a phone is not taken over: no second push")
+    called.register(b.phone(t))
+    invite = called.agent.request("INVITE", request.call_id)
+    check(invite, "the call of a phone over UDP does not ring after the takeover")
+    called.agent.respond(invite, 200, tag="b")
+    answer = first.agent.response(request.call_id, "INVITE", 6)
+    check(answer and answer.status == 200, f"the calling phone got {answer}")
+    fresh_agent = b.phone(t)
+    missed.register(fresh_agent)
+
+    def lists():
+        return [push["data"] for push in t.suite.provider.of(missed.token) if push.get("data", {}).get("type") == "missed_calls"]
+
+    check(until(lists, 6), f"the call of a phone over TCP is lost; the pushes were {t.suite.provider.of(missed.token)}")
+    check(not any(m.method == "INVITE" for m in fresh_agent.history), "a phone rings for a caller that has lost its connection")
+    return "the call over UDP rings and its answer reaches the caller; the call over TCP is in the list of missed calls; a copied Call-ID deletes nothing"
+
+
 @probe("T50.6", "cancel-of-another-tenant")
 def foreign_cancel(t):
     """The attacker is the PBX of another tenant, and knows the branch of a held INVITE. The INVITE's node is killed, and the
