@@ -175,8 +175,9 @@ package struct BindingTable: ~Copyable, Sendable {
     ///   stored.
     package mutating func remove(_ id: DeviceID) -> BindingChange? {
         guard let slot = slot(of: id), !self[slot].marks.contains(.isBusy) else { return nil }
+        let change = sharesIDs ? BindingChange.deleteContact(id, binding(at: slot).contact) : .delete(id)
         remove(slot: slot)
-        return .delete(id)
+        return change
     }
 }
 

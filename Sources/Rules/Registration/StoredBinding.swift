@@ -64,6 +64,9 @@ package enum BindingChange: Hashable, Sendable {
     /// gone.
     indirect case refresh(StoredBinding)
     case delete(DeviceID)
+    /// Delete the row of a contact, unless another node of a cluster has given the device another contact text, for
+    /// example a new push token.
+    case deleteContact(DeviceID, ByteString)
     /// Delete the row of an expired binding, unless the device has registered at another time than the given time.
     /// Another node of a cluster can have accepted a later REGISTER.
     case expire(DeviceID, registeredAt: UnixTime)

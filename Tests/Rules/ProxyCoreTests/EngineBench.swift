@@ -170,7 +170,7 @@ extension EngineBench {
 
     /// Returns the event by which the dispatcher reports the outcome. The JSON answer in the event is valid for Google
     /// and for Acrobits' push server.
-    private static func event(
+    static func event(
         _ transmission: PushDispatcher.Transmission, _ outcome: PushOutcome
     ) -> PushDispatcher.Event {
         func answer(_ result: String) -> PushDispatcher.Event {

@@ -255,7 +255,7 @@ private struct RandomDay: ~Copyable {
         for change in reply.plan?.persist ?? [] {
             switch change {
             case .upsert(let row), .refresh(let row): store[row.id] = row
-            case .delete(let id), .expire(let id, _): store[id] = nil
+            case .delete(let id), .deleteContact(let id, _), .expire(let id, _): store[id] = nil
             }
         }
     }

@@ -91,6 +91,23 @@ struct PostgreSQLNodesTests {
         await server.ended()
     }
 
+    @Test func `the contact with a dead token is deleted only if the phone has no other contact since`() async throws {
+        let (server, folder, place) = try await start()
+        let tables = try place.open()
+        let row = StoredBinding.sample(1)
+        func remaining(after change: BindingChange) throws -> Int {
+            try tables.transaction { () throws(PostgreSQLError) in
+                _ = try tables.apply(.engine(.binding(change)))
+            }
+            return try tables.bindings(after: nil, limit: 10).count
+        }
+        #expect(try remaining(after: .upsert(row)) == 1)
+        #expect(try remaining(after: .deleteContact(row.id, ByteString("<sip:old@192.0.2.1>"))) == 1)
+        #expect(try remaining(after: .deleteContact(row.id, row.contact)) == 0)
+        _ = folder
+        await server.ended()
+    }
+
     @Test func `a row of a failed commit is deleted, unless a later REGISTER has confirmed it`() async throws {
         let (server, folder, place) = try await start()
         let tables = try place.open()

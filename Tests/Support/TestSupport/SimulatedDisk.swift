@@ -100,6 +100,8 @@ package struct SimulatedDisk {
         case .binding(.upsert(let row)): bindings[row.id] = row
         case .binding(.refresh(let row)): refresh(row)
         case .binding(.delete(let id)): bindings[id] = nil
+        case .binding(.deleteContact(let id, let contact)):
+            if bindings[id]?.contact == contact { bindings[id] = nil }
         case .binding(.expire(let id, let date)): if bindings[id]?.registeredAt == date { bindings[id] = nil }
         case .userRules(let row): userRules[row.aor] = row
         case .bucket(let change): apply(change)

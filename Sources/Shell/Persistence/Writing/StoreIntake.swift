@@ -154,7 +154,7 @@ extension BindingChange {
     var id: DeviceID {
         switch self {
         case .upsert(let row), .refresh(let row): row.id
-        case .delete(let id), .expire(let id, _): id
+        case .delete(let id), .deleteContact(let id, _), .expire(let id, _): id
         }
     }
 }

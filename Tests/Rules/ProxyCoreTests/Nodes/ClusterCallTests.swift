@@ -80,6 +80,33 @@ import Timekeeping
         #expect(row.path.first?.string.contains("@10.0.1.1:5071") == true && row.callID.string == "r2")
     }
 
+    @Test func `a dead push token does not delete the contact that its phone has registered at another node since`()
+        throws
+    {
+        let cluster = Self.withPhone()
+        Self.invite(cluster, at: 0)
+        cluster.settle()
+        let push = try #require(cluster.pushes.first).push
+        cluster.receive(
+            SIPText.register(
+                user: "bob", from: Self.phone, callID: "r1", cseq: 2, branch: "r1x2",
+                contact: "<sip:bob@\(Self.phone);pn-provider=fcm;pn-param=p;pn-prid=tok2>"),
+            on: SimulatedCluster.udp(Self.phone), at: 1)
+        while cluster.disk.bindings.values.first?.contact.string.contains("tok2") == false, cluster.performNext() {}
+        cluster.engines[0].pushHappened(EngineBench.event(push, .tokenDead(since: nil)), now: cluster.now)
+        cluster.take(from: 0)
+        cluster.settle()
+        #expect(cluster.disk.bindings.values.map { $0.contact.string.contains("tok2") } == [true])
+        // Without a new contact, the dead token ends the contact.
+        Self.invite(cluster, at: 0, callID: "call2")
+        cluster.settle()
+        let second = try #require(cluster.pushes.last).push
+        cluster.engines[0].pushHappened(EngineBench.event(second, .tokenDead(since: nil)), now: cluster.now)
+        cluster.take(from: 0)
+        cluster.settle()
+        #expect(cluster.disk.bindings.isEmpty)
+    }
+
     @Test func `a contact that the store has without confirming it is stored again at the phone's next REGISTER`() {
         let cluster = SimulatedCluster()
         for (cseq, isLost) in [(1, true), (2, true), (3, false), (4, true)] {

@@ -405,7 +405,7 @@ private final class NonceScene {
                 for case .binding(let change) in changes {
                     switch change {
                     case .upsert(let row), .refresh(let row): rows[row.id] = row
-                    case .delete(let id), .expire(let id, _): rows[id] = nil
+                    case .delete(let id), .deleteContact(let id, _), .expire(let id, _): rows[id] = nil
                     }
                 }
             }

@@ -48,6 +48,7 @@ extension PostgreSQLTables: StoreTables {
         case .binding(.upsert(let row)): try write(row)
         case .binding(.refresh(let row)): try refresh(row)
         case .binding(.delete(let id)): try removeBinding(id)
+        case .binding(.deleteContact(let id, let contact)): try removeBinding(id, contact: contact)
         case .binding(.expire(let id, let date)): try removeBinding(id, registeredAt: date)
         case .bucket(let change):
             switch change.change {

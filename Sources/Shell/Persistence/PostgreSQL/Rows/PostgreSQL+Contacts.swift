@@ -34,6 +34,10 @@ extension PostgreSQLTables {
 
     func removeBinding(_ id: DeviceID) throws(PostgreSQLError) { try send("DELETE FROM binding WHERE id = $1", id) }
 
+    func removeBinding(_ id: DeviceID, contact: ByteString) throws(PostgreSQLError) {
+        try send("DELETE FROM binding WHERE id = $1 AND contact = $2", id, contact)
+    }
+
     func removeBinding(_ id: DeviceID, registeredAt date: UnixTime) throws(PostgreSQLError) {
         try send("DELETE FROM binding WHERE id = $1 AND registered_at = $2", id, date)
     }

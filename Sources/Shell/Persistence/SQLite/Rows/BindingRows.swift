@@ -28,6 +28,10 @@ extension Connection {
 
     func removeBinding(_ id: DeviceID) throws(SQLError) { try run("DELETE FROM binding WHERE id = ?", id) }
 
+    func removeBinding(_ id: DeviceID, contact: ByteString) throws(SQLError) {
+        try run("DELETE FROM binding WHERE id = ? AND contact = ?", id, contact)
+    }
+
     func removeBinding(_ id: DeviceID, registeredAt date: UnixTime) throws(SQLError) {
         try run("DELETE FROM binding WHERE id = ? AND registered_at = ?", id, date)
     }
