@@ -1,4 +1,3 @@
-import AccessLimits
 import Addressing
 import Bytes
 import Collections
@@ -28,13 +27,15 @@ package actor ProxyShard: LoopActor {
     package nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }
 
     let engine: ProxyEngine
-    private var reader = MessageReader()
+    var reader = MessageReader()
     /// The UDP sockets, with the number of the listener as the index.
-    private var sockets: [UDPSocket?] = []
+    var sockets: [UDPSocket?] = []
     let streams: StreamFlows
     let services: ShardServices
     let log: Log
-    private var timer: LoopTimer?
+    var timer: LoopTimer?
+    /// The services and operators that wait for an answer.
+    var waiters = ShardWaiters()
     /// Whether the daemon refuses new calls because it is about to stop; any thread can read the value.
     nonisolated let isDraining = Locked(false)
     /// The engine's actions that the shard is running; the array is kept to reuse its memory.
@@ -42,10 +43,10 @@ package actor ProxyShard: LoopActor {
     private var isRunningActions = false
     /// Whether the engine answered the last test request: see ``answersItself()``.
     private var isAnswered = false
-    private var load = LoadMeasurement()
+    var load = LoadMeasurement()
     private var questions: UInt64 = 0
     /// Copies messages and pushes for traces; `nil` while no trace runs, so that a message costs only one comparison.
-    private var taps: MessageTaps?
+    var taps: MessageTaps?
     /// Whether the settings name a receiver of events.
     private var reportsEvents = false
     /// Receives the changes of the timeline; `nil` if no part of the daemon needs the changes.
@@ -57,7 +58,7 @@ package actor ProxyShard: LoopActor {
     /// The events that occurred while actions ran, in order; they enter the engine after the actions.
     private var waiting: [Arrival] = []
     /// Notices that the process stood still; `nil` without a cluster.
-    private var standstill: Standstill?
+    var standstill: Standstill?
     private var pulse: LoopTimer?
     /// The events that wait until the node knows what other nodes have taken over, in order.
     private var late: [Arrival] = []
@@ -69,32 +70,6 @@ package actor ProxyShard: LoopActor {
         self.streams = streams
         self.services = services
         self.log = log
-    }
-
-    /// Starts to receive datagrams on the sockets, by listener number; if a socket or timer fails, the loop stops.
-    package func start(sockets: [UInt16: UDPSocket]) {
-        for (number, socket) in sockets {
-            while self.sockets.count <= Int(number) { self.sockets.append(nil) }
-            self.sockets[Int(number)] = socket
-        }
-        do {
-            timer = try LoopTimer(on: loop) { [weak self] in
-                self?.onLoop(with: ()) { shard, _ in shard.deadlineReached() }
-            }
-            try load.start(on: loop) { [weak self] wait, now in
-                self?.assumeIsolated { $0.engine.looked(after: wait, now: now) }
-            }
-            for (number, socket) in sockets {
-                try socket.receive { [weak self] batch in
-                    self?.onLoop(with: (batch, number)) { $0.datagramsReceived($1.0, by: $1.1) }
-                }
-            }
-        } catch {
-            log.error(
-                "the daemon cannot start, because a socket or timer cannot be opened", [.error: .described(error)])
-            loop.stop()
-        }
-        runActions()
     }
 
     /// Copies messages and pushes to `taps` from now on; `nil` ends the copies.
@@ -113,63 +88,6 @@ package actor ProxyShard: LoopActor {
     package func shows(timeline observer: @escaping ([TimelineChange]) -> Void) { self.observer = observer }
 
     // MARK: Events
-
-    /// Handles up to 16 datagrams together, and sends their answers together, for speed.
-    private func datagramsReceived(_ batch: DatagramBatch, by listener: UInt16) {
-        let now = loop.moment
-        if standstill != nil { turned(now: now.instant) }
-        if batch.isFull, let socket = socket(of: listener) {
-            load.batchWasFull(on: socket, number: listener, now: now.instant, engine)
-        }
-        for index in 0..<batch.count {
-            let flow = Flow(transport: .udp, listener: listener, connection: 0, remote: batch.source(at: index))
-            guard flow.remote.port != 0 else { continue }
-            if let taps { batch.withBytes(at: index) { taps.message($0, isIncoming: true, on: flow) } }
-            if engine.isUnderPressure, wasRefused(batch, at: index, on: flow, now: now) { continue }
-            let message = batch.withBytes(at: index) { bytes in
-                Self.isKeepAlive(bytes) ? nil : reader.read(bytes, isStream: false)
-            }
-            if let message {
-                received(message, on: flow, now: now)
-            } else {
-                answerSTUN(in: batch, at: index, on: flow)
-                engine.flowAlive(flow, now: now)
-            }
-        }
-        runActions()
-    }
-
-    /// Refuses a REGISTER during overload before parsing, because an early refusal costs much less than serving the
-    /// REGISTER.
-    ///
-    /// - Returns: whether the datagram was refused.
-    private func wasRefused(_ batch: DatagramBatch, at index: Int, on flow: Flow, now: Moment) -> Bool {
-        let answer = batch.withBytes(at: index) { bytes in
-            reader.glance(at: bytes).flatMap {
-                engine.refusal(of: $0, in: bytes, from: flow.remote, now: now.instant)
-            }
-        }
-        guard let answer else { return false }
-        taps?.message(answer.span, isIncoming: false, on: flow)
-        socket(of: flow.listener)?.queue(answer, to: flow.remote)
-        return true
-    }
-
-    /// Answers a STUN binding request, which phones send as a keep-alive (RFC 5626 section 4.4.2).
-    private func answerSTUN(in batch: DatagramBatch, at index: Int, on flow: Flow) {
-        guard let answer = batch.withBytes(at: index, { STUNBinding.answer(to: $0, from: flow.remote) }) else { return }
-        socket(of: flow.listener)?.queue(answer, to: flow.remote)
-    }
-
-    /// Whether the datagram is a keep-alive: STUN or CRLF. A CRLF over UDP is a keep-alive that needs no answer.
-    private static func isKeepAlive(_ bytes: Span<UInt8>) -> Bool {
-        guard bytes.count > 0 else { return true }
-        if bytes[0] < 32, bytes[0] != UInt8(ascii: "\r"), bytes[0] != UInt8(ascii: "\n") { return true }
-        for index in 0..<bytes.count where bytes[index] != UInt8(ascii: "\r") && bytes[index] != UInt8(ascii: "\n") {
-            return bytes[index] == 0 && bytes.count <= 4
-        }
-        return true
-    }
 
     /// The kind of a message on a stream; the kind decides how the connection continues.
     enum StreamMessage {
@@ -239,7 +157,7 @@ package actor ProxyShard: LoopActor {
 
     func namesProved(_ names: [String], on flow: Flow) -> Bool { engine.namesProved(names, on: flow) }
 
-    private func received(_ message: ReadMessage, on flow: Flow, now: Moment) {
+    func received(_ message: ReadMessage, on flow: Flow, now: Moment) {
         switch message {
         case .request(let request): engine.requestReceived(request, on: flow, now: now)
         case .response(let response): engine.responseReceived(response, on: flow, now: now)
@@ -247,7 +165,7 @@ package actor ProxyShard: LoopActor {
         }
     }
 
-    private func deadlineReached() {
+    func deadlineReached() {
         let now = loop.moment
         if standstill != nil {
             turned(now: now.instant)
@@ -279,7 +197,7 @@ package actor ProxyShard: LoopActor {
     package func pushHappened(_ event: PushDispatcher.Event) { arrived(.push(event)) }
 
     /// An event from the store, the push service or the resolver, which can arrive while its action still runs.
-    private enum Arrival {
+    enum Arrival {
         case commits([CommitResult])
         case push(PushDispatcher.Event)
         case resolved(ResolutionTicket, [ResolvedHop])
@@ -304,10 +222,10 @@ package actor ProxyShard: LoopActor {
 
     // MARK: Standstills
 
-    private var isBehind: Bool { standstill?.isBehind == true }
+    var isBehind: Bool { standstill?.isBehind == true }
 
     /// Notes a turn of the loop. After a standstill, the store is asked what other nodes have taken over.
-    private func turned(now: Instant) {
+    func turned(now: Instant) {
         guard let (question, length) = standstill?.turned(now: now) else { return }
         log.warning(
             "this node stood still, so it first asks the database which calls other nodes have taken over",
@@ -339,7 +257,7 @@ package actor ProxyShard: LoopActor {
         pulse?.arm(at: loop.now + Standstill.interval)
     }
 
-    private func enter(with arrival: Arrival) {
+    func enter(with arrival: Arrival) {
         switch arrival {
         case .commits(let results):
             let now = loop.moment
@@ -379,166 +297,13 @@ package actor ProxyShard: LoopActor {
         return question(engine, loop.moment)
     }
 
-    // MARK: Reports
-
-    typealias Report = @Sendable (ProxyEngine, ReportTicket, Moment) -> Void
-    typealias Reporter = CheckedContinuation<ReportResult, Never>
-
-    /// The services that wait for the results of reports, by ticket.
-    private(set) var reporters: [ReportTicket: Reporter] = [:]
-    private var lastReport: UInt64 = 0
-    /// Reports of devices that wait until the engine accepts another report. Few reports wait, because the services
-    /// limit the number of reports.
-    private var queuedReports = Queue<(reporter: Reporter, report: Report)>()
-
-    /// The maximum number of reports that the engine commits at a time. The limit of two reports lets a REGISTER wait
-    /// for at most two reports, and calls are served while the disk works.
-    private static let reportLimit = 2
-
-    /// Reports a new or removed device to the engine, and returns when the report is persisted or refused. Only the
-    /// ``ShardDoor`` calls ``report(_:)``.
-    func report(_ report: @escaping Report) async -> ReportResult {
-        await withCheckedContinuation { reporter in
-            queuedReports.append((reporter, report))
-            startQueuedReports()
-        }
-    }
-
-    private func startQueuedReports() {
-        while reporters.count < Self.reportLimit, let (reporter, report) = queuedReports.popFirst() {
-            lastReport += 1
-            let ticket = ReportTicket(lastReport)
-            reporters[ticket] = reporter
-            report(engine, ticket, loop.moment)
-        }
-        runActions()
-    }
-
-    // MARK: Dry runs
-
-    /// The silent pushes of ``canBePushed(_:)`` without a result.
-    private var dryRuns: [DryRunTicket: CheckedContinuation<Bool, Never>] = [:]
-    private var lastDryRun: UInt64 = 0
-
-    /// Whether the provider accepts a push to the given token. Only the ``ShardDoor`` calls ``canBePushed(_:)``.
-    func canBePushed(_ token: PushToken) async -> Bool {
-        await withCheckedContinuation { asker in
-            lastDryRun += 1
-            let ticket = DryRunTicket(lastDryRun)
-            dryRuns[ticket] = asker
-            engine.dryRunAsked(token, ticket, now: loop.moment)
-            runActions()
-        }
-    }
-
-    // MARK: Logins
-
-    /// The operators' questions that wait until the store has answered about a user.
-    private var looks: [LookTicket: CheckedContinuation<Bool, Never>] = [:]
-    private var lastLook: UInt64 = 0
-
-    /// Reads a user from the store of several nodes. Only the ``ShardDoor`` calls ``read(_:)``.
-    func read(_ user: AddressOfRecord) async -> Bool {
-        await withCheckedContinuation { asker in
-            lastLook += 1
-            let ticket = LookTicket(lastLook)
-            looks[ticket] = asker
-            engine.lookUp(user, for: ticket)
-            runActions()
-        }
-    }
-
-    /// The logins that wait until a source of users has answered.
-    private var logins: [LoginTicket: CheckedContinuation<Void, Never>] = [:]
-    private var lastLogin: UInt64 = 0
-
-    /// Reads an account from the store, while several nodes use the store. Otherwise the engine knows all accounts.
-    ///
-    /// - Returns: false if the store does not answer.
-    func readAccount(_ name: ByteString, in realm: ByteString) async -> Bool {
-        guard let shared = services.shared else { return true }
-        let account = UserSubject.account(name: name, realm: realm)
-        let users = await withCheckedContinuation { waiter in
-            shared.read([account], waiting: nil) { waiter.resume(returning: $0) }
-        }
-        guard let users else { return false }
-        engine.accountsRead(users.accounts, askedFor: [account])
-        return true
-    }
-
-    /// Checks the password of a user. Only the ``ShardDoor`` calls `login`.
-    func login(
-        _ name: ByteString, in domain: ByteString?, _ password: ByteString, from source: IPAddress
-    ) async -> ProxyEngine.LoginVerdict {
-        // A source with too many wrong passwords causes no question to the store.
-        if services.shared != nil,
-            let account = engine.accountToRead(for: name, in: domain, from: source, now: loop.moment),
-            await !readAccount(account.name, in: account.realm),
-            engine.users.user(named: account.name, realm: account.realm) == nil
-        {
-            return .unavailable
-        }
-        let first = engine.login(name, in: domain, password, from: source, hasWaited: false, now: loop.moment)
-        guard case .asking(let user) = first else {
-            runActions()
-            return first
-        }
-        await withCheckedContinuation { waiter in
-            lastLogin += 1
-            let ticket = LoginTicket(lastLogin)
-            logins[ticket] = waiter
-            engine.loginWaits(ticket, for: user, from: source)
-            runActions()
-        }
-        defer { runActions() }
-        return engine.login(name, in: domain, password, from: source, hasWaited: true, now: loop.moment)
-    }
-
-    // MARK: Test pushes
-
-    /// An ordered test push whose results have not all arrived.
-    private struct PendingTest {
-        var missing: Int
-        var records: [TimelineRecord] = []
-        var waiter: CheckedContinuation<[TimelineRecord], Never>?
-    }
-
-    private var tests: [TestPushTicket: PendingTest] = [:]
-    private var lastTest: UInt64 = 0
-
-    /// Sends test pushes, and waits until all test pushes have ended. Only ``ShardDoor`` calls ``sendTestPush(to:)``.
-    func sendTestPush(to target: TestPushTarget) async -> (plan: TestPushPlan, records: [TimelineRecord])? {
-        lastTest += 1
-        let ticket = TestPushTicket(lastTest)
-        // The entry in `tests` comes before the orders, because a push can end while it is being ordered.
-        tests[ticket] = PendingTest(missing: 0)
-        defer { tests[ticket] = nil }
-        guard let plan = engine.testPushOrdered(target, ticket, now: loop.moment) else { return nil }
-        tests[ticket]?.missing = plan.sent
-        runActions()
-        let records = await withCheckedContinuation { waiter in
-            guard let test = tests[ticket], test.records.count < test.missing else {
-                return waiter.resume(returning: tests[ticket]?.records ?? [])
-            }
-            tests[ticket]?.waiter = waiter
-        }
-        return (plan, records)
-    }
-
-    private func ended(_ ticket: TestPushTicket, _ record: TimelineRecord) {
-        tests[ticket]?.records.append(record)
-        guard let test = tests[ticket], test.records.count >= test.missing else { return }
-        test.waiter?.resume(returning: test.records)
-        tests[ticket]?.waiter = nil
-    }
-
     // MARK: Actions
 
     /// Runs the engine's actions. Only ``runActions()`` turns the engine's decisions into I/O.
     ///
     /// Some actions have an immediate result, such as a look-up of a known address. An immediate result of an action
     /// enters the engine after all other actions.
-    private func runActions() {
+    func runActions() {
         // The run in progress also performs the actions of a nested ``runActions()``.
         guard !isRunningActions else { return }
         isRunningActions = true
@@ -554,10 +319,20 @@ package actor ProxyShard: LoopActor {
         }
         isRunningActions = false
         // Queued reports start in a later turn of the loop, so that services with finished reports continue first.
-        if !queuedReports.isEmpty, reporters.count < Self.reportLimit {
+        if !waiters.queuedReports.isEmpty, waiters.acceptsReport {
             loop.post { [self] in assumeIsolated { $0.startQueuedReports() } }
         }
         if let deadline = engine.nextDeadline { timer?.arm(at: deadline) } else { timer?.disarm() }
+    }
+
+    /// Passes waiting reports of devices to the engine.
+    func startQueuedReports() {
+        while waiters.acceptsReport, let (reporter, report) = waiters.queuedReports.popFirst() {
+            let ticket = ReportTicket(waiters.nextNumber())
+            waiters.reporters[ticket] = reporter
+            report(engine, ticket, loop.moment)
+        }
+        runActions()
     }
 
     /// Writes the journal entries and events among the actions before any message is sent that depends on them.
@@ -597,16 +372,17 @@ package actor ProxyShard: LoopActor {
             services.push.send(transmission)
         case .makeCredential(let order): services.push.make(order)
         case .dryRunEnded(let ticket, let canBePushed):
-            dryRuns.removeValue(forKey: ticket)?.resume(returning: canBePushed)
-        case .testPushEnded(let ticket, let record): ended(ticket, record)
-        case .reported(let ticket, let result): reporters.removeValue(forKey: ticket)?.resume(returning: result)
+            waiters.dryRuns.removeValue(forKey: ticket)?.resume(returning: canBePushed)
+        case .testPushEnded(let ticket, let record): waiters.testEnded(ticket, record)
+        case .reported(let ticket, let result): waiters.reporters.removeValue(forKey: ticket)?.resume(returning: result)
         case .resolve(let hop, let ticket): resolve(hop, ticket)
         case .askUser(let question): ask(question)
         case .readKeys(let issuer): readKeys(issuer)
-        case .userSettled(let ticket): logins.removeValue(forKey: ticket)?.resume()
+        case .userSettled(let ticket): waiters.logins.removeValue(forKey: ticket)?.resume()
         case .storeRegisterCeiling(let ceiling): store(ceiling)
         case .readUsers(let question, let waiting): read(question, waiting: waiting)
-        case .userLookedUp(let ticket, let isFresh): looks.removeValue(forKey: ticket)?.resume(returning: isFresh)
+        case .userLookedUp(let ticket, let isFresh):
+            waiters.looks.removeValue(forKey: ticket)?.resume(returning: isFresh)
         case .findNodes(let aor): findNodes(waitingFor: aor)
         case .findContacts(let question):
             services.shared?.contacts(question) { [weak self] page in
@@ -630,7 +406,7 @@ package actor ProxyShard: LoopActor {
         }
     }
 
-    private func socket(of listener: UInt16) -> UDPSocket? {
+    func socket(of listener: UInt16) -> UDPSocket? {
         listener < sockets.count ? sockets[Int(listener)] : nil
     }
 
@@ -677,7 +453,7 @@ package actor ProxyShard: LoopActor {
     }
 
     /// Runs `body` on the shard's loop; a thread of the store calls ``answered(_:)``.
-    private nonisolated func answered(_ body: @escaping @Sendable (isolated ProxyShard) -> Void) {
+    nonisolated func answered(_ body: @escaping @Sendable (isolated ProxyShard) -> Void) {
         loop.post { self.assumeIsolated(body) }
     }
 

@@ -301,7 +301,7 @@ struct ProxyShardTests {
                         let device = ReportedDevice(token: token(.fcm, "token-\(number)"), label: .empty)
                         let aor = AddressOfRecord(user: ByteString("u\(number)"), host: ByteString("example.net"))
                         let result = await scene.door.report(of: aor) { engine, ticket, now in
-                            begun.put((number, scene.shard.assumeIsolated { $0.reporters.count }))
+                            begun.put((number, scene.shard.assumeIsolated { $0.waiters.reporters.count }))
                             engine.deviceReported(device, of: aor, ticket, now: now)
                         }
                         told.put((number, result))
