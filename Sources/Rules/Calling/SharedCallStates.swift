@@ -53,14 +53,25 @@ package struct HeldCallKey: Hashable, Sendable {
             sender.host.withSpan { out.append($0) }
         }
     }
+
+    /// Whether the key fits into an index of the database. A longer key would make all questions fail that the node sends
+    /// together with it, so that one caller could keep a node from the database.
+    package var fitsStore: Bool { callID.count <= 1_000 && aor.fitsStore }
+}
+
+extension AddressOfRecord {
+    /// Whether the address fits into an index of the database, beside a Call-ID and the name of a node.
+    package var fitsStore: Bool { user.count + host.count <= 1_000 }
 }
 
 extension StoredCall {
-    /// The call's key in the store of a cluster; `nil` without a called user. The journal does not have the Call-ID.
+    /// The call's key in the store of a cluster; `nil` without a called user, and if the store cannot have the key. The
+    /// journal does not have the Call-ID.
     package func heldKey(callID: ByteString) -> HeldCallKey? {
-        userCall.map {
-            HeldCallKey(aor: $0.aor.compacted(), callID: callID.compacted(), phoneOf: isTrusted ? nil : sender)
-        }
+        guard let userCall else { return nil }
+        let key = HeldCallKey(
+            aor: userCall.aor.compacted(), callID: callID.compacted(), phoneOf: isTrusted ? nil : sender)
+        return key.fitsStore ? key : nil
     }
 }
 

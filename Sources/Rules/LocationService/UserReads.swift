@@ -121,17 +121,26 @@ package struct UserReads {
         }
     }
 
-    /// Removes and returns the waiting request that a CANCEL names; `nil` if no such request waits, or if the CANCEL may
-    /// not end it.
+    /// The result of ``cancelled(_:if:)``.
+    package enum Cancellation {
+        /// No such request waits.
+        case nothing
+        /// The request waits on, because the CANCEL may not end it.
+        case foreign
+        case ended(IncomingRequest)
+    }
+
+    /// Removes the waiting request that a CANCEL names, if the CANCEL may end it.
     package mutating func cancelled(
         _ key: TransactionKey, if mayEnd: (IncomingRequest, [UserSubject]) -> Bool
-    ) -> IncomingRequest? {
-        guard let ticket = byTransaction[key], let read = open[ticket], let incoming = read.work.incoming,
-            mayEnd(incoming, read.question.subjects)
-        else { return nil }
+    ) -> Cancellation {
+        guard let ticket = byTransaction[key], let read = open[ticket], let incoming = read.work.incoming else {
+            return .nothing
+        }
+        guard mayEnd(incoming, read.question.subjects) else { return .foreign }
         open[ticket] = nil
         ended(read.work)
-        return incoming
+        return .ended(incoming)
     }
 
     /// Removes and returns the waiting requests that match, because another node continues them.

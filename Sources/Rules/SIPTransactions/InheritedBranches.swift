@@ -12,6 +12,8 @@ struct InheritedBranches: Sendable {
     /// case.
     subscript(branch: ByteString) -> ClientTransactionID? { clients[branch.lowercased()] }
 
+    func has(_ client: ClientTransactionID) -> Bool { branches[client] != nil }
+
     mutating func add(_ branch: ByteString, _ client: ClientTransactionID) {
         let branch = branch.lowercased()
         clients[branch] = client

@@ -124,6 +124,9 @@ extension TransactionTable {
         clients.records[slot].places?.connectionEnded()
     }
 
+    /// Whether an INVITE was sent before a restart, or by another node, so that its branch is not this transaction's id.
+    package func isInherited(_ id: ClientTransactionID) -> Bool { !inherited.isEmpty && inherited.has(id) }
+
     /// Sends the CANCEL of an INVITE again, because the connection of the first CANCEL has ended.
     package mutating func cancelAgain(
         _ id: ClientTransactionID, now: Instant, into out: inout [TransactionOutput]

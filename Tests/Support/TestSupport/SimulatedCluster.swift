@@ -310,7 +310,7 @@ package final class SimulatedCluster {
         case .journal(let change):
             journals[node, default: SimulatedDisk()].journalOfNode(change)
             if let invite = HeldInvite(ofPhone: change) {
-                add({ [self] in held[node, default: []].append(invite) }, to: .store(node))
+                add({ [self] in keep(invite, at: node) }, to: .store(node))
             }
             guard let (call, change) = sharedCalls[node, default: SharedCallStates()].noted(change) else { break }
             add({ [self] in changes[node, default: [:]][call, default: []].append(change) }, to: .store(node))
@@ -351,12 +351,16 @@ package final class SimulatedCluster {
             }, to: .store(node))
     }
 
+    private func keep(_ invite: HeldInvite, at node: Int) {
+        if held[node]?.contains(where: { $0.key == invite.key }) != true { held[node, default: []].append(invite) }
+    }
+
     private func read(_ ticket: ReadTicket, _ subjects: [UserSubject], waiting announced: Announcement?, of node: Int) {
         add(
             { [self] in
                 if let announced, !isStoreAway {
                     waiting[announced.aor, default: []].insert(node)
-                    if let invite = announced.invite { held[node, default: []].append(invite) }
+                    if let invite = announced.invite { keep(invite, at: node) }
                 }
                 let accounts = subjects.compactMap { subject -> DigestUser? in
                     guard case .account(let name, let realm) = subject else { return nil }

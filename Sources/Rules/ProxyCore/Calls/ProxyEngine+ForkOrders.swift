@@ -216,7 +216,10 @@ extension ProxyEngine {
 
     /// Withdraws a call from the store of several nodes, because it no longer waits.
     func withdraw(_ call: ProxiedRequest) {
-        guard network.flows.haveNodes, let key = call.userCall?.key else { return }
+        // The store has no call of a phone without a checked password.
+        guard network.flows.haveNodes, let key = call.userCall?.key, call.isTrusted || call.sender != nil else {
+            return
+        }
         withdraw(HeldCallKey(aor: key.aor, callID: key.callID, phoneOf: call.isTrusted ? nil : call.sender))
     }
 

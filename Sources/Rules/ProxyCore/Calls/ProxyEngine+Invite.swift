@@ -149,6 +149,8 @@ extension ProxyEngine {
     /// can have several addresses.
     private func isOfCaller(_ cancel: IncomingRequest, of invite: ServerTransactionID, now: Moment) -> Bool {
         guard let call = calls.call(of: invite) else { return true }
+        // A node passes on only the CANCEL of the caller.
+        if network.flows.isOfNode(cancel.flow) { return true }
         if call.isTrusted, hasTenants {
             // A PBX of another tenant may share the address of this tenant's PBX.
             return isTrusted(cancel, for: home(of: call))

@@ -12,11 +12,18 @@ import Timekeeping
 /// A node that gave no sign of life for five seconds counts as dead, and another node continues its calls. If the node
 /// only stood still, it must not continue the same calls.
 struct HeldCalls {
+    /// Who may cancel a call that another node continues: the address of its INVITE, and the PBXs of its domain.
+    struct Caller {
+        let address: IPAddress
+        let isTrusted: Bool
+        let domain: ByteString?
+    }
+
     /// Whether this node stood still, and does not know yet which calls others have taken over.
     var isBehind = false
     private var stored = Set<HeldCallKey>()
     /// The INVITEs whose calls another node continues, and until when their callers can send a CANCEL here.
-    private var givenAway: [TransactionKey: Instant] = [:]
+    private var givenAway: [TransactionKey: (caller: Caller, until: Instant)] = [:]
     /// The calls of ended nodes that wait until their users are read.
     private var arriving: [TakeoverTicket: HeldInvite] = [:]
     private var lastTicket: UInt64 = 0
@@ -90,10 +97,13 @@ struct HeldCalls {
     }
 
     /// Notes that another node answers an INVITE that came to this node.
-    mutating func gaveAway(_ invite: TransactionKey, until end: Instant, now: Instant) {
-        givenAway = givenAway.filter { $0.value > now }
-        givenAway[invite] = end
+    mutating func gaveAway(_ invite: TransactionKey, of caller: Caller, until end: Instant, now: Instant) {
+        givenAway = givenAway.filter { $0.value.until > now }
+        givenAway[invite] = (caller, end)
     }
+
+    /// The caller of an INVITE whose call another node continues; `nil` for other INVITEs.
+    func callerGivenAway(_ invite: TransactionKey) -> Caller? { givenAway.isEmpty ? nil : givenAway[invite]?.caller }
 
     func isGivenAway(_ invite: TransactionKey) -> Bool { !givenAway.isEmpty && givenAway[invite] != nil }
 }

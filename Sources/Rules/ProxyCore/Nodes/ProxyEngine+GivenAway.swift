@@ -49,7 +49,8 @@ extension ProxyEngine {
     ///
     /// - Returns: whether another node continues the call.
     func passedOn(_ cancel: IncomingRequest, now: Moment) -> Bool {
-        guard network.held.isGivenAway(TransactionKey(inviteOf: cancel.request)), cancel.isTrusted,
+        guard let caller = network.held.callerGivenAway(TransactionKey(inviteOf: cancel.request)),
+            cancel.flow.remote.address == caller.address || caller.isTrusted && isTrusted(cancel, for: caller.domain),
             let nodes = network.flows.nodes
         else { return false }
         refuse(cancel, .ok, now: now)
@@ -73,12 +74,32 @@ extension ProxyEngine {
                 return isTaken(aor, incoming.request.callID, incoming.flow)
             }
         }
-        for incoming in unread { gaveAway(incoming.request, incoming.server, now: now) }
+        for incoming in unread { gaveAway(incoming, of: AddressOfRecord(incoming.request.to.uri)?.host, now: now) }
         let calls = calls.offered { key, call in
             call.fork.onlyWaits
                 && isTaken(key.aor, key.callID, call.source, phoneOf: call.isTrusted ? nil : call.sender)
         }
         for call in calls { giveAway(call, now: now) }
+        endTaken(keys, now: now)
+    }
+
+    /// Ends the calls of phones over connections. The other node has ended these calls, because it could not know that the
+    /// connections live.
+    private func endTaken(_ keys: Set<HeldCallKey>, now: Moment) {
+        let taken = calls.offered { key, call in
+            guard call.source.isConnection, !call.isTrusted, let sender = call.sender else { return false }
+            return keys.contains(HeldCallKey(aor: key.aor, callID: key.callID, phoneOf: sender))
+        }
+        for call in taken {
+            log.notice(
+                "another node has ended the call of a phone here, because this node gave no sign of life",
+                [
+                    .aor: .text(call.userCall?.aor.description ?? ""),
+                    .callID: .bytes(call.userCall?.key.callID ?? .empty),
+                ])
+            call.cancelled(for: [])
+            update(call, now: now) { $0.cancelReceived(answeredElsewhere: false) }
+        }
     }
 
     private func giveAway(_ call: ProxiedRequest, now: Moment) {
@@ -95,13 +116,15 @@ extension ProxyEngine {
         output.timers.cancel(call.stopsWaiting())
         journalOver(server)
         calls.finish(call)
-        gaveAway(incoming.request, server, now: now)
+        gaveAway(incoming.matched(server), of: call.userCall?.aor.host, now: now)
     }
 
-    private func gaveAway(_ invite: SIPRequest, _ server: ServerTransactionID?, now: Moment) {
+    private func gaveAway(_ invite: IncomingRequest, of domain: ByteString?, now: Moment) {
         output.counters.count(.callGivenAway)
-        let key = TransactionKey(of: invite)
-        network.held.gaveAway(key, until: now.instant + settings.call.ringTimeout, now: now.instant)
-        if let server { withTransactions { $0.abandon(server, into: &$1) } }
+        network.held.gaveAway(
+            TransactionKey(of: invite.request),
+            of: HeldCalls.Caller(address: invite.flow.remote.address, isTrusted: invite.isTrusted, domain: domain),
+            until: now.instant + settings.call.ringTimeout, now: now.instant)
+        if let server = invite.server { withTransactions { $0.abandon(server, into: &$1) } }
     }
 }

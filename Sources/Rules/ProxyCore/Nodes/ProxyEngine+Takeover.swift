@@ -34,13 +34,14 @@ extension ProxyEngine {
         defer { for cancel in cancels { cancelArrived(cancel, now: now) } }
         // The caller may have repeated the INVITE here in the meantime, so that the call has begun again.
         guard sip.transactions.server(of: request) == nil else { return }
-        // A PBX of another tenant can know the branch of the INVITE.
-        let isCancelled = cancels.contains { isTrusted($0, for: invite.aor.host) }
-        let isOver = isCancelled || now.date >= invite.until
         guard let state = invite.call else { return }
+        // A PBX of another tenant can know the branch of the INVITE. The waiting CANCELs are not those of phones.
+        let isCancelled = state.isTrusted && cancels.contains { isTrusted($0, for: invite.aor.host) }
+        let isOver = isCancelled || now.date >= invite.until
         let isLost = !state.isTrusted && state.source.transport.isReliable
         restore(state.takenOver(as: calls.nextID, isOver: isOver || isLost), now: now)
         if isLost { callerIsLost(request, now: now) }
+        armAwayCallers(now: now)
     }
 
     /// Ends the call of a phone whose connection has ended with its node. A phone gives its call up when its connection

@@ -27,7 +27,8 @@ extension ProxyEngine {
         switch registrar.reads.hold(.request(incoming), concerning: subjects) {
         case .asks(let question):
             // The INVITE of a phone is announced after the check of its password, so that strangers write nothing.
-            let announced = incoming.isTrusted || !settings.authenticates ? called : nil
+            let isAnnounced = (incoming.isTrusted || !settings.authenticates) && called?.fitsStore == true
+            let announced = isAnnounced ? called : nil
             if let announced { waits(forPhonesOf: announced, now: now) }
             let invite = announced.flatMap { held(incoming, for: $0, now: now) }
             if let invite { network.held.stores(invite.key) }
@@ -44,9 +45,10 @@ extension ProxyEngine {
     /// The INVITE with which another node can continue the call; `nil` for the INVITE of a phone, because nobody has
     /// checked the phone's password yet.
     private func held(_ incoming: IncomingRequest, for aor: AddressOfRecord, now: Moment) -> HeldInvite? {
-        guard incoming.isTrusted, incoming.request.method == .invite else { return nil }
+        let key = HeldCallKey(aor: aor.compacted(), callID: incoming.request.callID.compacted())
+        guard incoming.isTrusted, incoming.request.method == .invite, key.fitsStore else { return nil }
         return HeldInvite(
-            aor: aor.compacted(), callID: incoming.request.callID.compacted(),
+            aor: key.aor, callID: key.callID,
             request: incoming.request.frame.bytes.compacted(), source: incoming.flow,
             until: now.date + settings.call.ringTimeout)
     }
@@ -67,18 +69,30 @@ extension ProxyEngine {
 
     /// Whether something waits here for a device of the user.
     private func isAnythingWaiting(for aor: AddressOfRecord, now: Moment) -> Bool {
+        guard aor.fitsStore else { return false }
+        return isWaiting(for: aor, now: now)
+    }
+
+    private func isWaiting(for aor: AddressOfRecord, now: Moment) -> Bool {
         !messages.queue(of: aor).isEmpty
             || registrar.bindings.forkTargets(for: aor, now: now.instant).contains { wakes.isWaitedFor($0.id) }
     }
 
-    /// Ends a request that is cancelled while it waits for the store; returns false if no such request waits.
+    /// Ends a request that is cancelled while it waits for the store. The CANCEL of another sender gets 481 without a
+    /// transaction: see ``cancelReceived(_:of:now:)``.
+    ///
+    /// - Returns: false if no such request waits.
     func cancelledWhileReading(_ cancel: IncomingRequest, now: Moment) -> Bool {
-        guard network.flows.haveNodes, !registrar.reads.isEmpty,
-            let invite = registrar.reads.cancelled(
-                TransactionKey(inviteOf: cancel.request), if: { mayCancel($0, to: $1, cancel) })
-        else { return false }
-        refuse(cancel, .ok, now: now)
-        refuse(invite, .requestTerminated, now: now)
+        guard network.flows.haveNodes, !registrar.reads.isEmpty else { return false }
+        let result = registrar.reads.cancelled(
+            TransactionKey(inviteOf: cancel.request), if: { mayCancel($0, to: $1, cancel) })
+        switch result {
+        case .nothing: return false
+        case .foreign: refuse(cancel, .callDoesNotExist, now: now)
+        case .ended(let invite):
+            refuse(cancel, .ok, now: now)
+            refuse(invite, .requestTerminated, now: now)
+        }
         return true
     }
 
@@ -87,10 +101,10 @@ extension ProxyEngine {
     private func mayCancel(
         _ invite: IncomingRequest, to subjects: [UserSubject], _ cancel: IncomingRequest
     ) -> Bool {
-        guard invite.isTrusted, case .user(let called)? = subjects.first else {
-            return cancel.flow.remote.address == invite.flow.remote.address
-        }
-        return isTrusted(cancel, for: called.host)
+        if cancel.flow.remote.address == invite.flow.remote.address { return true }
+        guard invite.isTrusted else { return false }
+        if case .user(let called)? = subjects.first { return isTrusted(cancel, for: called.host) }
+        return cancel.isTrusted && !hasTenants
     }
 
     /// Lets the ACK of a 2xx wait for the store; returns false if the ACK can be forwarded now.

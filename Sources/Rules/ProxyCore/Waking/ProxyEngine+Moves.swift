@@ -92,9 +92,13 @@ extension ProxyEngine {
         // The closed connection is removed first, so that its queued messages are no longer treated as messages of an
         // awake phone.
         if flow.isConnection { wakes.flowEnded(flow) }
-        for client in sip.transactions.clients(on: flow) where !goesBackToWaiting(client, now: now) {
-            withTransactions { $0.transportFailed(client, now: now.instant, into: &$1) }
-        }
+        for client in sip.transactions.clients(on: flow) { connectionEnded(of: client, now: now) }
+    }
+
+    /// Handles the end of the connection of one request.
+    func connectionEnded(of client: ClientTransactionID, now: Moment) {
+        guard !goesBackToWaiting(client, now: now) else { return }
+        withTransactions { $0.transportFailed(client, now: now.instant, into: &$1) }
     }
 
     /// Lets a call wait for its phone again, because the phone's connection has ended. The client transaction of the

@@ -37,6 +37,8 @@ actor PostgreSQLNodes {
     private var unsent = ToldCounts.Unsent()
     /// The calls whose end the database does not know, because it did not answer.
     private var unended: [EndedCall] = []
+    /// The calls of phones and the changes of calls that the database does not have yet, because it did not answer.
+    private var unwritten = UnwrittenCalls()
     private var places = ToldCounts.Places()
     /// The time of the last sign of life, and of the first sign without a gap up to it.
     private var lastSign, signsSince: Instant?
@@ -201,7 +203,7 @@ actor PostgreSQLNodes {
             defer { waiting = Waiting() }
             return waiting
         }
-        guard !taken.isEmpty || !unended.isEmpty else { return }
+        guard !taken.isEmpty || !unended.isEmpty || !unwritten.isEmpty else { return }
         if !taken.counts.isEmpty { unsent.add(taken.counts, now: SystemClock.now) }
         do throws(PostgreSQLFailure) {
             let tables = try openTables()
@@ -209,6 +211,13 @@ actor PostgreSQLNodes {
         } catch {
             failed(error)
             unended = (unended + taken.ended).suffix(Self.mostUnended)
+            if error.isOfSystem {
+                unwritten.add(taken.kept, taken.changed)
+            } else {
+                // A row that the database refuses must not make all further questions fail.
+                unwritten = UnwrittenCalls()
+            }
+            for call in taken.ended { unwritten.ended(HeldCallKey(aor: call.aor, callID: call.callID)) }
             for read in taken.reads { read.answer(nil) }
             for search in taken.searches { search.answer([]) }
             for page in taken.pages { page.answer(nil) }
@@ -219,7 +228,8 @@ actor PostgreSQLNodes {
         // A caller may use a Call-ID again, so the earlier ends come before the new calls.
         for call in unended { try tables.send(ended: call.callID, of: call.aor, at: name) }
         try tables.send(waiting: taken.reads.compactMap(\.waiting), at: name)
-        for invite in taken.kept { try tables.send(held: invite, at: name) }
+        for invite in unwritten.kept + taken.kept { try tables.send(held: invite, at: name) }
+        for (call, changes) in unwritten.changed { try tables.send(changes, of: call, at: name) }
         for (call, changes) in taken.changed { try tables.send(changes, of: call, at: name) }
         for call in taken.ended { try tables.send(ended: call.callID, of: call.aor, at: name) }
         if !taken.over.isEmpty { try tables.send(over: taken.over, at: name) }
@@ -230,6 +240,7 @@ actor PostgreSQLNodes {
         var rows = try tables.connection.results()[...]
         unsent.confirmed()
         unended = []
+        unwritten = UnwrittenCalls()
         if !taken.reads.isEmpty {
             let users = ReadUsers(&rows)
             for read in taken.reads { read.answer(users.answer(to: read.subjects)) }
@@ -299,7 +310,7 @@ actor PostgreSQLNodes {
                 isAway = false
                 log.notice("the database answers this node again", [.path: .text(address.name)])
             }
-            if !unended.isEmpty { answerAll() }
+            if !unended.isEmpty || !unwritten.isEmpty { answerAll() }
         } catch {
             lastSign = nil
             // Another node can get the duties now.
@@ -321,6 +332,7 @@ actor PostgreSQLNodes {
             })
         remaining.formUnion(
             waiting.withLock { $0.reads.compactMap { $0.waiting?.invite?.key } + $0.kept.map(\.key) })
+        remaining.formUnion(unwritten.kept.map(\.key))
         told?(.takenOver(remaining: remaining))
     }
 

@@ -13,6 +13,8 @@ final class FlowConnection {
     let webSocket: WebSocketSession?
     /// Whether bytes have arrived since the last WebSocket ping.
     var isAlive = true
+    /// Whether the connection is from or to another node that has shown its certificate.
+    var isEstablished = false
     var standing: FlowAdmission.Standing
     /// A second flow on the connection; the peer accepts requests at the alias's address on this connection (RFC 5923).
     var alias: Flow?

@@ -316,6 +316,7 @@ package final class StreamFlows: @unchecked Sendable {
             }
             // The name has no dot, so that no trusted peer can have it.
             _ = shard.assumeIsolated { $0.namesProved(["node"], on: flow) }
+            connected.isEstablished = true
             return proved(flow, by: nil)
         }
         let names = session.peerNames
@@ -440,7 +441,8 @@ package final class StreamFlows: @unchecked Sendable {
             asked = alias
         }
         guard let shard else { return }
-        let failed = asked.map { sources.askers(of: $0) } ?? []
+        // After the end of an established connection to a node, the engine repeats its requests on a new connection.
+        let failed = connected.isEstablished ? [] : asked.map { sources.askers(of: $0) } ?? []
         loop.post {
             shard.assumeIsolated { shard in
                 shard.flowClosed(flow)

@@ -101,6 +101,27 @@ import Timekeeping
         #expect(cluster.sent.count { $0.request?.method == .cancel && $0.node == 1 } == 1)
     }
 
+    @Test func `a call that another node has taken over sends no second INVITE after the end of its connection`() throws
+    {
+        let cluster = SimulatedCluster(nodes: 3)
+        ClusterCallTests.register(cluster, at: 1)
+        cluster.settle()
+        cluster.pass(.seconds(60))
+        ClusterCallTests.invite(cluster, at: 0)
+        cluster.settle()
+        ClusterCallTests.register(cluster, at: 1, cseq: 2)
+        cluster.settle()
+        let invite = try #require(cluster.sent.last { $0.request?.method == .invite }?.request)
+        respond(cluster, Status(code: 180), to: invite)
+        cluster.kill(0, takenOverBy: 2)
+        cluster.settle()
+        cluster.sent = []
+        cluster.endLink(openedBy: 2, to: 1)
+        #expect(!cluster.sent.contains { $0.request?.method == .invite })
+        respond(cluster, .ok, to: invite)
+        #expect(cluster.sent.contains { $0.response?.status == .ok && $0.flow.remote == SimulatedCluster.pbx })
+    }
+
     @Test func `if the next connection ends at once too, the call waits for its phone again`() throws {
         let (cluster, _) = try withCall()
         cluster.sent = []

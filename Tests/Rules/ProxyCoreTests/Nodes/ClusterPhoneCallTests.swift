@@ -115,6 +115,33 @@ import Timekeeping
         #expect(keys == ["call1", "call1\nalice@example.net", "call1\neve@example.net"])
     }
 
+    @Test func `a node that was only cut from the store ends the calls that another node has taken for lost`() {
+        let cluster = withCall(over: SimulatedCluster.tcp(Self.alice, 7))
+        cluster.takeOver(0, by: 1)
+        cluster.settle()
+        #expect(statuses(cluster, of: 0).last == 487)
+        #expect(cluster.held[0]?.isEmpty != false && cluster.held[1]?.isEmpty == true)
+    }
+
+    @Test func `the CANCEL of a phone whose call was given away reaches the other node`() throws {
+        let flow = SimulatedCluster.udp(Self.alice)
+        let cluster = withCall(over: flow)
+        cluster.takeOver(0, by: 1)
+        cluster.settle()
+        let request = try #require(
+            SIPText.readRequest(
+                SIPText.invite(to: "bob", from: "alice", at: Self.alice, callID: "call1", branch: "na")))
+        let text = String(decoding: SIPText.hopRequest("CANCEL", for: request), as: UTF8.self)
+        let cancel = Array(text.replacing("CSeq: 1 CANCEL", with: "CSeq: 2 CANCEL").utf8)
+        let stranger = SimulatedCluster.udp(Endpoint(IPAddress(v4: 0xc000_0299), 9))
+        cluster.receive(cancel, on: stranger, at: 0)
+        cluster.settle()
+        #expect(cluster.held[1]?.count == 1)
+        cluster.receive(cancel, on: flow, at: 0)
+        cluster.settle()
+        #expect(statuses(cluster, of: 1).last == 487 && cluster.held[1]?.isEmpty == true)
+    }
+
     @Test func `a call without a checked password is not stored`() {
         let cluster = SimulatedCluster(nodes: 2) { $0.authenticates = true }
         cluster.users = TestDigest.users("alice", "bob")

@@ -144,13 +144,31 @@ import Timekeeping
         #expect(invites(cluster).count == (isCancelled ? 0 : 1))
     }
 
-    @Test func `a CANCEL of another tenant's PBX does not end a call whose users are being read`() throws {
+    @Test(arguments: [false, true])
+    func `a CANCEL of another tenant's PBX neither ends a call whose users are being read nor its CANCEL`(
+        isCancelled: Bool
+    ) throws {
         let cluster = ClusterCallTests.withPhone(nodes: 3, Self.separates)
+        let cancel = SIPText.hopRequest("CANCEL", for: try callersInvite())
         ClusterCallTests.invite(cluster, at: 0)
-        cluster.receive(
-            SIPText.hopRequest("CANCEL", for: try callersInvite()), on: Self.otherPBX, at: 0)
+        cluster.receive(cancel, on: Self.otherPBX, at: 0)
+        if isCancelled { cluster.receive(cancel, on: Self.pbx, at: 0) }
         cluster.settle()
-        #expect(cluster.pushes.count == 1 && answerers(cluster, .requestTerminated).isEmpty)
+        #expect(cluster.pushes.count == (isCancelled ? 0 : 1))
+        #expect(answerers(cluster, .requestTerminated) == (isCancelled ? [0] : []))
+        #expect(cluster.sent.contains { $0.flow == Self.otherPBX && $0.response?.status == .callDoesNotExist })
+    }
+
+    @Test func `a call with a very long Call-ID is not stored, because its key would not fit into the database`() throws
+    {
+        let cluster = ClusterCallTests.withPhone()
+        let long = String(repeating: "c", count: 1_001)
+        ClusterCallTests.invite(cluster, at: 0, callID: long)
+        cluster.settle()
+        #expect(cluster.pushes.count == 1 && cluster.held[0]?.isEmpty != false)
+        ClusterCallTests.invite(cluster, at: 0, callID: "short")
+        cluster.settle()
+        #expect(cluster.held[0]?.map(\.callID.string) == ["short"])
     }
 
     @Test func `the CANCELs of one PBX do not take the places of another PBX's CANCELs`() throws {
