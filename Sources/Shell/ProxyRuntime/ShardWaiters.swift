@@ -9,7 +9,9 @@ import Telemetry
 import Timekeeping
 
 /// The services and operators that wait for an answer of the engine, by ticket.
-struct ShardWaiters {
+///
+/// The value is `~Copyable`, because the shard asks it after each turn, and a copy would retain all tables.
+struct ShardWaiters: ~Copyable {
     typealias Report = @Sendable (ProxyEngine, ReportTicket, Moment) -> Void
     typealias Reporter = CheckedContinuation<ReportResult, Never>
 
