@@ -35,8 +35,8 @@ package struct SharedCallStates {
 /// The key of a call that the store has for a node.
 package struct HeldCallKey: Hashable, Sendable {
     package let aor: AddressOfRecord
-    /// The Call-ID. For the call of a phone, a line feed and the phone's user follow, so that no phone can end or change
-    /// the stored call of another caller by the same Call-ID.
+    /// The Call-ID. In the key of a phone's call, a line feed and the phone's user follow the Call-ID. So no phone can end
+    /// or change the stored call of another caller by using the same Call-ID.
     package let callID: ByteString
 
     package init(aor: AddressOfRecord, callID: ByteString, phoneOf sender: AddressOfRecord? = nil) {

@@ -60,12 +60,12 @@ extension StoredBinding {
 package enum BindingChange: Hashable, Sendable {
     /// Insert or replace the row of a binding.
     indirect case upsert(StoredBinding)
-    /// Write the values that a refresh changes, unless the device has registered later at another node, or its row is
-    /// gone.
+    /// Write the values that a refresh changes. The row stays unchanged if the device has registered later at another
+    /// node. A deleted row stays deleted.
     indirect case refresh(StoredBinding)
     case delete(DeviceID)
-    /// Delete the row of a contact, unless another node of a cluster has given the device another contact text, for
-    /// example a new push token.
+    /// Delete the row of a contact if the row still has this contact text. Another node of a cluster may have stored a new
+    /// push token of the device.
     case deleteContact(DeviceID, ByteString)
     /// Delete the row of an expired binding, unless the device has registered at another time than the given time.
     /// Another node of a cluster can have accepted a later REGISTER.

@@ -17,7 +17,8 @@ final class StoredContact {
     let token: PushToken?
     /// Whether a push can wake the device, so that the contact stays until rule R8 removes it.
     let isPush: Bool
-    /// Whether the store's writer may delete the binding's row: see ``BindingTable/unconfirmed``.
+    /// Whether the commit of the binding's row has failed, so that the store may delete the row: see
+    /// ``BindingTable/unconfirmed``.
     let isUnconfirmed: Bool
     let label: DeviceLabel?
     let callID: ByteString

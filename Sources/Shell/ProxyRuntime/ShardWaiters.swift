@@ -10,7 +10,7 @@ import Timekeeping
 
 /// The services and operators that wait for an answer of the engine, by ticket.
 ///
-/// The value is `~Copyable`, because the shard asks it after each turn, and a copy would retain all tables.
+/// ``ShardWaiters`` is `~Copyable`, because the shard reads it in each turn of the loop. A copy would retain all tables.
 struct ShardWaiters: ~Copyable {
     typealias Report = @Sendable (ProxyEngine, ReportTicket, Moment) -> Void
     typealias Reporter = CheckedContinuation<ReportResult, Never>

@@ -26,7 +26,7 @@ extension ProxyEngine {
         let link = flow.on(connection: 0)
         let clients = sip.transactions.clients(on: link)
         guard !clients.isEmpty else { return }
-        // If the next connection ends at once too, the other node does not serve.
+        // If a second connection ends within a second, the requests fail, because the other node accepts none.
         let repeats = network.flows.nodes?.repeats(to: link, now: now.instant) == true
         for client in clients where !repeats || !repeatRequest(client, on: link, now: now) {
             connectionEnded(of: client, now: now)

@@ -441,7 +441,7 @@ package final class StreamFlows: @unchecked Sendable {
             asked = alias
         }
         guard let shard else { return }
-        // After the end of an established connection to a node, the engine repeats its requests on a new connection.
+        // The engine repeats the requests on an established connection to a node, so they are not reported as failed.
         let failed = connected.isEstablished ? [] : asked.map { sources.askers(of: $0) } ?? []
         loop.post {
             shard.assumeIsolated { shard in
