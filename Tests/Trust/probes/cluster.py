@@ -742,6 +742,20 @@ def killed_while_ringing(t):
     return "the answer of a ringing phone and an early CANCEL reach their callers and phones through the other node"
 
 
+def phone_calls(caller, name, call_id=None):
+    """A phone calls a user, and answers the challenge. Returns the second INVITE."""
+    request = caller.agent.make("INVITE", f"sip:{name}@example.net", caller.name)
+    if call_id:
+        request.set("Call-ID", call_id)
+    answer = caller.agent.exchange(request)
+    check(answer and answer.status == 407, f"control: the phone's call got {answer}")
+    caller.agent.send(caller.agent.ack_failure(request, answer))
+    again = request.renewed()
+    again.add(*credentials(answer, caller.name, caller.password, "INVITE", again.uri))
+    caller.agent.send(again)
+    return again
+
+
 @probe("T50.6", "phones-call-through-a-killed-node")
 def phones_call(t):
     """Two phones call through a node that is killed: one over UDP, one over TCP. An attacker uses the Call-ID of the first call."""
@@ -749,18 +763,6 @@ def phones_call(t):
     a, b = cluster.a, cluster.b
     first, second, attacker = Sleeper(t, a, wakes=False), Sleeper(t, a, a.stream(t), wakes=False), Sleeper(t, a, wakes=False)
     called, missed = Sleeper(t, b), Sleeper(t, b)
-
-    def phone_calls(caller, name, call_id=None):
-        request = caller.agent.make("INVITE", f"sip:{name}@example.net", caller.name)
-        if call_id:
-            request.set("Call-ID", call_id)
-        answer = caller.agent.exchange(request)
-        check(answer and answer.status == 407, f"control: the phone's call got {answer}")
-        caller.agent.send(caller.agent.ack_failure(request, answer))
-        again = request.renewed()
-        again.add(*credentials(answer, caller.name, caller.password, "INVITE", again.uri))
-        caller.agent.send(again)
-        return again
 
     def stored():
         return cluster.sql(f"SELECT count(*) FROM held_call WHERE username IN ('{called.name}', '{missed.name}') AND changes <> ''")
@@ -794,6 +796,49 @@ def phones_call(t):
     check(until(lists, 6), f"the call of a phone over TCP is lost; the pushes were {t.suite.provider.of(missed.token)}")
     check(not any(m.method == "INVITE" for m in fresh_agent.history), "a phone rings for a caller that has lost its connection")
     return "the call over UDP rings and its answer reaches the caller; the call over TCP is in the list of missed calls; a copied Call-ID deletes nothing"
+
+
+@probe("T50.5", "phones-call-at-a-node-that-stood-still")
+def phones_call_still(t):
+    """A phone calls over TCP, its node is stopped until another node has taken the call for lost, and goes on."""
+    cluster = Cluster(t, "nodes-phones-still")
+    a, b = cluster.a, cluster.b
+    caller, called = Sleeper(t, a, a.stream(t), wakes=False), Sleeper(t, b)
+    request = phone_calls(caller, called.name)
+    check(called.woken(), "control: no push for the call of a phone")
+    until(lambda: cluster.sql(f"SELECT count(*) FROM held_call WHERE username = '{called.name}' AND changes <> ''") == "1", 4)
+    a.pause()
+    try:
+        gone(b)
+        fresh_agent = b.phone(t)
+        called.register(fresh_agent)
+    finally:
+        a.go_on()
+    answer = caller.agent.response(request.call_id, "INVITE", 8)
+    check(answer and answer.status == 487, f"the caller of a call that another node has ended got {answer}")
+    check(until(lambda: "another node has ended the call of a phone here" in a.log(), 2), "the node has no line about the ended call")
+    check(not invites(fresh_agent, request.call_id), "the phone rings for a call that another node has ended")
+    return "the caller gets 487, the log has a line, and the called phone does not ring"
+
+
+@probe("T50.9", "long-call-ids")
+def long_call_ids(t):
+    """A phone with a password calls with Call-IDs that fit into no index of the database, while others register and call."""
+    cluster = Cluster(t, "nodes-long")
+    a, b = cluster.a, cluster.b
+    attacker, called, other = Sleeper(t, a, a.stream(t), wakes=False), Sleeper(t, b), Sleeper(t, b)
+    failures = 0
+    for number in range(12):
+        random = "".join(uuid.uuid4().hex for _ in range(120))
+        request = phone_calls(attacker, called.name, f"{random}{number}")
+        answer = a.phone(t).register(*cluster.user(), timeout=6)
+        failures += not answer or answer.status != 200
+        attacker.agent.send(attacker.agent.cancel(request))
+    check(not failures, f"{failures} of 12 new contacts were refused while a phone called with long Call-IDs")
+    check("the database does not answer" not in a.log(), "the node lost the database because of a long Call-ID")
+    caller, request = call(t, a, other.name)
+    check(other.woken(), "a call after the long Call-IDs got no push")
+    return "12 calls with Call-IDs of 3,840 characters refuse no contact, and the node keeps the database"
 
 
 @probe("T50.6", "cancel-of-another-tenant")
