@@ -13,8 +13,8 @@ import Timekeeping
     private static let pbx = SimulatedCluster.udp(SimulatedCluster.pbx)
 
     /// A cluster with a call of node 0 at the phone, whose flow is at node 1; and the INVITE that the phone has got.
-    private func withCall() throws -> (SimulatedCluster, SIPRequest) {
-        let cluster = ClusterCallTests.withPhone()
+    private func withCall(nodes: Int = 2) throws -> (SimulatedCluster, SIPRequest) {
+        let cluster = ClusterCallTests.withPhone(nodes: nodes)
         ClusterCallTests.invite(cluster, at: 0)
         cluster.settle()
         ClusterCallTests.register(cluster, at: 1, cseq: 2)
@@ -103,15 +103,7 @@ import Timekeeping
 
     @Test func `a call that another node has taken over sends no second INVITE after the end of its connection`() throws
     {
-        let cluster = SimulatedCluster(nodes: 3)
-        ClusterCallTests.register(cluster, at: 1)
-        cluster.settle()
-        cluster.pass(.seconds(60))
-        ClusterCallTests.invite(cluster, at: 0)
-        cluster.settle()
-        ClusterCallTests.register(cluster, at: 1, cseq: 2)
-        cluster.settle()
-        let invite = try #require(cluster.sent.last { $0.request?.method == .invite }?.request)
+        let (cluster, invite) = try withCall(nodes: 3)
         respond(cluster, Status(code: 180), to: invite)
         cluster.kill(0, takenOverBy: 2)
         cluster.settle()
