@@ -242,7 +242,7 @@ let package = Package(
             "ProxyRuntime", on: .shell,
             [
                 "HTTPSemantics", "Persistence", "PushSending", "ProxyCore", "ServiceEvents", "PushPlanning", "Calling",
-                "Routing",
+                "Routing", "UpstreamRegistration",
                 "SIPDialogs", "ProxyPolicy", "PushDelivery", "Registration", "HTTPServer", "HEP", "OTLP", "WebSocket",
                 "HTTP1Connections", "HTTPClient", "Resolver",
                 "Reactor", "Crypto", "Compression", "SIPMessage", "SIPGrammar", "JSON", "Bytes", "Addressing",

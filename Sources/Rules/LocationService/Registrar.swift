@@ -293,15 +293,19 @@ package struct Registrar: ~Copyable {
 
     /// Adopts the accounts that the store has just returned. An account of the question that the store has not returned
     /// does not exist.
-    package mutating func adopt(_ accounts: [DigestUser], askedFor subjects: [UserSubject]) {
+    ///
+    /// - Returns: the known accounts that do not exist any more.
+    package mutating func adopt(_ accounts: [DigestUser], askedFor subjects: [UserSubject]) -> [DigestUser] {
+        var removed: [DigestUser] = []
         for case .account(let name, let realm) in subjects {
             if !accounts.contains(where: { $0.name == name && $0.realm == realm }) {
-                users.remove(name: name, realm: realm)
+                if let user = users.remove(name: name, realm: realm) { removed.append(user) }
             }
         }
         for account in accounts where users.user(named: account.name, realm: account.realm) != account {
             users.add(account)
         }
+        return removed
     }
 
     /// Whether the store is writing a change of the user's bindings.

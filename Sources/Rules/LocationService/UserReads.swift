@@ -32,6 +32,8 @@ package struct UserReads {
         case orphans
         /// A call of a node that has ended.
         case takenOver(TakeoverTicket)
+        /// A user whom the node with the duties registers at a PBX.
+        case upstreamUser(AddressOfRecord)
     }
 
     /// A question for the store.
@@ -198,7 +200,7 @@ extension UserReads.Work {
         switch self {
         case .request(let incoming), .acknowledgement(let incoming): incoming
         case .change(.register(let incoming), _): incoming
-        case .change, .waiting, .look, .refreshes, .orphans, .takenOver: nil
+        case .change, .waiting, .look, .refreshes, .orphans, .takenOver, .upstreamUser: nil
         }
     }
 }

@@ -81,7 +81,10 @@ package enum ProxyAction: Sendable {
     /// Commit soon that the INVITE with the given Call-ID no longer waits for phones of the user.
     case endInvite(AddressOfRecord, callID: ByteString)
     /// Search one page of the store's contacts, and report them to ``ProxyEngine/contactsFound(_:_:now:)``.
-    case findContacts(NodeDuties.Question)
+    case findContacts(ContactSearch.Question)
+    /// Read the ceiling of CSeq numbers that ``storeRegisterCeiling(_:)`` has stored at any node, and report it to
+    /// ``ProxyEngine/registerCeilingRead(_:now:)``.
+    case readRegisterCeiling
     /// Look up the addresses of a host name, and report the addresses to ``ProxyEngine/resolved(_:to:now:)``.
     case resolve(NextHop, ResolutionTicket)
 }

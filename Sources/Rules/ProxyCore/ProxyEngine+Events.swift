@@ -341,11 +341,18 @@ extension ProxyEngine {
         settle(now: now)
     }
 
+    /// Handles the answer to ``ProxyAction/readRegisterCeiling``: 0 if the store has no ceiling, `nil` if the store did not
+    /// answer.
+    package func registerCeilingRead(_ ceiling: UInt32?, now: Moment) {
+        ceilingRead(ceiling, now: now)
+        settle(now: now)
+    }
+
     /// Registers the users of a domain, or one of the users, again at the domain's PBX, as an operator has ordered.
     ///
     /// - Returns: false if the daemon registers no users of the domain at a PBX.
     package func upstreamRetryOrdered(_ domain: ByteString, user: ByteString?, now: Moment) -> Bool {
-        guard let upstream = upstreamUsers.agent.upstream(of: domain) else { return false }
+        guard upstreamUsers.agent.isActive, let upstream = upstreamUsers.agent.upstream(of: domain) else { return false }
         changeUpstreamUsers(now: now) { $0.retryOrdered(upstream, user: user, now: $1, into: &$2) }
         settle(now: now)
         return true

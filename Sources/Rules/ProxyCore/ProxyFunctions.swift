@@ -8,6 +8,7 @@ package import SIPDialogs
 package import SIPGrammar
 package import Telemetry
 package import Timekeeping
+package import UpstreamRegistration
 
 /// Functions that the engine gets from its shell, because they use libraries or are not deterministic.
 package struct ProxyFunctions {
@@ -22,6 +23,8 @@ package struct ProxyFunctions {
     /// Computes the user part of the contact that the daemon registers at a PBX, from bytes and a stored secret. Equal
     /// bytes give the same user part in every run of the daemon.
     package let upstreamCode: ([UInt8]) -> [UInt8]
+    /// Makes and reads the users' contact tokens at PBXs in a cluster; `nil` for a daemon without other nodes.
+    package let upstreamSeal: TokenSeal?
     package let log: Log
     /// The offsets of the time zone with the given name; `nil` if the machine does not know the time zone.
     package let zone: (String) -> ZoneOffsets?
@@ -30,7 +33,8 @@ package struct ProxyFunctions {
         seal: DialogSeal, random: @escaping () -> UInt64,
         reread: @escaping (ByteString) -> SIPRequest?, packing: RequestPacking, digest: DigestFunctions,
         deviceCode: @escaping (DeviceID) -> ByteString? = { _ in nil },
-        upstreamCode: (([UInt8]) -> [UInt8])? = nil, zone: @escaping (String) -> ZoneOffsets? = { _ in nil },
+        upstreamCode: (([UInt8]) -> [UInt8])? = nil, upstreamSeal: TokenSeal? = nil,
+        zone: @escaping (String) -> ZoneOffsets? = { _ in nil },
         log: Log = .silent
     ) {
         self.seal = seal
@@ -40,6 +44,7 @@ package struct ProxyFunctions {
         self.digest = digest
         self.deviceCode = deviceCode
         self.upstreamCode = upstreamCode ?? digest.code
+        self.upstreamSeal = upstreamSeal
         self.log = log
         self.zone = zone
     }

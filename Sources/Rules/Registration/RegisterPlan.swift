@@ -49,6 +49,17 @@ package final class RegisterPlan {
     package var newContacts: Int {
         facts.count { if case .added = $0 { true } else { false } } - removed.count
     }
+
+    /// Whether the user gets or loses a contact, or a contact gets another push token.
+    package var changesContacts: Bool {
+        !removed.isEmpty
+            || facts.contains { fact in
+                switch fact {
+                case .added, .tokenReplaced, .superseded, .unregistered: true
+                case .pushNotUsed, .conflictingParams, .unknownSignOut, .retransmission: false
+                }
+            }
+    }
 }
 
 /// A change by a REGISTER or an HTTP report, for the log.

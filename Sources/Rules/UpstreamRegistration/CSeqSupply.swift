@@ -43,6 +43,11 @@ struct CSeqSupply: Sendable {
         return base + Self.step
     }
 
+    /// Begins above the numbers that other nodes may have used.
+    ///
+    /// - Parameter ceiling: the ceiling in the store.
+    mutating func rise(above ceiling: UInt32) { self = CSeqSupply(ceiling: max(self.ceiling, ceiling)) }
+
     mutating func stored(_ ceiling: UInt32) {
         isAsked = false
         self.ceiling = max(self.ceiling, ceiling)

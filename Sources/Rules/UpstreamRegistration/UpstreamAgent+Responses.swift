@@ -144,7 +144,7 @@ extension UpstreamAgent {
     }
 
     /// The seconds that the PBX grants to the daemon's contact; `nil` if the response lists only other contacts. The
-    /// contact is found by its ``UpstreamToken`` alone, because some PBXs rewrite the contact's host.
+    /// contact is found by its token alone, because some PBXs rewrite the contact's host.
     private func granted(_ slot: UInt32, _ response: RegisterResponse, asked: UInt32) -> UInt32? {
         guard !response.contacts.isEmpty else {
             // If the 200 lists no contacts, the requested expiry counts, because some registrars violate RFC 3261
@@ -156,10 +156,7 @@ extension UpstreamAgent {
     }
 
     private func ours(_ slot: UInt32, _ response: RegisterResponse) -> [UInt32?] {
-        let token = records[Int(slot)].token
-        return response.contacts.compactMap { contact in
-            UpstreamToken(contact.user).map { token.isSame(as: $0) } == true ? .some(contact.expires) : nil
-        }
+        response.contacts.compactMap { isToken($0.user, of: slot) ? .some($0.expires) : nil }
     }
 
     private mutating func notListed(_ slot: UInt32, now: Moment, into orders: inout [UpstreamOrder]) {

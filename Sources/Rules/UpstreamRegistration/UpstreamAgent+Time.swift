@@ -8,6 +8,7 @@ extension UpstreamAgent {
     ///
     /// - Precondition: `now` is not earlier than in the last call.
     package mutating func due(now: Moment, into orders: inout [UpstreamOrder]) {
+        guard isActive else { return forgetLater(now: now.instant) }
         while let slot = timers.popExpired(now: now.instant) {
             records[Int(slot)].deadline = .none
             timerFired(slot, now: now, into: &orders)
@@ -116,6 +117,7 @@ extension UpstreamAgent {
 
     /// Registers all users of a PBX again, one after the other.
     mutating func registerAll(_ upstream: Int, _ sign: LossSign, now: Moment, into orders: inout [UpstreamOrder]) {
+        guard isActive else { return }
         var count = 0
         stands[upstream].shared.forget()
         for place in records.indices where Int(records[place].upstream) == upstream {
@@ -169,7 +171,7 @@ extension UpstreamAgent {
     private mutating func moveUsers(
         of server: UInt8, _ upstream: Int, now: Moment, into orders: inout [UpstreamOrder]
     ) {
-        guard stands[upstream].server(now: now.instant, after: 0) != nil else { return }
+        guard isActive, stands[upstream].server(now: now.instant, after: 0) != nil else { return }
         var count = 0
         for place in records.indices where Int(records[place].upstream) == upstream && records[place].server == server {
             guard records[place].state == .registered, !records[place].marks.contains(.isVacant) else { continue }

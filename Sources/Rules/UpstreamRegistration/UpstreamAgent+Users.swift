@@ -9,13 +9,14 @@ extension UpstreamAgent {
     /// reports each user with a device that a push can wake; later the engine reports the user after each REGISTER of a
     /// phone.
     package mutating func userIsWakeable(_ user: WakeableUser, now: Moment, into orders: inout [UpstreamOrder]) {
-        guard stands.indices.contains(user.upstream.index) else { return }
+        guard isActive, stands.indices.contains(user.upstream.index) else { return }
         guard let slot = slot(of: UpstreamUser(user.upstream, user.name)) else {
             guard let slot = makeRecord(user, now: now) else { return }
             begin(slot, now: now, into: &orders)
             return pump(user.upstream.index, now: now, into: &orders)
         }
         let place = Int(slot)
+        records[place].pass = pass
         records[place].lastSign = max(records[place].lastSign, Self.seconds(user.lastSign))
         let isNews =
             user.fingerprint.map { records[place].fingerprint != $0 || records[place].algorithms != user.algorithms }
@@ -43,7 +44,7 @@ extension UpstreamAgent {
     /// Whether a phone's REGISTER starts another try (at most once an hour) for a user whom the PBX did not know.
     /// Another try is harmless, because a PBX cannot lock out an unknown user. A user whose password the PBX has
     /// refused is not tried again.
-    private func isWorthAnotherTry(_ slot: UInt32, now: Moment) -> Bool {
+    func isWorthAnotherTry(_ slot: UInt32, now: Moment) -> Bool {
         let record = records[Int(slot)]
         return record.state == .absent && Self.seconds(now.date) >= record.since &+ 3600
     }
@@ -61,7 +62,7 @@ extension UpstreamAgent {
     package mutating func userEnded(
         _ user: UpstreamUser, _ reason: UpstreamEnd, now: Moment, into orders: inout [UpstreamOrder]
     ) {
-        guard let slot = slot(of: user) else { return }
+        guard isActive, let slot = slot(of: user) else { return }
         end(slot, reason, now: now, into: &orders)
         pump(user.upstream.index, now: now, into: &orders)
     }
@@ -76,7 +77,7 @@ extension UpstreamAgent {
     package mutating func retryOrdered(
         _ upstream: UpstreamNumber, user name: ByteString?, now: Moment, into orders: inout [UpstreamOrder]
     ) {
-        guard stands.indices.contains(upstream.index) else { return }
+        guard isActive, stands.indices.contains(upstream.index) else { return }
         stands[upstream.index].watch.accepted()
         if let name {
             guard let slot = slot(of: UpstreamUser(upstream, name)) else { return }
@@ -187,7 +188,7 @@ extension UpstreamAgent {
     /// Sends the REGISTERs of waiting users within the rate, and sets `wakeAt` for the users who must still wait.
     mutating func pump(_ upstream: Int, now: Moment, into orders: inout [UpstreamOrder]) {
         stands[upstream].wakeAt = nil
-        while stands[upstream].hasWaiting {
+        while isActive, stands[upstream].hasWaiting {
             let earliest = max(stands[upstream].nextTurn, stands[upstream].watch.pausedUntil ?? .distantPast)
             guard earliest <= now.instant else {
                 stands[upstream].wakeAt = earliest
@@ -247,7 +248,7 @@ extension UpstreamAgent {
             .send(
                 RegisterOrder(
                     number: RegisterNumber(slot: slot, cseq: cseq), user: user, server: target,
-                    token: records[place].token,
+                    token: token(of: slot),
                     callID: functions.callID(
                         of: user.name, at: setup.domain, upstream: setup.name),
                     hasPath: setup.hasPath, cseq: cseq, purpose: pending.purpose(expires),

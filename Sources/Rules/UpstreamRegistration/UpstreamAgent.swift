@@ -18,6 +18,12 @@ package struct UpstreamAgent {
     var cseqs: CSeqSupply
     let functions: AgentFunctions
     package internal(set) var counts = UpstreamCounts()
+    /// Whether this daemon registers the users. In a cluster, only the node with the duties does.
+    package internal(set) var isActive: Bool
+    /// Since when the registration client is suspended, if it still has the users.
+    var suspendedAt: Instant?
+    /// The number of the pass over all users: see ``beginPass()``.
+    var pass: UInt16 = 0
     private var vacant: [UInt32] = []
     private var byName = SlotIndex()
     private var byToken = SlotIndex()
@@ -28,8 +34,12 @@ package struct UpstreamAgent {
     ///   - domains: the domains whose users are registered at a PBX, in the order of their ``UpstreamNumber``.
     ///   - ceiling: the stored ceiling of CSeq numbers, see ``CSeqSupply``; 0 in the first run.
     ///   - functions: the functions for random numbers and for the ``UpstreamToken`` of each user.
-    package init(_ domains: [UpstreamDomain], ceiling: UInt32, functions: AgentFunctions) {
+    ///   - isActive: false for a node of a cluster, until ``resumed(above:now:into:)``.
+    package init(
+        _ domains: [UpstreamDomain], ceiling: UInt32, functions: AgentFunctions, isActive: Bool = true
+    ) {
         stands = domains.map { UpstreamStand(setup: $0) }
+        self.isActive = isActive
         cseqs = CSeqSupply(ceiling: ceiling)
         self.functions = functions
     }
@@ -45,9 +55,12 @@ package struct UpstreamAgent {
         stands.indices.contains(upstream.index) ? stands[upstream.index].setup : nil
     }
 
-    /// The user whose ``UpstreamToken`` is the user part of a PBX's Request-URI; `nil` if no user has the token. The
-    /// search for an ``UpstreamToken`` takes equally long for texts that are no tokens.
+    /// The user whose token is the user part of a PBX's Request-URI; `nil` if no user has the token. The search for an
+    /// ``UpstreamToken`` takes equally long for texts that are no tokens.
     package func user(called text: ByteString) -> UpstreamUser? {
+        if let (name, domain) = functions.seal?.open(text) {
+            return upstream(of: domain).map { UpstreamUser($0, name) }
+        }
         let token = UpstreamToken(text)
         let sought = token ?? Self.nobody
         let slot = byToken.find(hash: sought.tableHash) { slot in
@@ -58,10 +71,30 @@ package struct UpstreamAgent {
         return user(at: slot)
     }
 
+    /// Whether a text can be a token, perhaps of a removed user.
+    package func mayBeToken(_ text: ByteString) -> Bool {
+        UpstreamToken(text) != nil || functions.seal?.open(text) != nil
+    }
+
+    /// The user part of the user's contact at the PBX.
+    func token(of slot: UInt32) -> ByteString {
+        let record = records[Int(slot)]
+        guard let seal = functions.seal else { return record.token.text }
+        return seal.seal(user(at: slot).name, stands[Int(record.upstream)].setup.domain)
+    }
+
+    /// Whether a text is the token of a user.
+    func isToken(_ text: ByteString, of slot: UInt32) -> Bool {
+        if let (name, domain) = functions.seal?.open(text) {
+            return user(at: slot).name == name && stands[Int(records[Int(slot)].upstream)].setup.domain == domain
+        }
+        return UpstreamToken(text).map { records[Int(slot)].token.isSame(as: $0) } == true
+    }
+
     private static let nobody = UpstreamToken(code: [UInt8](repeating: 0, count: 13))
 
     package func status(of user: UpstreamUser) -> UpstreamStatus? {
-        slot(of: user).map { status(at: $0) }
+        isActive ? slot(of: user).map { status(at: $0) } : nil
     }
 
     /// One page of the users of a PBX (`nil` for all PBXs), and the index at which the next page starts.
@@ -70,14 +103,14 @@ package struct UpstreamAgent {
     ) {
         var page: [UpstreamStatus] = []
         var place = max(0, start)
-        while place < records.count, page.count < limit {
+        while isActive, place < records.count, page.count < limit {
             let record = records[place]
             if upstream.map({ record.upstream == $0.rawValue }) ?? true, !record.marks.contains(.isVacant) {
                 page.append(status(at: UInt32(place)))
             }
             place += 1
         }
-        return (page, place < records.count ? place : nil)
+        return (page, isActive && place < records.count ? place : nil)
     }
 
     private func status(at slot: UInt32) -> UpstreamStatus {
@@ -86,8 +119,7 @@ package struct UpstreamAgent {
             user: user(at: slot), state: record.state, since: UnixTime(seconds: Int64(record.since)),
             status: record.status, refusal: record.state == .refused ? refusal(of: record) : nil,
             waitsForPassword: record.state == .registering && record.refusal == .passwordAway,
-            boundUntil: record.boundUntil,
-            token: record.token)
+            boundUntil: record.boundUntil, token: token(of: slot))
     }
 
     private func refusal(of record: UserRecord) -> UpstreamRefusal? {
@@ -129,6 +161,7 @@ package struct UpstreamAgent {
 
     /// The time of the next work for ``due(now:into:)``.
     package var nextDeadline: Instant? {
+        guard isActive else { return suspendedAt.map { $0 + Self.memory } }
         var next = timers.nextDeadline
         for stand in stands {
             for instant in [stand.wakeAt, stand.watch.nextQuery] {
@@ -180,6 +213,7 @@ package struct UpstreamAgent {
             name: name, token: token, cseq: 0, fingerprint: user.fingerprint ?? 0, since: Self.seconds(now.date),
             lastSign: Self.seconds(user.lastSign), lastCall: user.lastCall.map(Self.seconds) ?? 0,
             upstream: user.upstream.rawValue, algorithms: user.algorithms)
+        record.pass = pass
         record.marks = user.isFromEarlierRun ? [.isWakeable, .mayBeBound] : .isWakeable
         let slot: UInt32
         if let free = vacant.popLast() {
@@ -216,6 +250,14 @@ package struct UpstreamAgent {
         records[Int(slot)].kept = .none
         records[Int(slot)].deadline = .none
         vacant.append(slot)
+    }
+
+    /// Forgets all users. Their bindings at the PBXs stay.
+    mutating func forgetUsers() {
+        (records, slabs, timers, vacant) = ([], ByteSlabs(), DeadlineQueue(), [])
+        (byName, byToken) = (SlotIndex(), SlotIndex())
+        for state in counts.states.indices { counts.states[state] = 0 }
+        for place in stands.indices { stands[place].forgetUsers() }
     }
 
     static func seconds(_ date: UnixTime) -> UInt32 { UInt32(clamping: date.seconds) }
@@ -278,7 +320,7 @@ package struct UpstreamStatus: Sendable {
     /// When the user's binding at the PBX ends, as far as this run of the daemon knows.
     package let boundUntil: Instant
     /// The token by which the PBX calls the user; operators never see the token.
-    package let token: UpstreamToken
+    package let token: ByteString
 
     /// Why the PBX does not know the user, as a clause for messages; `nil` if the PBX knows the user.
     package var words: String? {

@@ -33,7 +33,8 @@ package struct RegisterOrder: Sendable {
     package let number: RegisterNumber
     package let user: UpstreamUser
     package let server: UpstreamServer
-    package let token: UpstreamToken
+    /// The user part of the contact: an ``UpstreamToken``, or the token of a ``TokenSeal``.
+    package let token: ByteString
     package let callID: ByteString
     /// Whether the REGISTER has a Path header field with the address of this daemon.
     package let hasPath: Bool

@@ -37,6 +37,12 @@ struct UpstreamStand: Sendable {
         expires = setup.expires
     }
 
+    /// Forgets what belongs to users, and keeps the servers.
+    mutating func forgetUsers() {
+        lines = [Queue<UInt32>](repeating: Queue(), count: UserRecord.Line.allCases.count)
+        (wakeAt, watch, shared) = (nil, UpstreamWatchdog(), SharedNonce())
+    }
+
     // MARK: Servers
 
     mutating func found(_ list: [UpstreamServer]) {

@@ -75,6 +75,25 @@ package struct UpstreamToken: Hashable, Sendable {
     }
 }
 
+/// Makes and reads the contact tokens of a cluster, which contain the encrypted user.
+///
+/// Only the node with the duties has the list of all users, but a PBX may call any node. So each node must find the user
+/// in the token itself. The same user always gets the same token, at each node.
+package struct TokenSeal: Sendable {
+    /// Encrypts the name and the domain of a user. The result has only hexadecimal digits.
+    package let seal: @Sendable (_ name: ByteString, _ domain: ByteString) -> ByteString
+    /// Returns the name and the domain of a user; `nil` for a text that no node of the cluster has made. The case of the
+    /// digits does not matter, because some PBXs change it.
+    package let open: @Sendable (ByteString) -> (name: ByteString, domain: ByteString)?
+
+    package init(
+        seal: @escaping @Sendable (_ name: ByteString, _ domain: ByteString) -> ByteString,
+        open: @escaping @Sendable (ByteString) -> (name: ByteString, domain: ByteString)?
+    ) {
+        (self.seal, self.open) = (seal, open)
+    }
+}
+
 /// Functions for cryptography and random numbers, which the registration client gets from the shell, because the rules
 /// contain neither.
 package struct AgentFunctions {
@@ -83,10 +102,13 @@ package struct AgentFunctions {
     package let code: ([UInt8]) -> [UInt8]
     /// Returns a random number.
     package let random: () -> UInt64
+    /// Makes and reads the contact tokens of a cluster; `nil` for a daemon without other nodes.
+    let seal: TokenSeal?
 
-    package init(code: @escaping ([UInt8]) -> [UInt8], random: @escaping () -> UInt64) {
+    package init(code: @escaping ([UInt8]) -> [UInt8], random: @escaping () -> UInt64, seal: TokenSeal? = nil) {
         self.code = code
         self.random = random
+        self.seal = seal
     }
 
     func token(of user: ByteString, at domain: ByteString, upstream: ByteString) -> UpstreamToken {

@@ -41,6 +41,8 @@ struct UserRecord: Sendable {
     /// The status of the last final response from the PBX; 0 if no response came.
     var status: UInt16 = 0
     let upstream: UInt16
+    /// The pass over all users in which the user was last found: see ``UpstreamAgent/beginPass()``.
+    var pass: UInt16 = 0
     var state = RegistrationState.registering
     var marks: Marks = []
     var pending = Pending.nothing

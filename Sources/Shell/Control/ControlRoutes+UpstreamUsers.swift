@@ -15,54 +15,140 @@ import UpstreamRegistration
 extension ControlRoutes {
     func registerUpstreamUsers(in router: inout ServiceRouter) {
         router.add("GET", "/v1/upstream-domains", scope: .adminRead, domains: .byDomain, described: .upstreamDomains) {
-            call in
-            let domains = call.domains
-            let reports = await door.ask(.everything) { engine, now in
-                UpstreamDomainReport.all(of: engine.upstreamUsers, now: now)
-            }
-            call.answer(reports.filter { domains.permits(ByteString($0.domain)) })
+            call throws(ServiceProblem) in
+            call.answer(try await upstreamDomains(call))
         }
         router.add("GET", "/v1/upstream", .upstreamUsers) { call throws(ServiceProblem) in
-            let start = call.request.query("after").flatMap { Int($0) } ?? 0
-            let limit = try call.pageLimit()
-            let domain = call.request.query("domain").map { ByteString($0.lowercased()) }
-            let domains = call.domains
-            let page = await door.ask(.everything) { engine, now in
-                Self.page(
-                    of: engine.upstreamUsers, domain, within: domains, from: max(0, start), limit: limit, now: now)
-            }
-            call.answer(page)
+            call.answer(try await upstreamUsers(call))
         }
         router.add("GET", "/v1/upstream/{}", .upstreamUser) { call throws(ServiceProblem) in
             let name = call.parameter()
-            let domains = call.domains
-            let report = await door.ask(.everything) { engine, now in
-                Self.upstreamAOR(name).flatMap { domains.permits($0.host) ? engine.upstreamUsers.user($0) : nil }
-                    .flatMap { engine.upstreamUsers.agent.status(of: $0) }
-                    .map { UpstreamUserReport($0, engine.upstreamUsers, now: now) }
+            guard let report = try await upstreamUser(name, call) else {
+                throw ServiceProblem(404, "no user \(name) is kept registered at a PBX")
             }
-            guard let report else { throw ServiceProblem(404, "no user \(name) is kept registered at a PBX") }
             call.answer(report)
         }
         router.add("POST", "/v1/upstream/{}/retry", .upstreamRetry) { call throws(ServiceProblem) in
-            let name = call.parameter()
-            call.changes(name)
-            let domains = call.domains
-            let isDone = await door.ask(.everything) { engine, now in
-                guard let aor = Self.upstreamAOR(name) else {
-                    let domain = ByteString(name.lowercased())
-                    return domains.permits(domain) && engine.upstreamRetryOrdered(domain, user: nil, now: now)
-                }
-                guard domains.permits(aor.host),
-                    engine.upstreamUsers.user(aor).flatMap({ engine.upstreamUsers.agent.status(of: $0) }) != nil
-                else {
-                    return false
-                }
-                return engine.upstreamRetryOrdered(aor.host, user: aor.user, now: now)
-            }
-            guard isDone else { throw ServiceProblem(404, "no user or domain \(name) is kept registered at a PBX") }
-            call.answerDone()
+            try await retryUpstream(call)
         }
+    }
+
+    /// Registers the routes by which other nodes ask the node that registers users.
+    func registerUpstreamUsersForNodes(in router: inout ServiceRouter) {
+        router.add("GET", "/v1/duty", scope: .adminRead, domains: .byDomain) { call in
+            call.answer(NodeDutyReport(registersUsers: await registersUsers))
+        }
+        router.add("GET", "/v1/upstream-domains", scope: .adminRead, domains: .byDomain) { call throws(ServiceProblem) in
+            call.answer(try await upstreamDomains(call))
+        }
+        router.add("GET", "/v1/upstream", .upstreamUsers) { call throws(ServiceProblem) in
+            call.answer(try await upstreamUsers(call))
+        }
+        router.add("GET", "/v1/named-upstream", scope: .adminRead, domains: .byDomain) { call throws(ServiceProblem) in
+            let found = try await upstreamUser(call.request.query("name") ?? "", call)
+            call.answer(UpstreamUserPage(users: found.map { [$0] } ?? [], next: nil))
+        }
+        router.add("POST", "/v1/upstream/{}/retry", .upstreamRetry) { call throws(ServiceProblem) in
+            try await retryUpstream(call)
+        }
+    }
+
+    // MARK: The node that registers users
+
+    /// Whether this daemon registers users. In a cluster, only the node with the duties does.
+    private var registersUsers: Bool {
+        get async { await door.ask(.everything) { engine, _ in engine.upstreamUsers.agent.isActive } }
+    }
+
+    /// The other node that registers users; `nil` if this daemon does.
+    private func registeringNode(_ domains: DomainScope) async throws(ServiceProblem) -> String? {
+        guard let nodes, await !registersUsers else { return nil }
+        let others: NodeAnswers<NodeDutyReport> = await nodes.ask("/v1/duty", for: domains)
+        if let node = others.answers.first(where: { $0.answer.registersUsers })?.node { return node }
+        let missing = others.missing.map { "\($0.node) did not answer (\($0.reason))" }
+        throw ServiceProblem(
+            503, "no node of the cluster registers users now",
+            detail: missing.isEmpty
+                ? "a node gets the duties within seconds; try again" : missing.joined(separator: "; "))
+    }
+
+    /// The answer of the node that registers users; `nil` if this daemon does.
+    private func elsewhere<Answer: Decodable & Sendable>(
+        _ resource: String, _ domains: DomainScope
+    ) async throws(ServiceProblem) -> Answer? {
+        guard let nodes, let node = try await registeringNode(domains) else { return nil }
+        let answers: NodeAnswers<Answer> = await nodes.ask(resource, for: domains, of: [node])
+        guard let answer = answers.answers.first?.answer else {
+            throw ServiceProblem(504, "the node \(node) did not answer", detail: answers.missing.first?.reason)
+        }
+        return answer
+    }
+
+    // MARK: Answers
+
+    private func upstreamDomains(_ call: ServiceCall) async throws(ServiceProblem) -> [UpstreamDomainReport] {
+        let domains = call.domains
+        if let reports: [UpstreamDomainReport] = try await elsewhere("/v1/upstream-domains", domains) { return reports }
+        let reports = await door.ask(.everything) { engine, now in
+            UpstreamDomainReport.all(of: engine.upstreamUsers, now: now)
+        }
+        return reports.filter { domains.permits(ByteString($0.domain)) }
+    }
+
+    private func upstreamUsers(_ call: ServiceCall) async throws(ServiceProblem) -> UpstreamUserPage {
+        let start = max(0, call.request.query("after").flatMap { Int($0) } ?? 0)
+        let limit = try call.pageLimit()
+        let (name, domains) = (call.request.query("domain")?.lowercased(), call.domains)
+        let wanted = name.map { "&domain=\(NodeQuestions.encoded($0))" } ?? ""
+        if let page: UpstreamUserPage = try await elsewhere(
+            "/v1/upstream?after=\(start)&limit=\(limit)\(wanted)", domains)
+        {
+            return page
+        }
+        return await door.ask(.everything) { engine, now in
+            Self.page(
+                of: engine.upstreamUsers, name.map { ByteString($0) }, within: domains, from: start, limit: limit, now: now)
+        }
+    }
+
+    private func upstreamUser(
+        _ name: String, _ call: ServiceCall
+    ) async throws(ServiceProblem) -> UpstreamUserReport? {
+        let domains = call.domains
+        if let page: UpstreamUserPage = try await elsewhere(
+            "/v1/named-upstream?name=\(NodeQuestions.encoded(name))", domains)
+        {
+            return page.users.first
+        }
+        return await door.ask(.everything) { engine, now in
+            Self.upstreamAOR(name).flatMap { domains.permits($0.host) ? engine.upstreamUsers.user($0) : nil }
+                .flatMap { engine.upstreamUsers.agent.status(of: $0) }
+                .map { UpstreamUserReport($0, engine.upstreamUsers, now: now) }
+        }
+    }
+
+    private func retryUpstream(_ call: ServiceCall) async throws(ServiceProblem) {
+        let name = call.parameter()
+        call.changes(name)
+        let domains = call.domains
+        if let nodes, let node = try await registeringNode(domains) {
+            try await nodes.order("POST", "/v1/upstream/\(NodeQuestions.encoded(name))/retry", for: domains, at: node)
+            return call.answerDone()
+        }
+        let isDone = await door.ask(.everything) { engine, now in
+            guard let aor = Self.upstreamAOR(name) else {
+                let domain = ByteString(name.lowercased())
+                return domains.permits(domain) && engine.upstreamRetryOrdered(domain, user: nil, now: now)
+            }
+            guard domains.permits(aor.host),
+                engine.upstreamUsers.user(aor).flatMap({ engine.upstreamUsers.agent.status(of: $0) }) != nil
+            else {
+                return false
+            }
+            return engine.upstreamRetryOrdered(aor.host, user: aor.user, now: now)
+        }
+        guard isDone else { throw ServiceProblem(404, "no user or domain \(name) is kept registered at a PBX") }
+        call.answerDone()
     }
 
     private static func upstreamAOR(_ text: String) -> AddressOfRecord? {
@@ -88,6 +174,11 @@ extension ControlRoutes {
         }
         return UpstreamUserPage(users: visible.map { UpstreamUserReport($0, users, now: now) }, next: next)
     }
+}
+
+/// Whether a node registers users, as other nodes ask it.
+struct NodeDutyReport: Codable, Sendable, DescribedBody {
+    let registersUsers: Bool
 }
 
 /// The registration of one user at a PBX, as the control API reports it, without the ``UpstreamToken``.

@@ -58,6 +58,7 @@ struct ControlRoutes {
         }
         router.add("DELETE", "/v1/held/{}", .endCall) { call throws(ServiceProblem) in try await endCall(call) }
         registerDevicesForNodes(in: &router)
+        registerUpstreamUsersForNodes(in: &router)
     }
 
     // MARK: Calls

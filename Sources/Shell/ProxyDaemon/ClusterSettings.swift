@@ -105,12 +105,6 @@ extension DaemonSettings {
                     "expected postgresql.connection, because the nodes share one database: set it, or remove cluster",
                     key: "cluster"))
         }
-        if !registerUpstream.isEmpty {
-            found.append(
-                SettingComplaint(
-                    "expected no register-upstream, because each node would register the users at the PBX: remove one of both",
-                    key: "cluster"))
-        }
         let others = listen.filter { $0.transport != .udp }.map(\.endpoint) + api.listen + admin.listen
         if place.port != 0, others.contains(place) {
             found.append(

@@ -137,7 +137,8 @@ package final class Daemon: @unchecked Sendable {
             settings, push, listeners: bound.listeners, store: store, node: node,
             functions: try EngineFunctions.make(
                 seal: dialogKeys.sealer, deviceCode: { [services] in services.deviceCode(of: $0) },
-                upstreamCode: upstreamCode, log: log),
+                upstreamCode: upstreamCode,
+                upstreamSeal: store.shared == nil ? nil : try UpstreamCode.seal(upstreamCode), log: log),
             now: loop.moment)
         do throws(SystemError) {
             users = try UserSources(settings.users, on: loop)

@@ -10,13 +10,14 @@ import SIPDialogs
 import SIPGrammar
 import SIPMessage
 package import Telemetry
+package import UpstreamRegistration
 
 /// Creates the engine's functions from libraries: encryption, digests, random numbers, and the reader of SIP messages.
 /// The rules call C libraries only through ``EngineFunctions``.
 package enum EngineFunctions {
     package static func make(
         seal: TextSealer, deviceCode: @escaping (DeviceID) -> ByteString? = { _ in nil },
-        upstreamCode: (([UInt8]) -> [UInt8])? = nil, log: Log
+        upstreamCode: (([UInt8]) -> [UInt8])? = nil, upstreamSeal: TokenSeal? = nil, log: Log
     ) throws(StartError) -> ProxyFunctions {
         let codeKey = try key()
         let reader = ReaderBox()
@@ -36,7 +37,7 @@ package enum EngineFunctions {
                     case .sha512_256: HashAlgorithm.sha512_256.digest(of: bytes)
                     }
                 }, code: { codeKey.code(for: $0) }), deviceCode: deviceCode, upstreamCode: upstreamCode,
-            zone: { TimeZoneFiles.offsets(of: $0) }, log: log)
+            upstreamSeal: upstreamSeal, zone: { TimeZoneFiles.offsets(of: $0) }, log: log)
     }
 
     private static var packing: RequestPacking {

@@ -59,7 +59,7 @@ extension ProxyShard {
             shared.read([account], waiting: nil) { waiter.resume(returning: $0) }
         }
         guard let users else { return false }
-        engine.accountsRead(users.accounts, askedFor: [account])
+        engine.accountsRead(users.accounts, askedFor: [account], now: loop.moment)
         return true
     }
 

@@ -203,11 +203,12 @@ package actor ProxyShard: LoopActor {
         case resolved(ResolutionTicket, [ResolvedHop])
         case user(UserTicket, UserAnswer)
         case registerCeiling(UInt32)
+        case readCeiling(UInt32?)
         case keys(Result<[BearerKey], UserFault>, issuer: Int)
         case users(ReadTicket, StoredUsers?)
         case found(waitingFor: AddressOfRecord, [String])
         case nodes(NodeNews)
-        case contacts(NodeDuties.Question, ContactPage?)
+        case contacts(ContactSearch.Question, ContactPage?)
 
         var isNews: Bool { if case .nodes = self { true } else { false } }
     }
@@ -272,6 +273,7 @@ package actor ProxyShard: LoopActor {
         case .keys(let keys, let issuer): engine.keysRead(keys, of: issuer, now: loop.moment)
         case .resolved(let ticket, let hops): engine.resolved(ticket, to: hops, now: loop.moment)
         case .registerCeiling(let ceiling): engine.registerCeilingStored(ceiling, now: loop.moment)
+        case .readCeiling(let ceiling): engine.registerCeilingRead(ceiling, now: loop.moment)
         case .users(let ticket, let users): engine.usersRead(ticket, users, now: loop.moment)
         case .found(let aor, let names): engine.nodesFound(waitingFor: aor, names, now: loop.moment)
         case .nodes(.peers(let peers)): engine.nodesChanged(peers, now: loop.moment)
@@ -380,6 +382,7 @@ package actor ProxyShard: LoopActor {
         case .readKeys(let issuer): readKeys(issuer)
         case .userSettled(let ticket): waiters.logins.removeValue(forKey: ticket)?.resume()
         case .storeRegisterCeiling(let ceiling): store(ceiling)
+        case .readRegisterCeiling: readCeiling()
         case .readUsers(let question, let waiting): read(question, waiting: waiting)
         case .userLookedUp(let ticket, let isFresh):
             waiters.looks.removeValue(forKey: ticket)?.resume(returning: isFresh)
@@ -425,6 +428,13 @@ package actor ProxyShard: LoopActor {
         services.store.commit([RegisterCeiling.change(ceiling)]) { [weak self] result in
             guard result.isStored else { return }
             self?.onLoop { $0.arrived(.registerCeiling(ceiling)) }
+        }
+    }
+
+    private func readCeiling() {
+        Task { [weak self, services] in
+            let ceiling = try? await RegisterCeiling.stored(in: services.store)
+            self?.onLoop { $0.arrived(.readCeiling(ceiling)) }
         }
     }
 

@@ -1,6 +1,8 @@
+import Bytes
 import Crypto
 package import Persistence
 package import Timekeeping
+package import UpstreamRegistration
 
 /// The secret in the store from which each user's `UpstreamToken` is computed. The secret never changes, because with a
 /// new `UpstreamToken`, the user's old contact would stay at the PBX.
@@ -19,6 +21,57 @@ package enum UpstreamCode {
             return { key.code(for: $0) }
         } catch {
             throw StartError("cannot create the key of tokens: \(error)")
+        }
+    }
+}
+
+extension UpstreamCode {
+    /// The contact tokens of a cluster: the users' names, encrypted by AES-SIV with a key from the secret in the store.
+    ///
+    /// - Parameter code: the function of ``make(store:now:)``.
+    package static func seal(_ code: ([UInt8]) -> [UInt8]) throws(StartError) -> TokenSeal {
+        let key: SIVBox
+        do throws(CryptoError) {
+            key = try SIVBox(code(Array("sealed-token".utf8)))
+        } catch {
+            throw StartError("cannot create the key of tokens: \(error)")
+        }
+        return TokenSeal(
+            seal: { name, domain in
+                var plain = domain.array
+                plain.append(separator)
+                plain.append(name)
+                return ByteString(Hex.encode(key.seal(plain)))
+            },
+            open: { text in
+                guard text.count <= longestToken, let sealed = text.lowercased().withSpan({ Hex.decode($0) }),
+                    let plain = key.open(sealed), let end = plain.firstIndex(of: separator)
+                else { return nil }
+                return (ByteString(plain[(end + 1)...]), ByteString(plain[..<end]))
+            })
+    }
+
+    /// Ends the domain, which never contains this byte.
+    private static let separator: UInt8 = 0
+    private static let longestToken = 2 * (SIVKey.overhead + 255 + 1 + 255)
+
+    /// A key that closures share.
+    ///
+    /// - The class is `@unchecked Sendable`, because only the engine's thread uses it.
+    private final class SIVBox: @unchecked Sendable {
+        private var key: SIVKey
+
+        init(_ key: [UInt8]) throws(CryptoError) { self.key = try SIVKey(key.span) }
+
+        func seal(_ plain: [UInt8]) -> [UInt8] {
+            var sealed: [UInt8] = []
+            key.seal(plain.span, into: &sealed)
+            return sealed
+        }
+
+        func open(_ sealed: [UInt8]) -> [UInt8]? {
+            var plain: [UInt8] = []
+            return key.open(sealed.span, into: &plain) ? plain : nil
         }
     }
 }

@@ -256,6 +256,7 @@ func story(_ actions: [ProxyAction]) -> [String] {
         case .userLookedUp(let ticket, let isFresh): return "look \(ticket.number) \(isFresh)"
         case .findNodes: return "find nodes"
         case .findContacts: return "find contacts"
+        case .readRegisterCeiling: return "read ceiling"
         case .endWaiting: return "end waiting"
         case .endInvite: return "end invite"
         }

@@ -171,7 +171,7 @@ struct AgentWorld {
             name: order.user.name, realm: domain.realm, password: ByteString(person.password),
             algorithms: person.algorithms, functions: .forTests)
         let uri = OwnRegister.requestURI(of: domain.domain)
-        let token = order.token.text
+        let token = order.token
         let (contact, expires): (ByteString?, UInt32) =
             switch order.purpose {
             case .bind(let seconds): (ByteString("sip:\(token)@192.0.2.20:5060"), seconds)

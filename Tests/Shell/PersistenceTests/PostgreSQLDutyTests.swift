@@ -116,8 +116,9 @@ struct PostgreSQLDutyTests {
         }
         let nodes = try PostgreSQLNodes(place, name: "a", log: .silent)
         func page(after: DeviceID?, limit: Int, lead: Int64? = 100) async -> ContactPage? {
-            let question = NodeDuties.Question(
-                number: 1, after: after, limit: limit, date: now, refreshUntil: lead.map { now + .seconds($0) })
+            let question = ContactSearch.Question(
+                number: 1, after: after, limit: limit,
+                wanted: .expiring(date: now, refreshUntil: lead.map { now + .seconds($0) }))
             return await withCheckedContinuation { waiter in
                 nodes.contacts(question) { waiter.resume(returning: $0) }
             }
@@ -131,6 +132,15 @@ struct PostgreSQLDutyTests {
         let rest = try #require(await page(after: first.last, limit: 4))
         #expect(rest.rows.map(\.id.rawValue) == [6] && rest.last == nil)
         #expect(await page(after: nil, limit: 10, lead: nil)?.rows.map(\.id.rawValue) == [1, 6])
+        func withPush(_ domain: String) async -> [UInt64]? {
+            let question = ContactSearch.Question(
+                number: 1, after: 2, limit: 3, wanted: .withPush(of: [ByteString("other.net"), ByteString(domain)]))
+            return await withCheckedContinuation { waiter in
+                nodes.contacts(question) { waiter.resume(returning: $0?.rows.map(\.id.rawValue)) }
+            }
+        }
+        #expect(await withPush("example.net") == [3, 4, 5])
+        #expect(await withPush("example.org") == [])
         await server.stopped()
         #expect(await page(after: nil, limit: 10) == nil)
         server.continues()

@@ -54,7 +54,8 @@ package enum EngineFixture {
             reread: { bytes in
                 guard case .request(let request) = reader.read(bytes, isStream: false) else { return nil }
                 return request
-            }, packing: .forTests, digest: .forTests, log: log)
+            }, packing: .forTests, digest: .forTests,
+            upstreamSeal: node.map { _ in .forTests }, log: log)
         return ProxyEngine(
             settings: settings, identity: identity, functions: functions, restoring: stored,
             startedAt: date)

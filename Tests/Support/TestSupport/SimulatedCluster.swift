@@ -1,5 +1,5 @@
 package import Addressing
-import Bytes
+package import Bytes
 import Calling
 package import LocationService
 import Messaging
@@ -71,15 +71,21 @@ package final class SimulatedCluster {
     private var queues: [Queue: [() -> Void]] = [:]
     private var order: [Queue] = []
     private var random: SeededGenerator?
+    /// The name of all nodes in their messages to phones and PBXs; `nil` if each node uses its own address.
+    private let name: ByteString?
+    /// The ceiling of CSeq numbers in the store.
+    private var registerCeiling: UInt32 = 0
 
     package init(
-        nodes count: Int = 2, seed: UInt64? = nil, _ change: @escaping (inout ProxySettings) -> Void = { _ in }
+        nodes count: Int = 2, seed: UInt64? = nil, named name: ByteString? = nil,
+        _ change: @escaping (inout ProxySettings) -> Void = { _ in }
     ) {
-        self.change = change
+        (self.change, self.name) = (change, name)
         random = seed.map { SeededGenerator(seed: $0) }
         engines = (0..<count).map { index in
             EngineFixture.engine(
-                StoredState(), seed: UInt64(index + 1), node: Self.own(index), at: Self.address(index), change)
+                StoredState(), seed: UInt64(index + 1), node: Self.own(index), at: Self.address(index), named: name,
+                change)
         }
         for index in engines.indices {
             engines[index].restored(now: now)
@@ -234,7 +240,7 @@ package final class SimulatedCluster {
         for queue in order where queue == .store(node) || queue == .answers(node) { queues[queue] = [] }
         engines[node] = EngineFixture.engine(
             StoredState(), seed: UInt64(node + 101), node: Self.own(node, restarted: true), at: Self.address(node),
-            change)
+            named: name, change)
         let others = engines.indices.filter { $0 != node && !dead.contains($0) }
         engines[node].nodesChanged(others.map { Self.peer($0) }, now: now)
         let calls = (journals[node]?.calls ?? [:]).values.sorted { $0.id < $1.id }
@@ -305,6 +311,27 @@ package final class SimulatedCluster {
                         }, to: .answers(node))
                 }, to: .store(node))
         case .findContacts(let question): search(question, of: node)
+        case .storeRegisterCeiling(let ceiling):
+            add(
+                { [self] in
+                    guard !isStoreAway else { return }
+                    registerCeiling = ceiling
+                    add(
+                        { [self] in
+                            engines[node].registerCeilingStored(ceiling, now: now)
+                            take(from: node)
+                        }, to: .answers(node))
+                }, to: .store(node))
+        case .readRegisterCeiling:
+            add(
+                { [self] in
+                    let ceiling = isStoreAway ? nil : registerCeiling
+                    add(
+                        { [self] in
+                            engines[node].registerCeilingRead(ceiling, now: now)
+                            take(from: node)
+                        }, to: .answers(node))
+                }, to: .store(node))
         case .endWaiting(let users):
             add({ [self] in for aor in users { waiting[aor]?.remove(node) } }, to: .store(node))
         case .journal(let change):
@@ -376,7 +403,7 @@ package final class SimulatedCluster {
             }, to: .store(node))
     }
 
-    private func search(_ question: NodeDuties.Question, of node: Int) {
+    private func search(_ question: ContactSearch.Question, of node: Int) {
         add(
             { [self] in
                 pages += 1

@@ -167,13 +167,17 @@ package struct SimulatedDisk {
         }
     }
 
-    /// One page of the search for contacts whose node has ended.
-    func page(_ question: NodeDuties.Question) -> ContactPage {
+    /// One page of a search through all contacts.
+    func page(_ question: ContactSearch.Question) -> ContactPage {
         let page = bindings.values.filter { row in question.after.map { row.id > $0 } ?? true }
             .sorted { $0.id < $1.id }.prefix(question.limit)
         let wanted = page.filter { row in
-            guard row.isPush else { return row.freshUntil <= question.date }
-            return row.freshUntil > question.date && question.refreshUntil.map { row.freshUntil <= $0 } ?? false
+            switch question.wanted {
+            case .withPush(let domains): return row.isPush && domains.contains(row.aor.host)
+            case .expiring(let date, let refreshUntil):
+                guard row.isPush else { return row.freshUntil <= date }
+                return row.freshUntil > date && refreshUntil.map { row.freshUntil <= $0 } ?? false
+            }
         }
         return ContactPage(
             rows: Array(wanted), last: page.count < question.limit ? nil : page.last?.id,

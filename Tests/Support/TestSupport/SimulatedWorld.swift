@@ -317,6 +317,7 @@ package final class SimulatedWorld {
         case .resolve(_, let ticket):
             node.engine.resolved(ticket, to: [], now: now)
         case .storeRegisterCeiling(let ceiling): store(ceiling)
+        case .readRegisterCeiling: break
         case .userLookedUp: break
         case .readUsers(let question, let announcement): read(question, announcing: announcement, of: node)
         case .findNodes(let aor): ask(.nodes(waitingFor: aor), of: node)

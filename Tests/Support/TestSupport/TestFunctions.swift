@@ -1,9 +1,11 @@
+import Bytes
 package import Calling
 import Compression
 import Crypto
 import ProxyCore
 package import Registration
 package import SIPDialogs
+package import UpstreamRegistration
 
 extension RequestPacking {
     /// The daemon's own packing of stored requests.
@@ -42,4 +44,15 @@ extension DigestFunctions {
             case .sha512_256: HashAlgorithm.sha512_256.digest(of: bytes)
             }
         }, code: { HashAlgorithm.sha256.digest(of: Array("key".utf8) + $0) })
+}
+
+extension TokenSeal {
+    /// Contact tokens that anybody can read.
+    package static let forTests = TokenSeal(
+        seal: { name, domain in ByteString(Hex.encode(Array("token \(domain) \(name)".utf8))) },
+        open: { text in
+            let parts = text.lowercased().withSpan { Hex.decode($0) }.map { $0.split(separator: UInt8(ascii: " ")) }
+            guard let parts, parts.count == 3, parts[0] == Array("token".utf8)[...] else { return nil }
+            return (ByteString(parts[2]), ByteString(parts[1]))
+        })
 }

@@ -19,18 +19,21 @@ extension ProxyEngine {
     }
 
     func armDuties() {
-        if let instant = network.duties.timer() { _ = output.timers.schedule(.dutiesDue, at: instant) }
+        for instant in [network.duties.timer(), upstreamUsers.search.timer(), upstreamUsers.ceilingDue] {
+            if let instant { _ = output.timers.schedule(.dutiesDue, at: instant) }
+        }
     }
 
     func dutiesDue(now: Moment) {
         if let question = network.duties.due(lead: settings.registrar.refreshPushLead, now: now) {
             act(.findContacts(question))
         }
+        upstreamSearchDue(now: now)
         armDuties()
     }
 
     /// Adopts the users of found contacts whose node has ended.
-    func found(_ page: ContactPage?, to question: NodeDuties.Question, now: Moment) {
+    func found(_ page: ContactPage?, to question: ContactSearch.Question, now: Moment) {
         guard network.duties.isHeld, network.duties.isCurrent(question) else { return }
         defer { armDuties() }
         guard let page else { return network.duties.notAnswered(now: now.instant) }

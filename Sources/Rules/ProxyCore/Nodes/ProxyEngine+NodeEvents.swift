@@ -29,7 +29,7 @@ extension ProxyEngine {
                 isNotStored(work, subjects)
             }
             if let answer {
-                registrar.adopt(answer.accounts, askedFor: subjects)
+                accountsRead(answer.accounts, askedFor: subjects, now: now)
                 let isAdoption = if case .orphans = work { true } else { false }
                 for user in answer.users { restore(user, expiring: isAdoption ? orphans(of: user) : [], now: now) }
             }
@@ -63,6 +63,7 @@ extension ProxyEngine {
             if reading == .fresh { begin(work, for: aor, now: now) } else { refuse(work, retryAfter: 10, now: now) }
         case .takenOver(let ticket): continueCall(ticket, now: now)
         case .waiting, .refreshes, .orphans: break
+        case .upstreamUser(let aor): upstreamUserRead(aor, isFresh: reading == .fresh, now: now)
         case .look(let ticket): act(.userLookedUp(ticket, isFresh: reading == .fresh))
         }
     }
@@ -113,14 +114,19 @@ extension ProxyEngine {
     package func dutiesChanged(isHeld: Bool, now: Moment) {
         guard isHeld != network.duties.isHeld else { return }
         if isHeld { network.duties.gained(now: now.instant) } else { network.duties.lost() }
+        upstreamDutyChanged(isHeld: isHeld, now: now)
         log.notice(
             isHeld ? "this node has the duties of the cluster" : "this node has lost the duties of the cluster", [:])
         armDuties()
+        settle(now: now)
     }
 
-    /// Handles one page of the search for contacts whose node has ended; `nil` means that the store did not answer.
-    package func contactsFound(_ question: NodeDuties.Question, _ page: ContactPage?, now: Moment) {
-        found(page, to: question, now: now)
+    /// Handles one page of a search through all contacts; `nil` means that the store did not answer.
+    package func contactsFound(_ question: ContactSearch.Question, _ page: ContactPage?, now: Moment) {
+        switch question.wanted {
+        case .expiring: found(page, to: question, now: now)
+        case .withPush: upstreamUsersFound(page, to: question, now: now)
+        }
         settle(now: now)
     }
 

@@ -12,6 +12,7 @@ import SIPGrammar
 import SIPTransactions
 import Telemetry
 import Timekeeping
+import UpstreamRegistration
 import Waking
 
 /// Exchanges requests with other nodes of the cluster. A node sends a request to a phone at another node by the Path in
@@ -89,6 +90,14 @@ extension ProxyEngine {
         }
     }
 
+    /// Tells all other living nodes that the phones of a user have changed here.
+    func notifyNodes(aboutPhonesOf aor: AddressOfRecord, now: Moment) {
+        guard let nodes = network.flows.nodes else { return }
+        for known in nodes.known(now: now.instant) where known.isAlive {
+            notify(known.node, aboutPhonesOf: aor, nodes, now: now)
+        }
+    }
+
     private func notify(_ peer: PeerNode, aboutPhonesOf aor: AddressOfRecord, _ nodes: Nodes, now: Moment) {
         guard let flow = nodes.flow(to: peer), let listener = identity.listener(nodes.own.listener),
             let client = sip.makeClientTransaction()
@@ -107,7 +116,9 @@ extension ProxyEngine {
         output.counters.count(.nodeNoticeReceived)
         let uri = incoming.request.to.uri
         guard let user = uri.user else { return }
-        readWaiting([AddressOfRecord(user: user.percentDecoded(), host: uri.host.lowercased())])
+        let aor = AddressOfRecord(user: user.percentDecoded(), host: uri.host.lowercased())
+        let isRegistered = upstreamUsers.agent.isActive && upstreamUsers.user(aor) != nil
+        if isRegistered { readUpstreamUser(aor) } else { readWaiting([aor]) }
     }
 
     /// Reads users for whose phones something waits, because a phone may have registered at another node.

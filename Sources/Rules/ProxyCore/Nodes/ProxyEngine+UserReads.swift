@@ -181,7 +181,7 @@ extension ProxyEngine {
     }
 
     /// The user, and the account that shows whether the user exists.
-    private func withAccount(of aor: AddressOfRecord) -> [UserSubject] {
+    func withAccount(of aor: AddressOfRecord) -> [UserSubject] {
         [.user(aor), .account(name: aor.user, realm: access.digest.realm(for: aor.host).account)]
     }
 

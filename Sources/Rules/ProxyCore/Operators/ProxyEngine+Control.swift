@@ -94,11 +94,13 @@ extension ProxyEngine {
     package func userAdded(_ user: DigestUser, now: Moment) {
         registrar.users.add(user)
         notePassword(of: user.name, realm: user.realm, now: now)
+        tellUpstreamPassword(of: user.name, realm: user.realm, now: now)
     }
 
     package func userRemoved(name: ByteString, realm: ByteString, now: Moment) {
         let removed = registrar.users.remove(name: name, realm: realm)
         if let removed { upstreamUserRemoved(removed, now: now) }
+        tellUpstreamPassword(of: name, realm: realm, now: now)
     }
 
     /// Applies settings that differ from the present settings only in values that can change at run time.

@@ -398,9 +398,9 @@ extension ProxyEngine {
         return (user.user, access.digest.realm(for: user.host).account)
     }
 
-    /// Adopts the accounts that the store has returned for a service.
-    package func accountsRead(_ accounts: [DigestUser], askedFor subjects: [UserSubject]) {
-        registrar.adopt(accounts, askedFor: subjects)
+    /// Adopts the accounts that the store has returned.
+    package func accountsRead(_ accounts: [DigestUser], askedFor subjects: [UserSubject], now: Moment) {
+        for removed in registrar.adopt(accounts, askedFor: subjects) { upstreamUserRemoved(removed, now: now) }
     }
 
     private func asking(_ user: AddressOfRecord, now: Moment) -> LoginVerdict {

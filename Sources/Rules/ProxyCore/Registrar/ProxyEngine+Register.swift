@@ -197,6 +197,7 @@ extension ProxyEngine {
             act(.reported(ticket, .done(plan.persist.count)))
         }
         if !plan.refreshed.isEmpty { noteUpstreamUser(aor, signed: now.date, now: now) }
+        if plan.changesContacts { tellUpstreamChange(of: aor, now: now) }
     }
 
     /// Answers a REGISTER, and only afterwards sends the calls that wait for the phone (R17, A11).

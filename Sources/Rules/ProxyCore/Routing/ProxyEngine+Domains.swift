@@ -208,7 +208,8 @@ extension ProxyEngine {
     /// method accepts a token from any sender. If the text could be the token of a removed user, the log shows only its
     /// first four characters.
     func calleeOfToken(in uri: SIPURI) -> AddressOfRecord? {
-        guard !upstreamUsers.pbxs.isEmpty, let text = uri.user?.percentDecoded(), UpstreamToken(text) != nil else {
+        guard !upstreamUsers.pbxs.isEmpty, let text = uri.user?.percentDecoded(), upstreamUsers.agent.mayBeToken(text)
+        else {
             return nil
         }
         if let user = upstreamUsers.agent.user(called: text) { return upstreamUsers.aor(of: user) }

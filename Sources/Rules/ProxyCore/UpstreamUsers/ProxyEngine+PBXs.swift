@@ -134,6 +134,7 @@ extension ProxyEngine {
     /// switched on or a domain is added.
     func findUpstreamUsers(now: Moment) {
         guard !upstreamUsers.pbxs.isEmpty else { return }
+        guard !network.flows.haveNodes else { return searchUpstreamUsers(now: now) }
         var cursor = BindingCursor()
         var hasMore = true
         while hasMore {
@@ -164,7 +165,9 @@ extension ProxyEngine {
         for number in upstreamUsers.numbers
         where access.digest.realm(for: upstreamUsers.pbxs[number].domain).account == removed.realm {
             let pbx = upstreamUsers.pbxs[number]
-            guard let user = upstreamUsers.user(AddressOfRecord(user: removed.name, host: pbx.domain)) else { continue }
+            guard upstreamUsers.agent.isActive,
+                let user = upstreamUsers.user(AddressOfRecord(user: removed.name, host: pbx.domain))
+            else { continue }
             if upstreamUsers.removed.count < UpstreamUsers.removedLimit { upstreamUsers.removed[user] = removed }
             changeUpstreamUsers(now: now) { $0.userEnded(user, .userRemoved, now: $1, into: &$2) }
             // The engine drops the password of a removed user if the registration client does not know the user.

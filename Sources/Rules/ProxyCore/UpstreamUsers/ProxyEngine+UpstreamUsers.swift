@@ -19,7 +19,6 @@ extension ProxyEngine {
     func changeUpstreamUsers(
         now: Moment, _ body: (inout UpstreamAgent, Moment, inout [UpstreamOrder]) -> Void
     ) {
-        guard !upstreamUsers.pbxs.isEmpty else { return }
         var orders: [UpstreamOrder] = []
         body(&upstreamUsers.agent, now, &orders)
         // A loop executes the registration client's orders, because an unsent REGISTER causes further orders.
@@ -58,7 +57,7 @@ extension ProxyEngine {
     func noteUpstreamUser(
         _ aor: AddressOfRecord, signed date: UnixTime? = nil, isFromEarlierRun: Bool = false, now: Moment
     ) {
-        guard !upstreamUsers.pbxs.isEmpty, let user = upstreamUsers.user(aor) else { return }
+        guard !upstreamUsers.pbxs.isEmpty, upstreamUsers.agent.isActive, let user = upstreamUsers.user(aor) else { return }
         guard let sign = registrar.bindings.lastSign(ofWakeable: aor) else {
             return changeUpstreamUsers(now: now) { $0.userEnded(user, .noDevice, now: $1, into: &$2) }
         }
@@ -77,7 +76,7 @@ extension ProxyEngine {
     /// Sends a REGISTER that the registration client has ordered, or first asks a source of users for the password.
     ///
     /// - Returns: why the REGISTER cannot be sent; `nil` if the REGISTER was sent or waits for the password.
-    func register(_ order: RegisterOrder, hasAsked: Bool = false, now: Moment) -> RegisterFailure? {
+    func register(_ order: RegisterOrder, after step: PasswordStep = .none, now: Moment) -> RegisterFailure? {
         guard let number = upstreamUsers.number(of: order.user.upstream),
             let hop = upstreamUsers.pbxs[number].hops.first(where: { $0.endpoint == order.server.endpoint }),
             let listener = identity.listener(for: hop.transport, to: hop.endpoint.address, preferring: nil)
@@ -85,7 +84,7 @@ extension ProxyEngine {
         let domain = upstreamUsers.pbxs[number].domain
         var credentials: AddedField?
         if let answer = order.answer {
-            switch password(for: order, hasAsked: hasAsked, now: now) {
+            switch password(for: order, after: step, now: now) {
             case .known(let password):
                 credentials = answer.field(for: password, uri: OwnRegister.requestURI(of: domain), functions.digest)
                 if credentials == nil { return .noPassword }
@@ -117,17 +116,18 @@ extension ProxyEngine {
         guard !upstreamUsers.asked.isEmpty, let asked = upstreamUsers.asked.removeValue(forKey: aor) else { return }
         switch asked {
         case .send(let order):
-            guard let failure = register(order, hasAsked: true, now: now) else { return }
+            guard let failure = register(order, after: .asking, now: now) else { return }
             changeUpstreamUsers(now: now) { $0.failed(order.number, failure, now: $1, into: &$2) }
         case .compare: noteUpstreamUser(aor, now: now)
+        case .read: upstreamUsers.asked[aor] = asked
         }
     }
 
-    /// The contact that the daemon registers at the PBX: an ``UpstreamToken`` as user, and this daemon as host.
-    private static func contact(_ token: UpstreamToken, at listener: Listener) -> ByteString {
+    /// The contact that the daemon registers at the PBX: a token as user, and this daemon as host.
+    private static func contact(_ token: ByteString, at listener: Listener) -> ByteString {
         ByteString(capacity: 96) { out in
             out.append("sip:")
-            out.append(token.text)
+            out.append(token)
             out.append("@")
             out.append(listener.sentBy)
             guard listener.transport != .udp else { return }
@@ -289,6 +289,15 @@ extension UInt64 {
 /// Finds the passwords of users whom the daemon registers at a PBX: in the store, or in the sources of users outside
 /// the store.
 extension ProxyEngine {
+    /// What the engine has done to find a password.
+    enum PasswordStep {
+        case none
+        /// The store of the cluster has answered.
+        case reading
+        /// A source of users has answered.
+        case asking
+    }
+
     enum PasswordFinding {
         case known(DigestUser)
         /// Neither the store nor a source of users has a password of the user.
@@ -319,11 +328,20 @@ extension ProxyEngine {
     }
 
     /// The password for the PBX's challenge, or the reason why the password is not known yet.
-    func password(for order: RegisterOrder, hasAsked: Bool, now: Moment) -> PasswordFinding {
+    func password(for order: RegisterOrder, after step: PasswordStep, now: Moment) -> PasswordFinding {
         guard let aor = upstreamUsers.aor(of: order.user) else { return .unknown }
+        if network.flows.haveNodes, step == .none {
+            // Another node may have changed the password.
+            upstreamUsers.asked[aor] = .read(order)
+            readUpstreamUser(aor)
+            return .asking
+        }
+        let hasAsked = step == .asking
         let realm = access.digest.realm(for: aor.host)
         if let stored = registrar.users.user(named: aor.user, realm: realm.account) ?? upstreamUsers.removed[order.user]
         {
+            upstreamUsers.agent.passwordFound(
+                order.user, DigestAlgorithms(of: stored), fingerprint: stored.fingerprint)
             return .known(stored)
         }
         guard hasAsked || access.users.cache.hasRoomForAgent else { return .busy }
@@ -360,7 +378,10 @@ extension ProxyEngine {
     func noLongerAsked(_ number: RegisterNumber) {
         guard !upstreamUsers.asked.isEmpty else { return }
         let place = upstreamUsers.asked.firstIndex {
-            if case .send(let order) = $0.value { order.number == number } else { false }
+            switch $0.value {
+            case .send(let order), .read(let order): order.number == number
+            case .compare: false
+            }
         }
         if let place { upstreamUsers.asked.remove(at: place) }
     }

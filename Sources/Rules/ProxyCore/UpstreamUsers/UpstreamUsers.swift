@@ -40,6 +40,8 @@ package struct UpstreamUsers {
     enum AskedPassword {
         /// The REGISTER is sent with the user's password.
         case send(RegisterOrder)
+        /// The REGISTER is sent after the store of the cluster has answered.
+        case read(RegisterOrder)
         /// The user is registered again if the password differs from the password that the PBX has refused.
         case compare
     }
@@ -55,11 +57,19 @@ package struct UpstreamUsers {
     /// The rate limit of log lines about single users at PBXs.
     var lines = LogRateLimit(burst: 10)
 
+    /// The search for all users, while this node has the duties of a cluster.
+    var search = ContactSearch()
+    /// When the ceiling of CSeq numbers is read again, after the store did not answer.
+    var ceilingDue: Instant?
+
     static let removedLimit = 1000
 
     init(_ settings: ProxySettings, _ functions: ProxyFunctions, ceiling: UInt32) {
         agent = UpstreamAgent(
-            [], ceiling: ceiling, functions: AgentFunctions(code: functions.upstreamCode, random: functions.random))
+            [], ceiling: ceiling,
+            functions: AgentFunctions(
+                code: functions.upstreamCode, random: functions.random, seal: functions.upstreamSeal),
+            isActive: settings.node == nil)
         pbxs = []
         for wanted in Self.wanted(settings) { add(wanted, settings) }
     }

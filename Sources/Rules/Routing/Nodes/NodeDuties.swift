@@ -4,60 +4,24 @@ package import Timekeeping
 /// The duties that one node has for all nodes, and the search for contacts whose node has ended.
 ///
 /// The store gives the duties to one living node. After the end of a node, the node with the duties searches the contacts
-/// of the store in their order, in small pages. The search finds contacts without push that have expired, and contacts
-/// that need a refresh push. The search begins again and again, until all contacts of the ended node must have expired.
+/// of the store. The search finds contacts without push that have expired, and contacts that need a refresh push. The
+/// search begins again and again, until all contacts of the ended node must have expired.
 package struct NodeDuties {
-    /// A question about one page of contacts.
-    package struct Question: Hashable, Sendable {
-        package let number: UInt64
-        /// The page begins after this contact; `nil` stands for the first page.
-        package let after: DeviceID?
-        package let limit: Int
-        /// The present time: a contact without push that expires before is wanted.
-        package let date: UnixTime
-        /// A contact with push that expires after the present time and before this time is wanted too.
-        package let refreshUntil: UnixTime?
-
-        package init(number: UInt64, after: DeviceID?, limit: Int, date: UnixTime, refreshUntil: UnixTime?) {
-            (self.number, self.after, self.limit) = (number, after, limit)
-            (self.date, self.refreshUntil) = (date, refreshUntil)
-        }
-    }
-
     /// Whether this node has the duties.
     package private(set) var isHeld = false
     /// The time since which this node cares for the contacts of ended nodes. Another node may have sent the pushes that
     /// were due before.
     package private(set) var since = Instant.distantPast
-    private var pass: Pass?
-    /// The begin of the next pass; `nil` if no search is needed.
-    private var nextPass: Instant?
+    private var search = ContactSearch()
+    /// The latest expiry of all contacts that the pass has read.
+    private var latest = UnixTime(milliseconds: 0)
     /// The time when the last contact expires that can belong to an ended node; `nil` before the first whole pass.
     private var end: UnixTime?
     /// The length of the last whole pass.
     private var length: Duration?
-    private var lastNumber: UInt64 = 0
-    /// The time of the timer that is set.
-    private var armed: Instant?
 
-    private struct Pass {
-        let began: Moment
-        var after: DeviceID?
-        /// The latest expiry of all contacts so far.
-        var latest = UnixTime(milliseconds: 0)
-        /// The time of the next page; `nil` while a question waits for its answer.
-        var nextPage: Instant?
-    }
-
-    /// A page has so few contacts that the store needs a few milliseconds. Ten pages a second cost little, and read ten
-    /// million contacts in a quarter of an hour.
-    private static let pageSize = 1000
-    private static let pagePause: Duration = .milliseconds(100)
     /// The pause for each user that a page makes the node read.
     private static let userPause: Duration = .milliseconds(1)
-    private static let retryPause: Duration = .seconds(1)
-    /// The shortest time between the begins of two passes.
-    private static let passPause: Duration = .seconds(10)
     /// The length of the first pass, as the search assumes.
     private static let assumedLength: Duration = .seconds(1000)
 
@@ -70,21 +34,21 @@ package struct NodeDuties {
     }
 
     /// Notes that this node does not have the duties any more.
-    package mutating func lost() { (isHeld, pass, nextPass) = (false, nil, nil) }
+    package mutating func lost() {
+        isHeld = false
+        search.begin(at: nil)
+    }
 
     /// Notes that the run of another node has ended, or that unknown runs may have ended.
     package mutating func runEnded(now: Instant) {
         since = now
         guard isHeld else { return }
-        (pass, end, nextPass) = (nil, nil, now)
+        end = nil
+        search.begin(at: now)
     }
 
     /// The time at which the engine must set a timer; `nil` if an earlier timer is set, or if no search is needed.
-    package mutating func timer() -> Instant? {
-        guard let next = pass.map(\.nextPage) ?? nextPass, armed.map({ next < $0 }) ?? true else { return nil }
-        armed = next
-        return next
-    }
+    package mutating func timer() -> Instant? { search.timer() }
 
     /// Handles the timer.
     ///
@@ -92,24 +56,14 @@ package struct NodeDuties {
     ///   - lead: how long before its expiry a contact needs a refresh push; zero if no contact does.
     ///   - now: the present time.
     /// - Returns: the question for the store; `nil` if no page is due.
-    package mutating func due(lead: Duration, now: Moment) -> Question? {
-        if let armed, armed <= now.instant { self.armed = nil }
-        if pass == nil, let nextPass, nextPass <= now.instant { pass = Pass(began: now, nextPage: now.instant) }
-        guard var pass, let page = pass.nextPage, page <= now.instant else { return nil }
-        pass.nextPage = nil
-        self.pass = pass
-        lastNumber += 1
+    package mutating func due(lead: Duration, now: Moment) -> ContactSearch.Question? {
         // A contact must be found in the pass before its refresh push is due.
-        let ahead = lead + (length.map { $0 * 3 + Self.passPause * 12 } ?? Self.assumedLength)
-        return Question(
-            number: lastNumber, after: pass.after, limit: Self.pageSize, date: now.date,
-            refreshUntil: lead > .zero ? now.date + ahead : nil)
+        let ahead = lead + (length.map { $0 * 3 + ContactSearch.passPause * 12 } ?? Self.assumedLength)
+        return search.due(.expiring(date: now.date, refreshUntil: lead > .zero ? now.date + ahead : nil), now: now)
     }
 
     /// Whether an answer belongs to the last question of the present search.
-    package func isCurrent(_ question: Question) -> Bool {
-        question.number == lastNumber && pass != nil && pass?.nextPage == nil
-    }
+    package func isCurrent(_ question: ContactSearch.Question) -> Bool { search.isCurrent(question) }
 
     /// Goes on after the answer to the last question.
     ///
@@ -119,20 +73,15 @@ package struct NodeDuties {
     ///   - users: the number of users whom the node reads now.
     ///   - now: the present time.
     package mutating func answered(last: DeviceID?, latest: UnixTime, users: Int, now: Moment) {
-        guard var pass else { return }
-        pass.latest = max(pass.latest, latest)
-        pass.nextPage = now.instant + Self.pagePause + Self.userPause * users
-        if let last {
-            pass.after = last
-            self.pass = pass
-            return
-        }
-        let length = now.instant - pass.began.instant
-        let end = end ?? pass.latest
-        (self.pass, self.length, self.end) = (nil, length, end)
-        nextPass = pass.began.date > end ? nil : now.instant + max(Self.passPause, length)
+        guard let pass = search.pass else { return }
+        self.latest = pass.after == nil ? latest : max(self.latest, latest)
+        let length = search.answered(last: last, pause: Self.userPause * users, now: now.instant)
+        guard let length else { return }
+        let end = end ?? self.latest
+        (self.length, self.end) = (length, end)
+        if pass.began.date <= end { search.begin(at: now.instant + max(ContactSearch.passPause, length)) }
     }
 
     /// Notes that the store did not answer. The search repeats the page later.
-    package mutating func notAnswered(now: Instant) { pass?.nextPage = now + Self.retryPause }
+    package mutating func notAnswered(now: Instant) { search.notAnswered(now: now) }
 }

@@ -53,7 +53,7 @@ extension [BindingReport] {
 }
 
 extension ExplainReport {
-    /// Adds the active calls and the waiting messages of other nodes. All other facts are in the store of all nodes.
+    /// Adds the active calls, the waiting messages and the registration at a PBX of other nodes. All other facts are in the store of all nodes.
     package func joined(with others: NodeAnswers<ExplainReport>) -> ExplainReport {
         var report = self
         for (node, answer) in others.answers {
@@ -68,6 +68,7 @@ extension ExplainReport {
                 return record
             }
             report.messages &+= answer.messages
+            report.pbx = report.pbx ?? answer.pbx
         }
         if !others.missing.isEmpty { report.missingNodes = others.missing }
         return report

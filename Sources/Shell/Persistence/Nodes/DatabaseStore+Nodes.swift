@@ -34,7 +34,7 @@ private final class SharedDatabase: SharedStore {
         nodes.nodes(waitingFor: aor, answer: answer)
     }
 
-    func contacts(_ question: NodeDuties.Question, answer: @escaping @Sendable (ContactPage?) -> Void) {
+    func contacts(_ question: ContactSearch.Question, answer: @escaping @Sendable (ContactPage?) -> Void) {
         nodes.contacts(question, answer: answer)
     }
 

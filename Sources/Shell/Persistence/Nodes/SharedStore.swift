@@ -44,7 +44,7 @@ package protocol SharedStore: AnyObject, Sendable {
     /// Finds the other nodes at which something waits for phones of a user; `answer` gets their names, on any thread.
     func nodes(waitingFor aor: AddressOfRecord, answer: @escaping @Sendable ([String]) -> Void)
     /// Searches one page of all contacts. `answer` gets the page on any thread; `nil` if the store does not answer.
-    func contacts(_ question: NodeDuties.Question, answer: @escaping @Sendable (ContactPage?) -> Void)
+    func contacts(_ question: ContactSearch.Question, answer: @escaping @Sendable (ContactPage?) -> Void)
     /// Deletes soon that something waits for phones of the users at this node.
     func endWaiting(_ users: [AddressOfRecord])
     /// Deletes soon that an INVITE waits for phones of a user at this node.

@@ -97,7 +97,7 @@ actor PostgreSQLNodes {
     }
 
     struct Page {
-        let question: NodeDuties.Question
+        let question: ContactSearch.Question
         let answer: @Sendable (ContactPage?) -> Void
     }
 
@@ -148,7 +148,7 @@ actor PostgreSQLNodes {
         queue { $0.searches.append(Search(aor: aor, answer: answer)) }
     }
 
-    nonisolated func contacts(_ question: NodeDuties.Question, answer: @escaping @Sendable (ContactPage?) -> Void) {
+    nonisolated func contacts(_ question: ContactSearch.Question, answer: @escaping @Sendable (ContactPage?) -> Void) {
         queue { $0.pages.append(Page(question: question, answer: answer)) }
     }
 

@@ -16,16 +16,10 @@ import UpstreamRegistration
 
 /// A test bench with an engine that keeps its users registered at the PBX `10.0.0.2`, and with a simulated PBX that
 /// answers.
+@dynamicMemberLookup
 struct PBXBench {
     let bench: EngineBench
-    /// The REGISTERs that the PBX has received.
-    var received: [SIPRequest] = []
-    var contacts: [String: String] = [:]
-    var grants = 3600
-    var answersOptions = true
-    var refuses: UInt16?
-    var asksPassword = true
-    private var nonces = 0
+    private var pbx = TestPBX()
 
     init(
         users: UserDirectory = TestDigest.users("bob", "eve"), log: Log = .silent,
@@ -40,6 +34,13 @@ struct PBXBench {
     }
 
     var engine: ProxyEngine { bench.engine }
+
+    subscript<Value>(dynamicMember member: WritableKeyPath<TestPBX, Value>) -> Value {
+        get { pbx[keyPath: member] }
+        set { pbx[keyPath: member] = newValue }
+    }
+
+    func token(of user: String = "bob") -> String { pbx.token(of: user) }
 
     /// Lets time pass, and answers the requests that the engine sends to the PBX.
     ///
@@ -67,7 +68,7 @@ struct PBXBench {
                     engine.registerCeilingStored(ceiling, now: bench.now)
                     waiting += bench.take()
                 case .send(let bytes, let flow) where flow.remote == EngineBench.pbx:
-                    guard let request = readRequest(bytes), let answer = answer(request) else { continue }
+                    guard let request = readRequest(bytes), let answer = pbx.answer(request) else { continue }
                     waiting += bench.receive(answer, from: EngineBench.pbx)
                 default: break
                 }
@@ -75,34 +76,6 @@ struct PBXBench {
             all += waiting
         }
         return all
-    }
-
-    private mutating func answer(_ request: SIPRequest) -> [UInt8]? {
-        switch request.method {
-        case .options:
-            return answersOptions ? SIPText.response(200, to: request, tag: "p") : nil
-        case .register:
-            received.append(request)
-            if let refuses { return SIPText.response(Status(code: refuses), to: request, tag: "p") }
-            guard !asksPassword || request.authorization.first != nil else {
-                nonces += 1
-                return SIPText.response(
-                    401, to: request, tag: "p",
-                    extra: ["WWW-Authenticate: Digest realm=\"example.net\", nonce=\"n\(nonces)\", qop=\"auth\""])
-            }
-            let user = request.to.uri.user?.string ?? ""
-            if let contact = request.contacts.first {
-                contacts[user] = request.expires == 0 ? nil : contact.uri.text.string
-            }
-            let rows = contacts[user].map { ["Contact: <\($0)>;expires=\(grants)"] } ?? []
-            return SIPText.response(200, to: request, tag: "p", extra: rows)
-        default: return nil
-        }
-    }
-
-    /// The user part of the contact that the PBX has stored for the user; empty if there is none.
-    func token(of user: String = "bob") -> String {
-        contacts[user].map { String($0.dropFirst(4).prefix { $0 != "@" }) } ?? ""
     }
 
     func invite(to user: String, from source: Endpoint = EngineBench.pbx, callID: String = "call1") -> [ProxyAction] {

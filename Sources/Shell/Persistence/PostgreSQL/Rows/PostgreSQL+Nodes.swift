@@ -182,11 +182,16 @@ extension PostgreSQLTables {
 
     /// Sends the queries for one page of contacts, which reads a range of the primary key.
     ///
-    /// The query finds expired contacts without push, and contacts with push that expire soon. An index on the expiry would
-    /// make each REGISTER more expensive, so there is none.
-    func send(page question: NodeDuties.Question) throws(PostgreSQLError) {
+    /// An index on the expiry would make each REGISTER more expensive, so there is none.
+    func send(page question: ContactSearch.Question) throws(PostgreSQLError) {
         // Before the first page, the number is lower than all numbers.
         let after = question.after.map { Int64(bitPattern: $0.rawValue) } ?? .min
+        var (date, refreshUntil) = (UnixTime(milliseconds: 0), UnixTime(milliseconds: 0))
+        var domains: ByteArray?
+        switch question.wanted {
+        case .expiring(let now, let end): (date, refreshUntil) = (now, end ?? refreshUntil)
+        case .withPush(let wanted): domains = ByteArray(values: wanted)
+        }
         try send(
             """
             SELECT id, username, domain, contact, call_id, cseq, path, transport, listener, remote, granted, fresh_until,
@@ -194,9 +199,11 @@ extension PostgreSQLTables {
             FROM binding
             WHERE id > $1 AND id <= (
                 SELECT max(id) FROM (SELECT id FROM binding WHERE id > $1 ORDER BY id LIMIT $2) AS page)
-                AND (is_push = 0 AND fresh_until <= $3 OR is_push <> 0 AND fresh_until > $3 AND fresh_until <= $4)
+                AND ($5::bytea[] IS NULL AND (
+                    is_push = 0 AND fresh_until <= $3 OR is_push <> 0 AND fresh_until > $3 AND fresh_until <= $4)
+                    OR is_push <> 0 AND domain = ANY($5::bytea[]))
             ORDER BY id
-            """, after, question.limit, question.date, question.refreshUntil ?? UnixTime(milliseconds: 0))
+            """, after, question.limit, date, refreshUntil, domains)
         try send(
             """
             SELECT count(*)::bigint, coalesce(max(id), 0), coalesce(max(fresh_until), 0)

@@ -1,0 +1,79 @@
+package import Timekeeping
+
+// Handles the duties of a cluster: only the node with the duties registers the users of all nodes.
+
+extension UpstreamAgent {
+    /// How long the registration client keeps its users while it is suspended. A node often loses the duties only for
+    /// seconds, because the database does not answer.
+    static let memory: Duration = .seconds(60)
+
+    /// Suspends the registration client, because this node does not have the duties any more. The bindings at the PBXs
+    /// stay for the next node with the duties, which registers the same contacts.
+    package mutating func suspended(now: Moment, into orders: inout [UpstreamOrder]) {
+        guard isActive else { return }
+        (isActive, suspendedAt) = (false, now.instant)
+        for place in records.indices where records[place].pending != .nothing {
+            orders.append(.abandon(RegisterNumber(slot: UInt32(place), cseq: records[place].cseq)))
+            if records[place].pending != .query { records[place].marks.insert(.again) }
+            records[place].pending = .nothing
+            scheduleNext(UInt32(place))
+        }
+    }
+
+    /// Goes on, or begins without users, because this node has got the duties.
+    ///
+    /// - Parameter ceiling: the ceiling of CSeq numbers in the store, because another node may have sent REGISTERs.
+    package mutating func resumed(above ceiling: UInt32, now: Moment, into orders: inout [UpstreamOrder]) {
+        guard !isActive else { return }
+        forgetLater(now: now.instant)
+        (isActive, suspendedAt) = (true, nil)
+        cseqs.rise(above: ceiling)
+        for place in records.indices where records[place].marks.contains(.again) {
+            records[place].marks.remove(.again)
+            begin(UInt32(place), now: now, into: &orders)
+        }
+        due(now: now, into: &orders)
+    }
+
+    /// Forgets the users if the registration client is suspended for too long.
+    mutating func forgetLater(now: Instant) {
+        guard let suspendedAt, suspendedAt + Self.memory <= now else { return }
+        self.suspendedAt = nil
+        forgetUsers()
+    }
+
+    // MARK: Users at other nodes
+
+    /// Notes that the search has found a contact of a user who can be woken. The search does not know whether the user's
+    /// password has changed.
+    package mutating func userFound(_ user: WakeableUser, now: Moment, into orders: inout [UpstreamOrder]) {
+        guard let slot = slot(of: UpstreamUser(user.upstream, user.name)),
+            records[Int(slot)].marks.contains(.isWakeable)
+        else { return userIsWakeable(user, now: now, into: &orders) }
+        let sign = Self.seconds(user.lastSign)
+        records[Int(slot)].pass = pass
+        guard records[Int(slot)].lastSign < sign else { return }
+        records[Int(slot)].lastSign = sign
+        guard isActive, isWorthAnotherTry(slot, now: now) else { return }
+        begin(slot, now: now, into: &orders)
+        pump(user.upstream.index, now: now, into: &orders)
+    }
+
+    /// Begins a pass over the contacts of all users in the store. ``userIsWakeable(_:now:into:)`` notes that the pass has
+    /// found a user.
+    package mutating func beginPass() { pass &+= 1 }
+
+    /// The users whom the pass that ends has not found, and refused users, whose passwords may have changed at another
+    /// node; at most `limit` users.
+    package func doubtful(limit: Int) -> [UpstreamUser] {
+        var found: [UpstreamUser] = []
+        for place in records.indices where found.count < limit {
+            let record = records[place]
+            guard !record.marks.contains(.isVacant), record.state != .ending else { continue }
+            if record.pass != pass && record.marks.contains(.isWakeable) || record.state == .refused {
+                found.append(user(at: UInt32(place)))
+            }
+        }
+        return found
+    }
+}
