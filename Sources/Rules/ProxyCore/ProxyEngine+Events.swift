@@ -352,7 +352,9 @@ extension ProxyEngine {
     ///
     /// - Returns: false if the daemon registers no users of the domain at a PBX.
     package func upstreamRetryOrdered(_ domain: ByteString, user: ByteString?, now: Moment) -> Bool {
-        guard upstreamUsers.agent.isActive, let upstream = upstreamUsers.agent.upstream(of: domain) else { return false }
+        guard upstreamUsers.agent.isActive, let upstream = upstreamUsers.agent.upstream(of: domain) else {
+            return false
+        }
         changeUpstreamUsers(now: now) { $0.retryOrdered(upstream, user: user, now: $1, into: &$2) }
         settle(now: now)
         return true

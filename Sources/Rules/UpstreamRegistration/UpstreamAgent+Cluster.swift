@@ -22,7 +22,7 @@ extension UpstreamAgent {
 
     /// Goes on, or begins without users, because this node has got the duties.
     ///
-    /// - Parameter ceiling: the ceiling of CSeq numbers in the store, because another node may have sent REGISTERs.
+    /// The parameter `ceiling` is the ceiling of CSeq numbers in the store, because another node may have sent REGISTERs.
     package mutating func resumed(above ceiling: UInt32, now: Moment, into orders: inout [UpstreamOrder]) {
         guard !isActive else { return }
         forgetLater(now: now.instant)

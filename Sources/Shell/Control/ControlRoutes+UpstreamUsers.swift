@@ -14,13 +14,7 @@ import UpstreamRegistration
 /// and a new try.
 extension ControlRoutes {
     func registerUpstreamUsers(in router: inout ServiceRouter) {
-        router.add("GET", "/v1/upstream-domains", scope: .adminRead, domains: .byDomain, described: .upstreamDomains) {
-            call throws(ServiceProblem) in
-            call.answer(try await upstreamDomains(call))
-        }
-        router.add("GET", "/v1/upstream", .upstreamUsers) { call throws(ServiceProblem) in
-            call.answer(try await upstreamUsers(call))
-        }
+        registerUpstreamLists(in: &router)
         router.add("GET", "/v1/upstream/{}", .upstreamUser) { call throws(ServiceProblem) in
             let name = call.parameter()
             guard let report = try await upstreamUser(name, call) else {
@@ -28,25 +22,27 @@ extension ControlRoutes {
             }
             call.answer(report)
         }
-        router.add("POST", "/v1/upstream/{}/retry", .upstreamRetry) { call throws(ServiceProblem) in
-            try await retryUpstream(call)
-        }
     }
 
     /// Registers the routes by which other nodes ask the node that registers users.
     func registerUpstreamUsersForNodes(in router: inout ServiceRouter) {
+        registerUpstreamLists(in: &router)
         router.add("GET", "/v1/duty", scope: .adminRead, domains: .byDomain) { call in
             call.answer(NodeDutyReport(registersUsers: await registersUsers))
-        }
-        router.add("GET", "/v1/upstream-domains", scope: .adminRead, domains: .byDomain) { call throws(ServiceProblem) in
-            call.answer(try await upstreamDomains(call))
-        }
-        router.add("GET", "/v1/upstream", .upstreamUsers) { call throws(ServiceProblem) in
-            call.answer(try await upstreamUsers(call))
         }
         router.add("GET", "/v1/named-upstream", scope: .adminRead, domains: .byDomain) { call throws(ServiceProblem) in
             let found = try await upstreamUser(call.request.query("name") ?? "", call)
             call.answer(UpstreamUserPage(users: found.map { [$0] } ?? [], next: nil))
+        }
+    }
+
+    private func registerUpstreamLists(in router: inout ServiceRouter) {
+        router.add("GET", "/v1/upstream-domains", scope: .adminRead, domains: .byDomain, described: .upstreamDomains) {
+            call throws(ServiceProblem) in
+            call.answer(try await upstreamDomains(call))
+        }
+        router.add("GET", "/v1/upstream", .upstreamUsers) { call throws(ServiceProblem) in
+            call.answer(try await upstreamUsers(call))
         }
         router.add("POST", "/v1/upstream/{}/retry", .upstreamRetry) { call throws(ServiceProblem) in
             try await retryUpstream(call)
@@ -107,7 +103,8 @@ extension ControlRoutes {
         }
         return await door.ask(.everything) { engine, now in
             Self.page(
-                of: engine.upstreamUsers, name.map { ByteString($0) }, within: domains, from: start, limit: limit, now: now)
+                of: engine.upstreamUsers, name.map { ByteString($0) }, within: domains, from: start, limit: limit,
+                now: now)
         }
     }
 

@@ -434,7 +434,7 @@ package actor ProxyShard: LoopActor {
     private func readCeiling() {
         Task { [weak self, services] in
             let ceiling = try? await RegisterCeiling.stored(in: services.store)
-            self?.onLoop { $0.arrived(.readCeiling(ceiling)) }
+            self?.answered { $0.arrived(.readCeiling(ceiling)) }
         }
     }
 

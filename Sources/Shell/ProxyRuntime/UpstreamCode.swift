@@ -29,6 +29,8 @@ extension UpstreamCode {
     /// The contact tokens of a cluster: the users' names, encrypted by AES-SIV with a key from the secret in the store.
     ///
     /// - Parameter code: the function of ``make(store:now:)``.
+    /// - Returns: the functions that encrypt and decrypt a token.
+    /// - Throws: ``StartError`` if OpenSSL has no AES.
     package static func seal(_ code: ([UInt8]) -> [UInt8]) throws(StartError) -> TokenSeal {
         let key: SIVBox
         do throws(CryptoError) {

@@ -139,8 +139,8 @@ struct PostgreSQLDutyTests {
                 nodes.contacts(question) { waiter.resume(returning: $0?.rows.map(\.id.rawValue)) }
             }
         }
-        #expect(await withPush("example.net") == [3, 4, 5])
-        #expect(await withPush("example.org") == [])
+        #expect(await withPush("example.org") == [3, 4, 5])
+        #expect(await withPush("example.net") == [])
         await server.stopped()
         #expect(await page(after: nil, limit: 10) == nil)
         server.continues()

@@ -80,7 +80,9 @@ extension ProxyEngine {
                 isFromEarlierRun: true)
             changeUpstreamUsers(now: now) { $0.userFound(found, now: $1, into: &$2) }
         }
-        guard let length = upstreamUsers.search.answered(last: page.last, pause: .zero, now: now.instant) else { return }
+        guard let length = upstreamUsers.search.answered(last: page.last, pause: .zero, now: now.instant) else {
+            return
+        }
         for user in upstreamUsers.agent.doubtful(limit: Self.doubtfulAtOnce) {
             if let aor = upstreamUsers.aor(of: user) { readUpstreamUser(aor) }
         }

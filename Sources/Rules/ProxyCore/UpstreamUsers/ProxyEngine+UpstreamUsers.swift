@@ -57,7 +57,9 @@ extension ProxyEngine {
     func noteUpstreamUser(
         _ aor: AddressOfRecord, signed date: UnixTime? = nil, isFromEarlierRun: Bool = false, now: Moment
     ) {
-        guard !upstreamUsers.pbxs.isEmpty, upstreamUsers.agent.isActive, let user = upstreamUsers.user(aor) else { return }
+        guard !upstreamUsers.pbxs.isEmpty, upstreamUsers.agent.isActive, let user = upstreamUsers.user(aor) else {
+            return
+        }
         guard let sign = registrar.bindings.lastSign(ofWakeable: aor) else {
             return changeUpstreamUsers(now: now) { $0.userEnded(user, .noDevice, now: $1, into: &$2) }
         }
@@ -289,7 +291,7 @@ extension UInt64 {
 /// Finds the passwords of users whom the daemon registers at a PBX: in the store, or in the sources of users outside
 /// the store.
 extension ProxyEngine {
-    /// What the engine has done to find a password.
+    /// The steps by which the engine finds a password.
     enum PasswordStep {
         case none
         /// The store of the cluster has answered.
