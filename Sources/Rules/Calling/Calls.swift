@@ -263,7 +263,7 @@ package struct Calls: ~Copyable {
     /// ends.
     private var byServer = TransactionNotes<ServerTransactionID, ProxiedRequest>()
     private var userCalls = SlotIndex()
-    package private(set) var shares = HeldShares()
+    package private(set) var shares: HeldShares
     package private(set) var limits: HeldShares.Limits
     /// Ended calls, kept for phones that got a push for the call and have not registered yet.
     package private(set) var ended = EndedCalls()
@@ -281,9 +281,11 @@ package struct Calls: ~Copyable {
     private static let recentLimit = 1024
     private var packer: RequestPacker
 
-    package init(packing: RequestPacking, limits: HeldShares.Limits) {
+    /// Creates an empty list of calls. The parameter `secret` is the secret for the names of accounts in a cluster.
+    package init(packing: RequestPacking, limits: HeldShares.Limits, secret: SipHash.Key? = nil) {
         packer = RequestPacker(packing)
         self.limits = limits
+        shares = HeldShares(secret: secret)
     }
 
     package mutating func limitsChanged(_ limits: HeldShares.Limits) { self.limits = limits }
@@ -337,19 +339,26 @@ package struct Calls: ~Copyable {
     ///   - isInvite: whether the request is an INVITE.
     ///   - parties: the caller and the callee of the request.
     ///   - settings: the limits.
+    ///   - now: the present time.
     ///   - drop: a closure that gets the ended calls that were removed to make room.
     /// - Returns: why the request cannot be held; `nil` if the request can be held.
     package mutating func refusal(
         of size: Int, offering key: UserCallKey?, isInvite: Bool, for parties: HeldShares.Parties,
-        _ settings: LimitSettings, dropping drop: (EndedCall) -> Void
+        _ settings: LimitSettings, now: Instant, dropping drop: (EndedCall) -> Void
     ) -> Refusal? {
         if let key {
             if isOffered(key) { return .offeredBefore }
             if offered >= settings.calls { return .tooManyCalls }
         }
         while bytes + size > settings.heldBytes, let oldest = ended.dropOldest() { drop(oldest) }
-        return shares.refusal(of: size, isInvite: isInvite, for: parties, limits).map { .noRoom($0) }
+        return shares.refusal(of: size, isInvite: isInvite, for: parties, limits, now: now).map { .noRoom($0) }
     }
+
+    /// The shares of the largest accounts for the other nodes: see ``HeldShares/takeCounts()``.
+    package mutating func takeCounts() -> (counts: [SharedCount], dropped: Int) { shares.takeCounts() }
+
+    /// Notes the shares that other nodes have told.
+    package mutating func add(_ told: [SharedCount], now: Instant) { shares.add(told, now: now) }
 
     // MARK: Beginning and end
 
@@ -395,7 +404,7 @@ package struct Calls: ~Copyable {
         } else {
             call.request.compact()
         }
-        call.claim = shares.take(call.share, for: parties)
+        call.claim = shares.take(call.share, for: parties, limits)
         return call
     }
 

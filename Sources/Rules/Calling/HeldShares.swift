@@ -4,14 +4,14 @@ import Collections
 package import ProxyPolicy
 import PushDelivery
 package import Registration
-import Timekeeping
+package import Timekeeping
 
 /// Counts the waiting requests of each caller and callee, and the bytes of the waiting requests (T11.3, T32.2). A
 /// request is treated as waiting until its final response.
 package struct HeldShares: ~Copyable, Sendable {
     package struct Share: Sendable {
-        package fileprivate(set) var calls = 0
-        package fileprivate(set) var bytes = 0
+        package internal(set) var calls = 0
+        package internal(set) var bytes = 0
 
         package static func += (left: inout Share, right: Share) {
             left.calls += right.calls
@@ -61,6 +61,12 @@ package struct HeldShares: ~Copyable, Sendable {
     /// The counts for each caller, for each callee, and for each pair of caller and callee. The key is a hash, and
     /// counts of zero are not stored.
     private var shares = PlacedTable<UInt64, Share>(empty: Share())
+    /// The shares at the other nodes of the cluster; `nil` without a cluster.
+    private var elsewhere: SharesElsewhere?
+
+    /// Creates counts of zero. The parameter `secret` is the secret for the names of accounts in a cluster; `nil` without
+    /// a cluster.
+    package init(secret: SipHash.Key? = nil) { elsewhere = secret.map { SharesElsewhere(secret: $0) } }
 
     /// The number of held requests to one callee.
     package subscript(callee callee: UInt64) -> Share { shares[callee] ?? Share() }
@@ -69,26 +75,30 @@ package struct HeldShares: ~Copyable, Sendable {
     package subscript(untrustedAt callee: UInt64) -> Share { shares[Parties.untrusted(at: callee)] ?? Share() }
     package subscript(caller: Caller, at callee: UInt64) -> Share { shares[caller.number(at: callee)] ?? Share() }
 
-    package mutating func take(_ share: Share, for parties: Parties) -> Claim {
+    package mutating func take(_ share: Share, for parties: Parties, _ limits: Limits) -> Claim {
         all += share
         var claim = Claim()
-        if let tenant = parties.tenant { claim.tenant = take(share, for: tenant.number) }
+        if let tenant = parties.tenant {
+            let floor = Share(calls: max(1, tenant.calls / Limits.toldPart), bytes: .max)
+            claim.tenant = take(share, for: tenant.number, floor)
+        }
         // The requests of a trusted peer count for no single caller, because the peer sends the calls of many callers.
         if let caller = parties.caller, !caller.isTrusted {
             untrusted += share
-            claim.caller = take(share, for: caller.rawValue)
+            claim.caller = take(share, for: caller.rawValue, limits.floor)
         }
         guard let callee = parties.callee else { return claim }
-        claim.callee = take(share, for: callee)
+        claim.callee = take(share, for: callee, limits.floor)
         guard let caller = parties.caller else { return claim }
-        if !caller.isTrusted { claim.untrusted = take(share, for: Parties.untrusted(at: callee)) }
-        claim.pair = take(share, for: caller.number(at: callee))
+        if !caller.isTrusted { claim.untrusted = take(share, for: Parties.untrusted(at: callee), limits.floor) }
+        claim.pair = take(share, for: caller.number(at: callee), limits.floor)
         return claim
     }
 
-    private mutating func take(_ share: Share, for number: UInt64) -> Int32 {
+    private mutating func take(_ share: Share, for number: UInt64, _ floor: Share) -> Int32 {
         let place = shares.madePlace(of: number)
         shares[place] += share
+        elsewhere?.noted(shares[place], of: number, floor: floor)
         return Int32(truncatingIfNeeded: place)
     }
 
@@ -107,6 +117,25 @@ package struct HeldShares: ~Copyable, Sendable {
         let place = UInt32(bitPattern: number)
         shares[place] -= share
         if shares[place].calls <= 0, shares[place].bytes <= 0 { shares.remove(at: place) }
+    }
+
+    // MARK: Other nodes
+
+    /// The shares of the largest accounts for the other nodes, and the number of accounts that were left out.
+    package mutating func takeCounts() -> (counts: [SharedCount], dropped: Int) {
+        guard var elsewhere else { return ([], 0) }
+        defer { self.elsewhere = elsewhere }
+        return elsewhere.take { shares[$0] ?? Share() }
+    }
+
+    /// Notes the shares that other nodes have told.
+    package mutating func add(_ told: [SharedCount], now: Instant) { elsewhere?.add(told, now: now) }
+
+    /// The share of an account at all nodes.
+    private func whole(_ number: UInt64, now: Instant) -> Share {
+        var share = shares[number] ?? Share()
+        if let elsewhere { share += elsewhere.share(of: number, now: now) }
+        return share
     }
 
     // MARK: Limits
@@ -130,6 +159,11 @@ package struct HeldShares: ~Copyable, Sendable {
         fileprivate let bytes, calls: FairShare
         /// The limits on the waiting requests to one callee.
         fileprivate let bytesAtCallee, callsAtCallee: FairShare
+        /// The share from which the other nodes of a cluster must know an account.
+        fileprivate let floor: Share
+
+        /// The part of an account's limit that the other nodes need not know is one by this number.
+        fileprivate static let toldPart = 16
 
         package init(_ settings: ProxySettings) {
             let limits = settings.limits
@@ -137,11 +171,16 @@ package struct HeldShares: ~Copyable, Sendable {
             calls = settings.share(of: limits.calls, ofOne: limits.accountCalls)
             bytesAtCallee = settings.share(of: limits.accountBytes)
             callsAtCallee = settings.share(of: limits.accountCalls)
+            floor = Share(
+                calls: max(1, limits.accountCalls / Self.toldPart), bytes: max(1, limits.accountBytes / Self.toldPart))
         }
     }
 
-    /// The limit that a request of the given size would exceed; `nil` if the request is within the limits.
-    package func refusal(of size: Int, isInvite: Bool, for parties: Parties, _ limits: Limits) -> Refusal? {
+    /// The limit that a request of the given size would exceed; `nil` if the request is within the limits. The limits of
+    /// callers, callees and tenants hold for all nodes of a cluster together.
+    package func refusal(
+        of size: Int, isInvite: Bool, for parties: Parties, _ limits: Limits, now: Instant
+    ) -> Refusal? {
         guard let caller = parties.caller else { return all.bytes + size > limits.bytes.whole ? .proxyFull : nil }
         func refusal(_ amount: Int, _ share: FairShare, _ all: Int, _ untrusted: Int, _ own: Int) -> FairShare.Refusal?
         {
@@ -154,7 +193,7 @@ package struct HeldShares: ~Copyable, Sendable {
             // callers.
             if all.bytes + size > limits.bytes.whole { return .proxyFull }
         } else {
-            let own = self[caller: caller]
+            let own = whole(caller.rawValue, now: now)
             let inAll =
                 refusal(size, limits.bytes, all.bytes, untrusted.bytes, own.bytes)
                 ?? (isInvite ? refusal(1, limits.calls, untrusted.calls, untrusted.calls, own.calls) : nil)
@@ -164,11 +203,13 @@ package struct HeldShares: ~Copyable, Sendable {
             case nil: break
             }
         }
-        if let tenant = parties.tenant, isInvite, tenant.calls > 0, self[tenant: tenant].calls >= tenant.calls {
+        if let tenant = parties.tenant, isInvite, tenant.calls > 0, whole(tenant.number, now: now).calls >= tenant.calls
+        {
             return .tenantFull
         }
         guard let callee = parties.callee else { return nil }
-        let (called, strangers, pair) = (self[callee: callee], self[untrustedAt: callee], self[caller, at: callee])
+        let (called, strangers) = (whole(callee, now: now), whole(Parties.untrusted(at: callee), now: now))
+        let pair = whole(caller.number(at: callee), now: now)
         let atCallee =
             (isInvite ? refusal(1, limits.callsAtCallee, called.calls, strangers.calls, pair.calls) : nil)
             ?? refusal(size, limits.bytesAtCallee, called.bytes, strangers.bytes, pair.bytes)

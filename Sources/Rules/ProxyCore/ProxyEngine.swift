@@ -76,7 +76,8 @@ package final class ProxyEngine {
             restoring: stored.messages, idsAfter: settings.node.map { UInt64($0.run) << OwnNode.runShift } ?? 0)
         sip = TransactionLayer(
             branchKey: branchKey, ringLimit: settings.call.ringLimit, tagKey: functions.random())
-        calls = Calls(packing: functions.packing, limits: HeldShares.Limits(settings))
+        calls = Calls(
+            packing: functions.packing, limits: HeldShares.Limits(settings), secret: settings.node?.secret)
         if !settings.tenants.all.isEmpty {
             registrar.tenantsChanged(settings.tenants, apps: settings.dispatch.directory)
         }

@@ -105,7 +105,7 @@ package struct PushRates {
         case .notificationsOfStrangersToDevice: notification.add(count, to: .untrusted, of: target, age: age, now: now)
         case .notificationsOfCallerToDevice: notification.add(count, ofPair: told.key, age: age, now: now)
         case .pushesOfCaller: caller.add(count, of: Caller(rawValue: told.key), age: age, now: now)
-        case .wrongLoginsOfSource, .wrongLoginsOfUser, .wrongLoginsOfPair: break
+        case .wrongLoginsOfSource, .wrongLoginsOfUser, .wrongLoginsOfPair, .heldCalls, .heldBytes: break
         }
     }
 }

@@ -51,7 +51,7 @@ extension UpstreamAgent {
             records[Int(slot)].marks.contains(.isWakeable)
         else { return userIsWakeable(user, now: now, into: &orders) }
         let sign = Self.seconds(user.lastSign)
-        records[Int(slot)].pass = pass
+        records[Int(slot)].marks.insert(.isFound)
         guard records[Int(slot)].lastSign < sign else { return }
         records[Int(slot)].lastSign = sign
         guard isActive, isWorthAnotherTry(slot, now: now) else { return }
@@ -61,7 +61,9 @@ extension UpstreamAgent {
 
     /// Begins a pass over the contacts of all users in the store. ``userIsWakeable(_:now:into:)`` notes that the pass has
     /// found a user.
-    package mutating func beginPass() { pass &+= 1 }
+    package mutating func beginPass() {
+        for place in records.indices { records[place].marks.remove(.isFound) }
+    }
 
     /// The users whom the pass that ends has not found, and refused users, whose passwords may have changed at another
     /// node; at most `limit` users.
@@ -70,7 +72,8 @@ extension UpstreamAgent {
         for place in records.indices where found.count < limit {
             let record = records[place]
             guard !record.marks.contains(.isVacant), record.state != .ending else { continue }
-            if record.pass != pass && record.marks.contains(.isWakeable) || record.state == .refused {
+            if record.marks.isDisjoint(with: .isFound) && record.marks.contains(.isWakeable) || record.state == .refused
+            {
                 found.append(user(at: UInt32(place)))
             }
         }

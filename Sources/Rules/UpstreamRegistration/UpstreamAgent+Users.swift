@@ -16,7 +16,7 @@ extension UpstreamAgent {
             return pump(user.upstream.index, now: now, into: &orders)
         }
         let place = Int(slot)
-        records[place].pass = pass
+        records[place].marks.insert(.isFound)
         records[place].lastSign = max(records[place].lastSign, Self.seconds(user.lastSign))
         let isNews =
             user.fingerprint.map { records[place].fingerprint != $0 || records[place].algorithms != user.algorithms }

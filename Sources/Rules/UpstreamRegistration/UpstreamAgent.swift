@@ -22,8 +22,6 @@ package struct UpstreamAgent {
     package internal(set) var isActive: Bool
     /// Since when the registration client is suspended, if it still has the users.
     var suspendedAt: Instant?
-    /// The number of the pass over all users: see ``beginPass()``.
-    var pass: UInt16 = 0
     private var vacant: [UInt32] = []
     private var byName = SlotIndex()
     private var byToken = SlotIndex()
@@ -213,8 +211,7 @@ package struct UpstreamAgent {
             name: name, token: token, cseq: 0, fingerprint: user.fingerprint ?? 0, since: Self.seconds(now.date),
             lastSign: Self.seconds(user.lastSign), lastCall: user.lastCall.map(Self.seconds) ?? 0,
             upstream: user.upstream.rawValue, algorithms: user.algorithms)
-        record.pass = pass
-        record.marks = user.isFromEarlierRun ? [.isWakeable, .mayBeBound] : .isWakeable
+        record.marks = user.isFromEarlierRun ? [.isWakeable, .isFound, .mayBeBound] : [.isWakeable, .isFound]
         let slot: UInt32
         if let free = vacant.popLast() {
             slot = free

@@ -41,8 +41,6 @@ struct UserRecord: Sendable {
     /// The status of the last final response from the PBX; 0 if no response came.
     var status: UInt16 = 0
     let upstream: UInt16
-    /// The pass over all users in which the user was last found: see ``UpstreamAgent/beginPass()``.
-    var pass: UInt16 = 0
     var state = RegistrationState.registering
     var marks: Marks = []
     var pending = Pending.nothing
@@ -79,6 +77,8 @@ struct UserRecord: Sendable {
         static let sharesNonce = Marks(rawValue: 32)
         /// The PBX has accepted the user's present password in this run of the daemon.
         static let isProven = Marks(rawValue: 64)
+        /// The present pass over all users has found the user: see ``UpstreamAgent/beginPass()``.
+        static let isFound = Marks(rawValue: 128)
     }
 
     enum Pending: UInt8 { case nothing, bind, end, query }

@@ -13,6 +13,10 @@ package struct SharedCount: Hashable, Sendable {
         case notificationsOfStrangersToDevice
         case notificationsOfCallerToDevice
         case pushesOfCaller
+        /// The present number of an account's held calls at a node, and the bytes of its held requests. These are no
+        /// events: a node's new list replaces its earlier list.
+        case heldCalls
+        case heldBytes
     }
 
     package let limit: Limit
@@ -21,6 +25,8 @@ package struct SharedCount: Hashable, Sendable {
     package let count: Int
     /// The time since the last of the events.
     package var age: Duration
+    /// The run of the node that has told the events; 0 for this node.
+    package var run: UInt32 = 0
 
     package init(_ limit: Limit, _ key: UInt64, count: Int, age: Duration = .zero) {
         (self.limit, self.key, self.count, self.age) = (limit, key, count, age)

@@ -18,16 +18,16 @@ import Timekeeping
     @Test func `a row has all counts, with the age of the row`() {
         let bytes = ToldCounts.bytes(of: counts, aged: .seconds(1))
         #expect(
-            ToldCounts.counts(in: bytes, writtenBefore: .seconds(2))
+            ToldCounts.counts(in: bytes, of: 0, writtenBefore: .seconds(2))
                 == counts.map { SharedCount($0.limit, $0.key, count: $0.count, age: $0.age + .seconds(3)) })
     }
 
     @Test func `malformed rows and unknown limits are no counts`() {
         var bytes = ToldCounts.bytes(of: counts)
         bytes[0] = 200
-        #expect(ToldCounts.counts(in: bytes, writtenBefore: .zero) == [counts[1]])
+        #expect(ToldCounts.counts(in: bytes, of: 0, writtenBefore: .zero) == [counts[1]])
         for length in 0..<bytes.count {
-            #expect(ToldCounts.counts(in: Array(bytes.prefix(length)), writtenBefore: .zero).count <= 1)
+            #expect(ToldCounts.counts(in: Array(bytes.prefix(length)), of: 0, writtenBefore: .zero).count <= 1)
         }
     }
 

@@ -225,6 +225,21 @@ package final class SimulatedCluster {
         take(from: node)
     }
 
+    /// Lets all nodes give a sign of life: each node tells its counts to the others.
+    package func giveSigns() {
+        for node in engines.indices where !dead.contains(node) {
+            let counts = engines[node].takeCounts(now: now).map { count in
+                var count = count
+                count.run = UInt32(node + 1)
+                return count
+            }
+            guard !counts.isEmpty else { continue }
+            for other in engines.indices where other != node && !dead.contains(other) {
+                engines[other].countsTold(counts, now: now)
+            }
+        }
+    }
+
     /// Gives the duties that one node does for all nodes to a node; `nil` takes the duties from all nodes.
     package func giveDuties(to owner: Int?) {
         for node in engines.indices where !dead.contains(node) {

@@ -1364,6 +1364,43 @@ def pushes(t):
     return f"the phone gets {count} pushes for 24 calls at two nodes in {took:.0f} s"
 
 
+@probe("T50.14", "calls-at-both-nodes")
+def calls_at_both(t):
+    """A caller holds as many calls to one user as the limits allow at one node, and then calls the user at the other node."""
+    cluster = Cluster(t, "nodes-calls", limits={"calls-per-account": 8, "trusted-share": 0})
+    a, b = cluster.a, cluster.b
+    sleeper = Sleeper(t, a)
+    first, second = a.phone(t, trusted=True), b.phone(t, trusted=True)
+
+    def status(caller, user):
+        """The response to a new call in the name of a user: 100 if the call waits."""
+        request = caller.make("INVITE", f"sip:{sleeper.name}@example.net", user)
+        caller.send(request)
+        answer = until(lambda: next((m for m in caller.history if m.status and m.call_id == request.call_id), None), 6)
+        check(answer, "control: a call got no response")
+        if answer.status >= 300:
+            caller.send(caller.ack_failure(request, answer))
+        return answer.status, request
+
+    # One caller may use half of a user's eight calls.
+    waiting = [status(first, "700") for _ in range(4)]
+    check([code for code, _ in waiting] == [100] * 4, f"control: the first calls got {[code for code, _ in waiting]}")
+    check(status(first, "700")[0] == 486, "control: the fifth call at the same node waits")
+    check(until(lambda: status(second, "700")[0] == 486, 5, 0.5), "the other node takes the caller's calls too")
+    code, other = status(second, "701")
+    check(code == 100, f"another caller at the other node got {code}")
+    for _, request in waiting:
+        first.send(first.cancel(request))
+    check(until(lambda: status(second, "702")[0] == 100, 8, 0.5), "calls that have ended still count at the other node")
+    # The node that holds calls dies. Its calls count at the other node, which continues them.
+    third = [status(first, "703") for _ in range(3)]
+    check([code for code, _ in third] == [100] * 3, f"control: further calls got {[code for code, _ in third]}")
+    a.kill()
+    check(until(lambda: status(second, "704")[0] == 100, 12, 0.5), "the other node refuses calls for good after the end of a node")
+    second.send(second.cancel(other))
+    return "the limit holds at both nodes, and no longer than the calls"
+
+
 # --- T50.15: operators' questions
 
 

@@ -33,7 +33,8 @@ extension ProxyEngine {
         let parties = HeldShares.Parties(
             caller: caller, callee: aor.shareNumber, tenant: share(of: aor.host))
         let refusal = calls.refusal(
-            of: request.frame.bytes.count, offering: key, isInvite: true, for: parties, settings.limits
+            of: request.frame.bytes.count, offering: key, isInvite: true, for: parties, settings.limits,
+            now: now.instant
         ) { wakes.noLongerWaits($0) }
         if let refusal { return refuse(incoming, by: refusal, now: now) }
         guard let incoming = startTransaction(incoming, now: now), let server = incoming.server else { return }
@@ -179,7 +180,9 @@ extension ProxyEngine {
         let size = incoming.request.frame.bytes.count
         let parties = HeldShares.Parties(
             caller: caller, callee: callee?.shareNumber, tenant: share(of: domain ?? callee?.host))
-        let refusal = calls.refusal(of: size, offering: nil, isInvite: isInvite, for: parties, settings.limits) {
+        let refusal = calls.refusal(
+            of: size, offering: nil, isInvite: isInvite, for: parties, settings.limits, now: now.instant
+        ) {
             wakes.noLongerWaits($0)
         }
         guard let refusal else { return true }
@@ -212,7 +215,8 @@ extension ProxyEngine {
         guard incoming.request.method != .bye, !caller.isTrusted else { return true }
         let size = incoming.request.frame.bytes.count
         let parties = HeldShares.Parties(caller: caller)
-        guard calls.shares.refusal(of: size, isInvite: false, for: parties, calls.limits) != nil else { return true }
+        guard calls.shares.refusal(of: size, isInvite: false, for: parties, calls.limits, now: now.instant) != nil
+        else { return true }
         output.counters.count(.shareUsedUp)
         refuse(
             incoming, .serviceUnavailable, because: .callerLimit, fields: [Self.retryAfter(seconds: 5)], now: now)

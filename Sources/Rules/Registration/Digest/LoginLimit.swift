@@ -128,7 +128,7 @@ package struct LoginLimit: Sendable {
         case .wrongLoginsOfUser: users.add(told.count, of: key, age: told.age, now: now)
         case .wrongLoginsOfPair: known.add(told.count, of: key, age: told.age, now: now)
         case .pushesToDevice, .pushesOfStrangersToDevice, .pushesOfCallerToDevice, .notificationsToDevice,
-            .notificationsOfStrangersToDevice, .notificationsOfCallerToDevice, .pushesOfCaller:
+            .notificationsOfStrangersToDevice, .notificationsOfCallerToDevice, .pushesOfCaller, .heldCalls, .heldBytes:
             break
         }
     }

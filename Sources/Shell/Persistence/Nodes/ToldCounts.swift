@@ -28,9 +28,9 @@ enum ToldCounts {
         return bytes
     }
 
-    /// Reads the counts of a row that was written before the given time. Limits that this version does not know are
+    /// Reads the counts of a row that a run of a node wrote before the given time. Limits that this version does not know are
     /// skipped.
-    static func counts(in bytes: [UInt8], writtenBefore age: Duration) -> [SharedCount] {
+    static func counts(in bytes: [UInt8], of run: UInt32, writtenBefore age: Duration) -> [SharedCount] {
         var counts: [SharedCount] = []
         var rest = bytes[...]
         while rest.count >= size {
@@ -40,10 +40,11 @@ enum ToldCounts {
                 record.dropFirst(range.lowerBound).prefix(range.count).reduce(0) { $0 << 8 | UInt64($1) }
             }
             guard let limit = SharedCount.Limit(rawValue: UInt8(truncatingIfNeeded: number(0..<1))) else { continue }
-            counts.append(
-                SharedCount(
-                    limit, number(7..<15), count: Int(clamping: number(3..<7)),
-                    age: age + .milliseconds(Int64(clamping: number(1..<3)))))
+            var count = SharedCount(
+                limit, number(7..<15), count: Int(clamping: number(3..<7)),
+                age: age + .milliseconds(Int64(clamping: number(1..<3))))
+            count.run = run
+            counts.append(count)
         }
         return counts
     }

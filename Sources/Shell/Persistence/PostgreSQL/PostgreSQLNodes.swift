@@ -342,7 +342,9 @@ actor PostgreSQLNodes {
         places.prune(now: now)
         let counts = rows?.values { row -> [SharedCount]? in
             guard places.read(row.integer(1), of: row.integer(0), now: now) else { return nil }
-            return ToldCounts.counts(in: row.bytes(3), writtenBefore: .milliseconds(row.integer(2)))
+            return ToldCounts.counts(
+                in: row.bytes(3), of: UInt32(truncatingIfNeeded: row.integer(0)),
+                writtenBefore: .milliseconds(row.integer(2)))
         }
         return (counts ?? []).flatMap { $0 }
     }

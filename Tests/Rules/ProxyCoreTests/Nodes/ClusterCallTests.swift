@@ -80,6 +80,25 @@ import Timekeeping
         #expect(row.path.first?.string.contains("@10.0.1.1:5071") == true && row.callID.string == "r2")
     }
 
+    @Test func `calls that wait at one node use up a user's limit at all nodes`() {
+        let cluster = Self.withPhone(nodes: 3) { $0.limits.callsPerAccount = 8 }
+        func answer(at node: Int, _ callID: String) -> UInt16? {
+            Self.invite(cluster, at: node, callID: callID)
+            cluster.settle()
+            return cluster.sent.last { $0.node == node && $0.response?.callID.string == callID }?.response?.status.code
+        }
+        for number in 0..<4 { #expect(answer(at: 0, "a\(number)") == 100) }
+        // Until the next sign of life, another node does not know the calls.
+        #expect(answer(at: 1, "b0") == 100)
+        cluster.giveSigns()
+        // The PBX names the same caller for all calls, and one caller may use half of a user's calls.
+        #expect(answer(at: 1, "b1") == 486)
+        #expect(answer(at: 2, "c1") == 486)
+        // The share of an ended node ends after five seconds.
+        cluster.pass(.seconds(6))
+        #expect(answer(at: 2, "c2") == 100)
+    }
+
     @Test func `a dead push token does not delete the contact that its phone has registered at another node since`()
         throws
     {

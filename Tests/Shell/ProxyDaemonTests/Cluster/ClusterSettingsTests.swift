@@ -57,11 +57,6 @@ struct ClusterSettingsTests {
         ("domains: [example.net]", "domains: [example.net]\nlisten: [\"tcp:192.0.2.21:5071\"]", "listen"),
         ("domains: [example.net]", "domains: [example.net]\nadmin: {listen: [\"192.0.2.21:5071\"]}", "admin.listen"),
         ("domains: [example.net]", "domains: [example.net]\ntls: {client-ca-file: /tmp/ca.pem}", "tls.client-ca-file"),
-        (
-            "domains: [example.net]",
-            "domains: [example.net]\nregister-upstream: {example.net: {upstream: \"sip:192.0.2.1\"}}",
-            "expected no register-upstream"
-        ),
         ("domains: [example.net]", "domains: [example.net]\ntls: {ca-file: /tmp/ca.pem}", "tls.ca-file"),
         ("  node: node-a", "  node: node-a\n  advertise: \"node-a.example.net:5071\"", "expected the IP address"),
         ("  node: node-a", "  node: node-a\n  advertise: \"0.0.0.0:5071\"", "expected the IP address"),
