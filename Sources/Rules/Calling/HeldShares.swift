@@ -79,7 +79,8 @@ package struct HeldShares: ~Copyable, Sendable {
         all += share
         var claim = Claim()
         if let tenant = parties.tenant {
-            let floor = Share(calls: max(1, tenant.calls / Limits.toldPart), bytes: .max)
+            // Without a limit, nobody needs the tenant's count.
+            let floor = tenant.calls > 0 ? Share(calls: max(2, tenant.calls / Limits.toldPart), bytes: .max) : nil
             claim.tenant = take(share, for: tenant.number, floor)
         }
         // The requests of a trusted peer count for no single caller, because the peer sends the calls of many callers.
@@ -95,10 +96,10 @@ package struct HeldShares: ~Copyable, Sendable {
         return claim
     }
 
-    private mutating func take(_ share: Share, for number: UInt64, _ floor: Share) -> Int32 {
+    private mutating func take(_ share: Share, for number: UInt64, _ floor: Share?) -> Int32 {
         let place = shares.madePlace(of: number)
         shares[place] += share
-        elsewhere?.noted(shares[place], of: number, floor: floor)
+        if let floor { elsewhere?.noted(shares[place], of: number, floor: floor) }
         return Int32(truncatingIfNeeded: place)
     }
 
@@ -134,7 +135,7 @@ package struct HeldShares: ~Copyable, Sendable {
     /// The share of an account at all nodes.
     private func whole(_ number: UInt64, now: Instant) -> Share {
         var share = shares[number] ?? Share()
-        if let elsewhere { share += elsewhere.share(of: number, now: now) }
+        if let more = elsewhere?.share(of: number, now: now) { share += more }
         return share
     }
 
@@ -172,7 +173,7 @@ package struct HeldShares: ~Copyable, Sendable {
             bytesAtCallee = settings.share(of: limits.accountBytes)
             callsAtCallee = settings.share(of: limits.accountCalls)
             floor = Share(
-                calls: max(1, limits.accountCalls / Self.toldPart), bytes: max(1, limits.accountBytes / Self.toldPart))
+                calls: max(2, limits.accountCalls / Self.toldPart), bytes: max(1, limits.accountBytes / Self.toldPart))
         }
     }
 

@@ -23,6 +23,8 @@ struct SharesElsewhere: Sendable {
     /// The maximum numbers of accounts that are noted, and that leave at once.
     private static let capacity = 8192
     private static let most = 256
+    /// An account that is left out with at least four times its floor is worth a line in the log.
+    private static let worthALine = 4.0
 
     init(secret: SipHash.Key) { self.secret = secret }
 
@@ -55,13 +57,14 @@ struct SharesElsewhere: Sendable {
     /// The present shares of the largest accounts for the other nodes.
     ///
     /// - Parameter present: returns the share of an account at this node.
-    /// - Returns: the shares, and the number of accounts that were left out.
+    /// - Returns: the shares, and the number of large accounts that were left out.
     mutating func take(_ present: (UInt64) -> HeldShares.Share) -> (counts: [SharedCount], dropped: Int) {
         defer { dropped = 0 }
         told = told.filter { present($0).reaches($1) }
         var chosen = told.map { (account: $0, share: present($0), floor: $1) }
         if chosen.count > Self.most {
             chosen.sort { $0.share.ratio(to: $0.floor) > $1.share.ratio(to: $1.floor) }
+            dropped += chosen[Self.most...].count { $0.share.ratio(to: $0.floor) >= Self.worthALine }
             chosen.removeLast(chosen.count - Self.most)
         }
         let counts = chosen.flatMap { account, share, _ in
@@ -70,7 +73,7 @@ struct SharesElsewhere: Sendable {
                 SharedCount(.heldBytes, key(of: account), count: share.bytes),
             ]
         }
-        return (counts, dropped + told.count - chosen.count)
+        return (counts, dropped)
     }
 
     // MARK: The shares of other nodes
@@ -80,7 +83,7 @@ struct SharesElsewhere: Sendable {
         lists = lists.filter { now - $0.value.at < Self.life }
         var found: [UInt32: List] = [:]
         for count in counts where count.limit == .heldCalls || count.limit == .heldBytes {
-            let at = now + (.zero - count.age)
+            let at = now + (.zero - max(.zero, count.age))
             if let known = found[count.run], known.at > at { continue }
             if found[count.run].map({ $0.at < at }) ?? true { found[count.run] = List(at: at) }
             var share = HeldShares.Share()

@@ -5,7 +5,7 @@ package import Registration
 package import Routing
 import SIPGrammar
 package import SIPTransactions
-import Timekeeping
+package import Timekeeping
 
 /// The work that waits until the store has answered a question about users.
 ///
@@ -32,8 +32,12 @@ package struct UserReads {
         case orphans
         /// A call of a node that has ended.
         case takenOver(TakeoverTicket)
-        /// A user whom the node with the duties registers at a PBX.
+        /// A user whom the node with the duties registers at a PBX, and who may have changed at another node.
         case upstreamUser(AddressOfRecord)
+        /// The password of a user for the challenge of a PBX.
+        case upstreamPassword(AddressOfRecord)
+        /// Users whom a search has found, and when their phones last registered.
+        case upstreamCandidates([AddressOfRecord: UnixTime])
     }
 
     /// A question for the store.
@@ -200,7 +204,9 @@ extension UserReads.Work {
         switch self {
         case .request(let incoming), .acknowledgement(let incoming): incoming
         case .change(.register(let incoming), _): incoming
-        case .change, .waiting, .look, .refreshes, .orphans, .takenOver, .upstreamUser: nil
+        case .change, .waiting, .look, .refreshes, .orphans, .takenOver, .upstreamUser, .upstreamPassword,
+            .upstreamCandidates:
+            nil
         }
     }
 }

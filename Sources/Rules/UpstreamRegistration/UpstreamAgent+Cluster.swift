@@ -44,18 +44,34 @@ extension UpstreamAgent {
 
     // MARK: Users at other nodes
 
-    /// Notes that the search has found a contact of a user who can be woken. The search does not know whether the user's
+    /// Notes that a search has found a contact by which a user can be woken. The search does not know whether the user's
     /// password has changed.
-    package mutating func userFound(_ user: WakeableUser, now: Moment, into orders: inout [UpstreamOrder]) {
-        guard let slot = slot(of: UpstreamUser(user.upstream, user.name)),
-            records[Int(slot)].marks.contains(.isWakeable)
-        else { return userIsWakeable(user, now: now, into: &orders) }
-        let sign = Self.seconds(user.lastSign)
+    ///
+    /// - Returns: whether the user is known; false for a user whom ``userIsWakeable(_:now:into:)`` must begin to register.
+    package mutating func userFound(
+        _ user: UpstreamUser, lastSign: UnixTime, now: Moment, into orders: inout [UpstreamOrder]
+    ) -> Bool {
+        guard let slot = slot(of: user), records[Int(slot)].marks.contains(.isWakeable) else {
+            // A user without a sign of life is not registered again and again.
+            return isForgotten(lastSign, at: user.upstream.index, now: now)
+        }
+        let sign = Self.seconds(lastSign)
         records[Int(slot)].marks.insert(.isFound)
-        guard records[Int(slot)].lastSign < sign else { return }
+        guard records[Int(slot)].lastSign < sign else { return true }
         records[Int(slot)].lastSign = sign
-        guard isActive, isWorthAnotherTry(slot, now: now) else { return }
+        guard isActive, isWorthAnotherTry(slot, now: now) else { return true }
         begin(slot, now: now, into: &orders)
+        pump(user.upstream.index, now: now, into: &orders)
+        return true
+    }
+
+    /// Ends the binding of a user without devices, whom another node may have registered. The search has not reached the
+    /// user yet.
+    package mutating func unknownUserEnded(_ user: WakeableUser, now: Moment, into orders: inout [UpstreamOrder]) {
+        guard isActive, slot(of: UpstreamUser(user.upstream, user.name)) == nil, let slot = makeRecord(user, now: now)
+        else { return }
+        records[Int(slot)].marks.insert(.mayBeBound)
+        end(slot, .noDevice, now: now, into: &orders)
         pump(user.upstream.index, now: now, into: &orders)
     }
 
@@ -65,17 +81,25 @@ extension UpstreamAgent {
         for place in records.indices { records[place].marks.remove(.isFound) }
     }
 
-    /// The users whom the pass that ends has not found, and refused users, whose passwords may have changed at another
-    /// node; at most `limit` users.
-    package func doubtful(limit: Int) -> [UpstreamUser] {
+    /// The users whom the pass that ends has not found, at most `limit` users.
+    package func unfound(limit: Int) -> [UpstreamUser] {
         var found: [UpstreamUser] = []
         for place in records.indices where found.count < limit {
-            let record = records[place]
-            guard !record.marks.contains(.isVacant), record.state != .ending else { continue }
-            if record.marks.isDisjoint(with: .isFound) && record.marks.contains(.isWakeable) || record.state == .refused
-            {
-                found.append(user(at: UInt32(place)))
-            }
+            let marks = records[place].marks
+            guard marks.contains(.isWakeable), marks.isDisjoint(with: [.isVacant, .isFound]) else { continue }
+            found.append(user(at: UInt32(place)))
+        }
+        return found
+    }
+
+    /// The next users whom the PBX refuses, at most `limit` users. Their passwords may have changed at another node.
+    package mutating func refusedInTurn(limit: Int) -> [UpstreamUser] {
+        var found: [UpstreamUser] = []
+        for _ in records.indices where found.count < limit {
+            refusedCursor = (refusedCursor + 1) % records.count
+            let record = records[refusedCursor]
+            guard record.state == .refused, !record.marks.contains(.isVacant) else { continue }
+            found.append(user(at: UInt32(refusedCursor)))
         }
         return found
     }

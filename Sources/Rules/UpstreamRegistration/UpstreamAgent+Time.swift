@@ -76,8 +76,11 @@ extension UpstreamAgent {
     /// Whether the last REGISTER of the user's phones is longer ago than the setting `keep-for` allows.
     private func isForgotten(_ slot: UInt32, now: Moment) -> Bool {
         let record = records[Int(slot)]
-        let keepFor = stands[Int(record.upstream)].setup.keepFor
-        return UnixTime(seconds: Int64(record.lastSign)) + keepFor < now.date
+        return isForgotten(UnixTime(seconds: Int64(record.lastSign)), at: Int(record.upstream), now: now)
+    }
+
+    func isForgotten(_ lastSign: UnixTime, at upstream: Int, now: Moment) -> Bool {
+        !stands.indices.contains(upstream) || lastSign + stands[upstream].setup.keepFor < now.date
     }
 
     // MARK: Queries

@@ -17,6 +17,8 @@ extension UpstreamAgent {
         }
         let place = Int(slot)
         records[place].marks.insert(.isFound)
+        // The contacts of a removed user stay. They do not keep the binding that ends.
+        guard !isRemoved(slot) || !user.algorithms.isEmpty else { return }
         records[place].lastSign = max(records[place].lastSign, Self.seconds(user.lastSign))
         let isNews =
             user.fingerprint.map { records[place].fingerprint != $0 || records[place].algorithms != user.algorithms }
@@ -39,6 +41,11 @@ extension UpstreamAgent {
         guard !wasWakeable || records[place].state != .registered else { return }
         begin(slot, now: now, into: &orders)
         pump(user.upstream.index, now: now, into: &orders)
+    }
+
+    /// Whether the binding ends because the user was removed.
+    private func isRemoved(_ slot: UInt32) -> Bool {
+        !records[Int(slot)].marks.contains(.isWakeable) && records[Int(slot)].end == .userRemoved
     }
 
     /// Whether a phone's REGISTER starts another try (at most once an hour) for a user whom the PBX did not know.

@@ -22,6 +22,8 @@ package struct UpstreamAgent {
     package internal(set) var isActive: Bool
     /// Since when the registration client is suspended, if it still has the users.
     var suspendedAt: Instant?
+    /// The index of the record at which ``refusedInTurn(limit:)`` ended.
+    var refusedCursor = 0
     private var vacant: [UInt32] = []
     private var byName = SlotIndex()
     private var byToken = SlotIndex()
@@ -43,6 +45,8 @@ package struct UpstreamAgent {
     }
 
     // MARK: What is known
+
+    package var isEmpty: Bool { records.count == vacant.count }
 
     /// The number of the PBX for a domain (given in lower case); `nil` if the domain has no PBX.
     package func upstream(of domain: ByteString) -> UpstreamNumber? {

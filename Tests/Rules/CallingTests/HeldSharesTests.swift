@@ -126,7 +126,7 @@ struct HeldSharesTests {
         #expect(nodes.b.refusal(of: 100, isInvite: true, for: parties(eve), limits, now: later) == nil)
         nodes.tell(age: .seconds(30), now: later)
         #expect(nodes.b.refusal(of: 100, isInvite: true, for: parties(eve), limits, now: later) == nil)
-        // Of two rows that come together, the newer one counts.
+        // If two rows come together, the newer row counts.
         let old = nodes.a.takeCounts().counts.map { count in
             var count = count
             (count.run, count.age) = (7, .seconds(2))
@@ -160,7 +160,8 @@ struct HeldSharesTests {
         let limits = limits { $0.callsPerAccount = 8 }
         for number in 0..<10_000 as Range<UInt64> {
             let caller = Caller(hash: number, isTrusted: false)
-            _ = nodes.a.take(one, for: HeldShares.Parties(caller: caller, callee: nil), limits)
+            let share = HeldShares.Share(calls: 8, bytes: 100)
+            _ = nodes.a.take(share, for: HeldShares.Parties(caller: caller, callee: nil), limits)
         }
         let (counts, dropped) = nodes.a.takeCounts()
         #expect(counts.count == 512 && dropped == 10_000 - 256)

@@ -63,7 +63,9 @@ extension ProxyEngine {
             if reading == .fresh { begin(work, for: aor, now: now) } else { refuse(work, retryAfter: 10, now: now) }
         case .takenOver(let ticket): continueCall(ticket, now: now)
         case .waiting, .refreshes, .orphans: break
-        case .upstreamUser(let aor): upstreamUserRead(aor, isFresh: reading == .fresh, now: now)
+        case .upstreamUser(let aor): if reading == .fresh { upstreamUserRead(aor, now: now) }
+        case .upstreamPassword(let aor): upstreamPasswordRead(aor, isFresh: reading == .fresh, now: now)
+        case .upstreamCandidates(let signs): if reading == .fresh { upstreamCandidatesRead(signs, now: now) }
         case .look(let ticket): act(.userLookedUp(ticket, isFresh: reading == .fresh))
         }
     }

@@ -31,6 +31,8 @@ extension ProxyEngine {
             return armDuties()
         }
         changeUpstreamUsers(now: now) { $0.resumed(above: ceiling, now: $1, into: &$2) }
+        upstreamUsers.hasSearched = false
+        if upstreamUsers.agent.isEmpty { upstreamUsers.removed = [:] }
         searchUpstreamUsers(now: now)
     }
 
@@ -71,28 +73,61 @@ extension ProxyEngine {
         for row in page.rows where row.pushToken.map({ registrar.enabledProviders.contains($0.provider) }) == true {
             signs[row.aor] = max(signs[row.aor] ?? row.registeredAt, row.registeredAt)
         }
-        let algorithms = settings.digest.algorithms.reduce(DigestAlgorithms()) { $0.union(DigestAlgorithms(of: $1)) }
+        var unknown: [AddressOfRecord] = []
         for (aor, sign) in signs {
             guard let user = upstreamUsers.user(aor) else { continue }
-            // The password is read when the PBX asks for it.
-            let found = WakeableUser(
-                upstream: user.upstream, name: user.name, algorithms: algorithms, fingerprint: nil, lastSign: sign,
-                isFromEarlierRun: true)
-            changeUpstreamUsers(now: now) { $0.userFound(found, now: $1, into: &$2) }
+            changeUpstreamUsers(now: now) { agent, now, orders in
+                if !agent.userFound(user, lastSign: sign, now: now, into: &orders) { unknown.append(aor) }
+            }
         }
-        guard let length = upstreamUsers.search.answered(last: page.last, pause: .zero, now: now.instant) else {
+        read(unknown, signs)
+        let pause = Self.unknownPause * unknown.count
+        guard let length = upstreamUsers.search.answered(last: page.last, pause: pause, now: now.instant) else {
             return
         }
-        for user in upstreamUsers.agent.doubtful(limit: Self.doubtfulAtOnce) {
+        upstreamUsers.hasSearched = true
+        let unfound = upstreamUsers.agent.unfound(limit: Self.unfoundAtOnce)
+        for user in unfound + upstreamUsers.agent.refusedInTurn(limit: Self.refusedAtOnce) {
             if let aor = upstreamUsers.aor(of: user) { readUpstreamUser(aor) }
         }
-        let pause = max(ContactSearch.passPause, length)
-        upstreamUsers.search.begin(at: registeringDomains.isEmpty ? nil : now.instant + pause)
+        let next = now.instant + max(ContactSearch.passPause, length)
+        upstreamUsers.search.begin(at: registeringDomains.isEmpty ? nil : next)
     }
 
-    private static var doubtfulAtOnce: Int { 1000 }
+    /// Reads the accounts of users whom the search has found, before their first REGISTER.
+    private func read(_ users: [AddressOfRecord], _ signs: [AddressOfRecord: UnixTime]) {
+        for start in stride(from: 0, to: users.count, by: Self.adoptedTogether) {
+            let part = users[start..<min(start + Self.adoptedTogether, users.count)]
+            let candidates = Dictionary(part.map { ($0, signs[$0] ?? UnixTime(milliseconds: 0)) }) { $1 }
+            let held = registrar.reads.hold(.upstreamCandidates(candidates), concerning: part.map(account))
+            if case .asks(let question) = held { act(.readUsers(question, waiting: nil)) }
+        }
+    }
+
+    /// Begins to register users whom the search has found.
+    func upstreamCandidatesRead(_ signs: [AddressOfRecord: UnixTime], now: Moment) {
+        for (aor, sign) in signs {
+            let (algorithms, fingerprint) = passwordFacts(of: aor, now: now)
+            // The contacts of a removed user stay.
+            guard !algorithms.isEmpty, let user = upstreamUsers.user(aor) else { continue }
+            let found = WakeableUser(
+                upstream: user.upstream, name: user.name, algorithms: algorithms, fingerprint: fingerprint,
+                lastSign: sign, isFromEarlierRun: true)
+            changeUpstreamUsers(now: now) { $0.userIsWakeable(found, now: $1, into: &$2) }
+        }
+    }
+
+    /// The pause for each account that a page makes the node read.
+    private static var unknownPause: Duration { .milliseconds(1) }
+    /// The maximum numbers of users that are read after one pass.
+    private static var unfoundAtOnce: Int { 1000 }
+    private static var refusedAtOnce: Int { 100 }
 
     // MARK: Users at other nodes
+
+    private func account(of aor: AddressOfRecord) -> UserSubject {
+        .account(name: aor.user, realm: access.digest.realm(for: aor.host).account)
+    }
 
     /// Reads a user who may have changed at another node.
     func readUpstreamUser(_ aor: AddressOfRecord) {
@@ -101,23 +136,54 @@ extension ProxyEngine {
         }
     }
 
-    /// Goes on after the store has answered about a user: sends the REGISTER that waited for the password, or compares
-    /// the user with the registration at the PBX.
-    func upstreamUserRead(_ aor: AddressOfRecord, isFresh: Bool, now: Moment) {
-        guard case .read(let order)? = upstreamUsers.asked[aor] else {
-            if isFresh { noteUpstreamUser(aor, now: now) }
-            return
+    /// Compares a user, as the store has the user now, with the registration at the PBX.
+    func upstreamUserRead(_ aor: AddressOfRecord, now: Moment) {
+        guard upstreamUsers.agent.isActive, let user = upstreamUsers.user(aor) else { return }
+        let state = upstreamUsers.agent.status(of: user)?.state
+        let (algorithms, fingerprint) = passwordFacts(of: aor, now: now)
+        guard !algorithms.isEmpty else {
+            // A new user without a password is shown to operators as refused.
+            guard let state else { return noteUpstreamUser(aor, now: now) }
+            guard state != .refused else { return }
+            // The user was removed, and the contacts stay.
+            return changeUpstreamUsers(now: now) { $0.userEnded(user, .userRemoved, now: $1, into: &$2) }
         }
+        guard state == nil, !upstreamUsers.hasSearched, registrar.bindings.lastSign(ofWakeable: aor) == nil else {
+            return noteUpstreamUser(aor, now: now)
+        }
+        let ended = WakeableUser(
+            upstream: user.upstream, name: user.name, algorithms: algorithms, fingerprint: fingerprint,
+            lastSign: now.date, isFromEarlierRun: true)
+        changeUpstreamUsers(now: now) { $0.unknownUserEnded(ended, now: $1, into: &$2) }
+    }
+
+    /// Reads the password for a REGISTER.
+    func readPassword(for order: RegisterOrder, of aor: AddressOfRecord) {
+        upstreamUsers.asked[aor] = .read(order)
+        if case .asks(let question) = registrar.reads.hold(.upstreamPassword(aor), concerning: [account(of: aor)]) {
+            act(.readUsers(question, waiting: nil))
+        }
+    }
+
+    /// Sends the REGISTER that waited for the password.
+    func upstreamPasswordRead(_ aor: AddressOfRecord, isFresh: Bool, now: Moment) {
+        guard case .read(let order)? = upstreamUsers.asked[aor] else { return }
         upstreamUsers.asked[aor] = nil
         guard let failure = isFresh ? register(order, after: .reading, now: now) : .passwordAway else { return }
         changeUpstreamUsers(now: now) { $0.failed(order.number, failure, now: $1, into: &$2) }
     }
 
-    /// Tells the other nodes that an operator has changed or removed the password of a user at this node.
+    /// Compares the user, or tells the other nodes, after an operator has changed or removed a password at this node.
     func tellUpstreamPassword(of name: ByteString, realm: ByteString, now: Moment) {
+        guard network.flows.haveNodes else { return }
         for number in upstreamUsers.numbers
         where access.digest.realm(for: upstreamUsers.pbxs[number].domain).account == realm {
-            tellUpstreamChange(of: AddressOfRecord(user: name, host: upstreamUsers.pbxs[number].domain), now: now)
+            let aor = AddressOfRecord(user: name, host: upstreamUsers.pbxs[number].domain)
+            guard upstreamUsers.agent.isActive else {
+                tellUpstreamChange(of: aor, now: now)
+                continue
+            }
+            if upstreamUsers.pbxs[number].registers { readUpstreamUser(aor) }
         }
     }
 

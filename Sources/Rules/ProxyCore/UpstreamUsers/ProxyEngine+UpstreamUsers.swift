@@ -334,8 +334,7 @@ extension ProxyEngine {
         guard let aor = upstreamUsers.aor(of: order.user) else { return .unknown }
         if network.flows.haveNodes, step == .none {
             // Another node may have changed the password.
-            upstreamUsers.asked[aor] = .read(order)
-            readUpstreamUser(aor)
+            readPassword(for: order, of: aor)
             return .asking
         }
         let hasAsked = step == .asking

@@ -61,6 +61,8 @@ package struct UpstreamUsers {
     var search = ContactSearch()
     /// When the ceiling of CSeq numbers is read again, after the store did not answer.
     var ceilingDue: Instant?
+    /// Whether a whole pass of the search has ended since this node got the duties.
+    var hasSearched = false
 
     static let removedLimit = 1000
 

@@ -245,6 +245,39 @@ import UpstreamRegistration
         #expect(scene.pbx.contacts["bob"] == nil)
     }
 
+    @Test func `a removed user's contacts do not bring the user back, even if the PBX is away`() throws {
+        let scene = Scene()
+        scene.cluster.giveDuties(to: 0)
+        scene.register(at: 2)
+        scene.pass(.seconds(2))
+        scene.pbx.isAway = true
+        scene.cluster.users = TestDigest.users("eve")
+        let user = try #require(
+            TestDigest.users("bob").user(named: ByteString("bob"), realm: ByteString("example.net")))
+        scene.cluster.engines[2].userRemoved(name: user.name, realm: user.realm, now: scene.cluster.now)
+        scene.cluster.take(from: 2)
+        scene.pass(.seconds(60))
+        #expect(scene.pbx.contacts["bob"] != nil && scene.status(at: 0)?.state == .ending)
+        scene.pbx.isAway = false
+        scene.pass(.seconds(400))
+        #expect(scene.pbx.contacts["bob"] == nil && scene.status(at: 0) == nil)
+        #expect(scene.cluster.disk.bindings.count == 1)
+    }
+
+    @Test func `a user is registered with the algorithms of the stored account`() {
+        let scene = Scene()
+        var users = UserDirectory()
+        users.add(
+            DigestUser(
+                name: ByteString("bob"), realm: ByteString("example.net"), password: ByteString("bob"),
+                algorithms: [.md5], functions: .forTests))
+        (scene.cluster.users, scene.pbx.users, scene.pbx.offersSHA256) = (users, users, true)
+        scene.register(at: 2)
+        scene.cluster.giveDuties(to: 0)
+        scene.pass(.seconds(3))
+        #expect(scene.status(at: 0)?.state == .registered)
+    }
+
     @Test func `a node begins only after it knows the numbers of earlier REGISTERs`() {
         let scene = Scene()
         scene.register(at: 2)

@@ -15,10 +15,15 @@ struct TestPBX {
     var asksPassword = true
     /// The users whose passwords the PBX knows; `nil` if it accepts each password.
     var users: UserDirectory?
+    /// Whether the PBX offers SHA-256 besides MD5.
+    var offersSHA256 = false
+    /// Whether the PBX answers nothing.
+    var isAway = false
     private var nonces = 0
 
     /// The response to a request; `nil` if the PBX sends none.
     mutating func answer(_ request: SIPRequest) -> [UInt8]? {
+        guard !isAway else { return nil }
         switch request.method {
         case .options:
             return answersOptions ? SIPText.response(200, to: request, tag: "p") : nil
@@ -27,9 +32,9 @@ struct TestPBX {
             if let refuses { return SIPText.response(Status(code: refuses), to: request, tag: "p") }
             guard !asksPassword || request.authorization.first != nil else {
                 nonces += 1
-                return SIPText.response(
-                    401, to: request, tag: "p",
-                    extra: ["WWW-Authenticate: Digest realm=\"example.net\", nonce=\"n\(nonces)\", qop=\"auth\""])
+                let items = "Digest realm=\"example.net\", nonce=\"n\(nonces)\", qop=\"auth\""
+                let stronger = offersSHA256 ? ["WWW-Authenticate: \(items), algorithm=SHA-256"] : []
+                return SIPText.response(401, to: request, tag: "p", extra: stronger + ["WWW-Authenticate: \(items)"])
             }
             if !isRight(request) { return SIPText.response(403, to: request, tag: "p") }
             let user = request.to.uri.user?.string ?? ""
