@@ -40,6 +40,8 @@ class World:
         self.calls, self.complaints = {}, []
         # The programs that are being stopped.
         self.stopping = set()
+        # Whether a node that found no database at its start is started again, as by systemd.
+        self.restarts = False
         self.pushes_read = 0
 
     def start(self):
@@ -54,6 +56,10 @@ class World:
         for name, process in list(self.place.running.items()):
             if process.poll() is not None and name not in self.stopping:
                 del self.place.running[name]
+                if self.restarts and name in NODES and "sippushd: store postgresql" in self.place.log(name)[-1500:]:
+                    # The database was away at the start. systemd starts the node again (Restart=on-failure, RestartSec=100ms).
+                    self.loop.at(0.1, lambda name=name: self.launch(name))
+                    continue
                 self.complain(f"{name} has ended by itself with {process.returncode}: {self.place.log(name)[:1500]}")
         self.loop.at(0.2, self.watch)
 

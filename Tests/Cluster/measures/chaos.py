@@ -73,6 +73,7 @@ def run(world, rounds=20, _seed=None, rate=RATE):
     traffic = Traffic(world, USERS, rate)
     traffic.begin()
     chaos = Chaos(world, traffic)
+    world.restarts = True
     begun = time.monotonic()
     world.loop.run(2)
     for number in range(rounds):
