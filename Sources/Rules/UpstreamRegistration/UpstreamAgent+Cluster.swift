@@ -65,12 +65,16 @@ extension UpstreamAgent {
         return true
     }
 
-    /// Ends the binding of a user without devices, whom another node may have registered. The search has not reached the
-    /// user yet.
-    package mutating func unknownUserEnded(_ user: WakeableUser, now: Moment, into orders: inout [UpstreamOrder]) {
-        guard isActive, slot(of: UpstreamUser(user.upstream, user.name)) == nil, let slot = makeRecord(user, now: now)
-        else { return }
-        records[Int(slot)].marks.insert(.mayBeBound)
+    /// Ends the binding of a user whose last device is gone. A user whom another node may have registered can be unknown
+    /// to this node.
+    package mutating func deviceEnded(_ user: WakeableUser, now: Moment, into orders: inout [UpstreamOrder]) {
+        let name = UpstreamUser(user.upstream, user.name)
+        guard user.isFromEarlierRun, !user.algorithms.isEmpty, slot(of: name) == nil else {
+            return userEnded(name, .noDevice, now: now, into: &orders)
+        }
+        guard isActive, stands.indices.contains(user.upstream.index), let slot = makeRecord(user, now: now) else {
+            return
+        }
         end(slot, .noDevice, now: now, into: &orders)
         pump(user.upstream.index, now: now, into: &orders)
     }

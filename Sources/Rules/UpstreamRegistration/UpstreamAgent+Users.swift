@@ -17,8 +17,8 @@ extension UpstreamAgent {
         }
         let place = Int(slot)
         records[place].marks.insert(.isFound)
-        // The contacts of a removed user stay. They do not keep the binding that ends.
-        guard !isRemoved(slot) || !user.algorithms.isEmpty else { return }
+        // The contacts of a removed user stay. Only a known password keeps the binding that ends.
+        guard !isRemoved(slot) || user.fingerprint != nil && !user.algorithms.isEmpty else { return }
         records[place].lastSign = max(records[place].lastSign, Self.seconds(user.lastSign))
         let isNews =
             user.fingerprint.map { records[place].fingerprint != $0 || records[place].algorithms != user.algorithms }

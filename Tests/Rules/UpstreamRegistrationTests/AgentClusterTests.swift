@@ -31,13 +31,17 @@ struct AgentClusterTests {
         world.advance(by: .seconds(5))
         #expect(world.state("u0") == .ending && !isFound("u0", by: &world))
         // The user's contacts are read, and no account.
-        world.perform { agent, now, orders in
-            agent.userIsWakeable(
-                WakeableUser(
-                    upstream: AgentWorld.upstream, name: ByteString("u0"), algorithms: [], fingerprint: 0,
-                    lastSign: now.date), now: now, into: &orders)
+        let md5 = DigestAlgorithms(of: DigestAlgorithm.md5)
+        // A source of users may have the user, but was not asked.
+        for (algorithms, fingerprint) in [(DigestAlgorithms(), 0), (md5, nil)] as [(DigestAlgorithms, UInt32?)] {
+            world.perform { agent, now, orders in
+                agent.userIsWakeable(
+                    WakeableUser(
+                        upstream: AgentWorld.upstream, name: ByteString("u0"), algorithms: algorithms,
+                        fingerprint: fingerprint, lastSign: now.date), now: now, into: &orders)
+            }
+            #expect(world.state("u0") == .ending)
         }
-        #expect(world.state("u0") == .ending)
         world.pbx.behaviour.isSilent = false
         world.advance(by: .seconds(400))
         #expect(world.state("u0") == nil && world.live("u0") == 0)
@@ -57,11 +61,11 @@ struct AgentClusterTests {
         resume(&world)
         #expect(world.live("u0") == 1)
         world.perform { agent, now, orders in
-            agent.unknownUserEnded(
+            agent.deviceEnded(
                 WakeableUser(
                     upstream: AgentWorld.upstream, name: ByteString("u0"),
                     algorithms: DigestAlgorithms(of: DigestAlgorithm.md5), fingerprint: 1,
-                    lastSign: now.date), now: now, into: &orders)
+                    lastSign: now.date, isFromEarlierRun: true), now: now, into: &orders)
         }
         world.advance(by: .seconds(5))
         #expect(world.live("u0") == 0 && world.state("u0") == nil)

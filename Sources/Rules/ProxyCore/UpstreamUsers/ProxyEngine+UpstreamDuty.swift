@@ -140,21 +140,12 @@ extension ProxyEngine {
     func upstreamUserRead(_ aor: AddressOfRecord, now: Moment) {
         guard upstreamUsers.agent.isActive, let user = upstreamUsers.user(aor) else { return }
         let state = upstreamUsers.agent.status(of: user)?.state
-        let (algorithms, fingerprint) = passwordFacts(of: aor, now: now)
-        guard !algorithms.isEmpty else {
+        guard passwordFacts(of: aor, now: now).algorithms.isEmpty, let state, state != .refused else {
             // A new user without a password is shown to operators as refused.
-            guard let state else { return noteUpstreamUser(aor, now: now) }
-            guard state != .refused else { return }
-            // The user was removed, and the contacts stay.
-            return changeUpstreamUsers(now: now) { $0.userEnded(user, .userRemoved, now: $1, into: &$2) }
-        }
-        guard state == nil, !upstreamUsers.hasSearched, registrar.bindings.lastSign(ofWakeable: aor) == nil else {
             return noteUpstreamUser(aor, now: now)
         }
-        let ended = WakeableUser(
-            upstream: user.upstream, name: user.name, algorithms: algorithms, fingerprint: fingerprint,
-            lastSign: now.date, isFromEarlierRun: true)
-        changeUpstreamUsers(now: now) { $0.unknownUserEnded(ended, now: $1, into: &$2) }
+        // The user was removed, and the contacts stay.
+        changeUpstreamUsers(now: now) { $0.userEnded(user, .userRemoved, now: $1, into: &$2) }
     }
 
     /// Reads the password for a REGISTER.
@@ -183,7 +174,9 @@ extension ProxyEngine {
                 tellUpstreamChange(of: aor, now: now)
                 continue
             }
-            if upstreamUsers.pbxs[number].registers { readUpstreamUser(aor) }
+            // The search finds users whom this node does not register yet.
+            let user = upstreamUsers.user(aor)
+            if user.flatMap({ upstreamUsers.agent.status(of: $0) }) != nil { readUpstreamUser(aor) }
         }
     }
 

@@ -60,16 +60,21 @@ extension ProxyEngine {
         guard !upstreamUsers.pbxs.isEmpty, upstreamUsers.agent.isActive, let user = upstreamUsers.user(aor) else {
             return
         }
-        guard let sign = registrar.bindings.lastSign(ofWakeable: aor) else {
-            return changeUpstreamUsers(now: now) { $0.userEnded(user, .noDevice, now: $1, into: &$2) }
-        }
         let (algorithms, fingerprint) = passwordFacts(of: aor, now: now)
+        // Another node may have registered the user, before this node got the duties.
+        let mayBeBound = isFromEarlierRun || network.flows.haveNodes && !upstreamUsers.hasSearched
+        guard let sign = registrar.bindings.lastSign(ofWakeable: aor) else {
+            let ended = WakeableUser(
+                upstream: user.upstream, name: user.name, algorithms: algorithms, fingerprint: fingerprint,
+                lastSign: now.date, isFromEarlierRun: mayBeBound)
+            return changeUpstreamUsers(now: now) { $0.deviceEnded(ended, now: $1, into: &$2) }
+        }
         changeUpstreamUsers(now: now) { agent, now, orders in
             agent.userIsWakeable(
                 WakeableUser(
                     upstream: user.upstream, name: user.name, algorithms: algorithms, fingerprint: fingerprint,
                     lastSign: max(sign, date ?? sign),
-                    isFromEarlierRun: isFromEarlierRun), now: now, into: &orders)
+                    isFromEarlierRun: mayBeBound), now: now, into: &orders)
         }
     }
 
@@ -120,6 +125,8 @@ extension ProxyEngine {
         case .send(let order):
             guard let failure = register(order, after: .asking, now: now) else { return }
             changeUpstreamUsers(now: now) { $0.failed(order.number, failure, now: $1, into: &$2) }
+        // The other nodes know further contacts of the user.
+        case .compare where network.flows.haveNodes: readUpstreamUser(aor)
         case .compare: noteUpstreamUser(aor, now: now)
         case .read: upstreamUsers.asked[aor] = asked
         }
@@ -339,7 +346,8 @@ extension ProxyEngine {
         }
         let hasAsked = step == .asking
         let realm = access.digest.realm(for: aor.host)
-        if let stored = registrar.users.user(named: aor.user, realm: realm.account) ?? upstreamUsers.removed[order.user]
+        if let stored = registrar.users.user(named: aor.user, realm: realm.account)
+            ?? (order.purpose == .end ? upstreamUsers.removed[order.user] : nil)
         {
             upstreamUsers.agent.passwordFound(
                 order.user, DigestAlgorithms(of: stored), fingerprint: stored.fingerprint)
