@@ -32,9 +32,9 @@ extension UpstreamCode {
     /// - Returns: the functions that encrypt and decrypt a token.
     /// - Throws: ``StartError`` if OpenSSL has no AES.
     package static func seal(_ code: ([UInt8]) -> [UInt8]) throws(StartError) -> TokenSeal {
-        let key: SIVBox
+        let key: SIVSealer
         do throws(CryptoError) {
-            key = try SIVBox(code(Array("sealed-token".utf8)))
+            key = try SIVSealer(code(Array("sealed-token".utf8)))
         } catch {
             throw StartError("cannot create the key of tokens: \(error)")
         }
@@ -56,26 +56,6 @@ extension UpstreamCode {
     /// Ends the domain, which never contains this byte.
     private static let separator: UInt8 = 0
     private static let longestToken = 2 * (SIVKey.overhead + 255 + 1 + 255)
-
-    /// A key that closures share.
-    ///
-    /// - The class is `@unchecked Sendable`, because only the engine's thread uses it.
-    private final class SIVBox: @unchecked Sendable {
-        private var key: SIVKey
-
-        init(_ key: [UInt8]) throws(CryptoError) { self.key = try SIVKey(key.span) }
-
-        func seal(_ plain: [UInt8]) -> [UInt8] {
-            var sealed: [UInt8] = []
-            key.seal(plain.span, into: &sealed)
-            return sealed
-        }
-
-        func open(_ sealed: [UInt8]) -> [UInt8]? {
-            var plain: [UInt8] = []
-            return key.open(sealed.span, into: &plain) ? plain : nil
-        }
-    }
 }
 
 /// Stores and reads the upper limit of the CSeq numbers in the daemon's REGISTERs, so that the next run uses higher
