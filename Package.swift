@@ -424,7 +424,8 @@ let package = Package(
             "ProxyRuntimeTests", on: .shell,
             [
                 "ProxyRuntime", "Persistence", "PushSending", "StoreTesting", "ProviderTesting", "LoopTesting",
-                "TestSupport", "ProxyCore", "Routing", "ProxyPolicy", "PushDelivery", "Registration", "HEP", "OTLP",
+                "TestSupport", "ProxyCore", "UpstreamRegistration", "Routing", "ProxyPolicy", "PushDelivery",
+                "Registration", "HEP", "OTLP",
                 "HTTPSemantics", "JSON", "Calling", "Resolver", "Reactor", "Crypto", "SIPMessage", "Settings",
                 "SIPGrammar", "Bytes", "Addressing",
                 "Timekeeping",

@@ -127,7 +127,9 @@ extension ProxyEngine {
             case .usersDue: usersDue(now: now)
             case .keysDue: readKeys(now: now)
             case .nodesDue: nodesDue(now: now)
-            case .dutiesDue: dutiesDue(now: now)
+            case .dutiesDue:
+                upstreamSearchDue(now: now)
+                dutiesDue(now: now)
             case .cancelsDue: cancelsDue(now: now)
             case .silence(let place, let id):
                 if let call = calls.call(at: place), call.id == id { silenceDue(of: call, now: now) }

@@ -7,6 +7,7 @@ import Registration
 import Routing
 import Telemetry
 import Timekeeping
+import UpstreamRegistration
 
 /// Cares for contacts whose node has ended, while this node has the duties of the cluster. The engine adopts the users of
 /// such contacts. Then it removes expired contacts and sends refresh pushes, as for its own contacts.
@@ -24,11 +25,17 @@ extension ProxyEngine {
         }
     }
 
+    /// Begins to search all users of the store whom this node must register at a PBX.
+    func searchUpstreamUsers(now: Moment) {
+        guard upstreamUsers.agent.isActive else { return }
+        upstreamUsers.search.begin(at: upstreamUsers.registeringDomains.isEmpty ? nil : now.instant)
+        armDuties()
+    }
+
     func dutiesDue(now: Moment) {
         if let question = network.duties.due(lead: settings.registrar.refreshPushLead, now: now) {
             act(.findContacts(question))
         }
-        upstreamSearchDue(now: now)
         armDuties()
     }
 

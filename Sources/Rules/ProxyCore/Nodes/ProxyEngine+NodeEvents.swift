@@ -39,6 +39,11 @@ extension ProxyEngine {
         settle(now: now)
     }
 
+    /// Adopts the accounts that the store has returned. The registrations of removed users at PBXs end.
+    package func accountsRead(_ accounts: [DigestUser], askedFor subjects: [UserSubject], now: Moment) {
+        for removed in registrar.adopt(accounts, askedFor: subjects) { upstreamUserRemoved(removed, now: now) }
+    }
+
     /// Notes that the store has no copy of a request's INVITE, because it did not answer.
     private func isNotStored(_ work: UserReads.Work, _ subjects: [UserSubject]) {
         guard case .request(let incoming) = work else { return }

@@ -14,6 +14,7 @@ import SIPGrammar
 import SIPTransactions
 import Telemetry
 import Timekeeping
+import UpstreamRegistration
 import Waking
 
 /// Reads the users whom a request concerns from the store, while several nodes use the store.
@@ -135,6 +136,23 @@ extension ProxyEngine {
         }
     }
 
+    // MARK: Users at PBXs
+
+    /// Reads a user whom this node registers at a PBX, and who may have changed at another node.
+    func readUpstreamUser(_ aor: AddressOfRecord) {
+        if case .asks(let question) = registrar.reads.hold(.upstreamUser(aor), concerning: withAccount(of: aor)) {
+            act(.readUsers(question, waiting: nil))
+        }
+    }
+
+    /// Reads the password for a REGISTER to a PBX.
+    func readPassword(for order: RegisterOrder, of aor: AddressOfRecord) {
+        upstreamUsers.asked[aor] = .read(order)
+        if case .asks(let question) = registrar.reads.hold(.upstreamPassword(aor), concerning: [account(of: aor)]) {
+            act(.readUsers(question, waiting: nil))
+        }
+    }
+
     /// Whether a request needs an answer of the store: a REGISTER, and a request with the password of a user whose
     /// account this node has never read.
     func needsAnswer(_ incoming: IncomingRequest, now: Moment) -> Bool {
@@ -182,7 +200,11 @@ extension ProxyEngine {
 
     /// The user, and the account that shows whether the user exists.
     func withAccount(of aor: AddressOfRecord) -> [UserSubject] {
-        [.user(aor), .account(name: aor.user, realm: access.digest.realm(for: aor.host).account)]
+        [.user(aor), account(of: aor)]
+    }
+
+    func account(of aor: AddressOfRecord) -> UserSubject {
+        .account(name: aor.user, realm: access.digest.realm(for: aor.host).account)
     }
 
     /// The account whose password a request outside dialogs shows; `nil` after too many wrong passwords.

@@ -398,11 +398,6 @@ extension ProxyEngine {
         return (user.user, access.digest.realm(for: user.host).account)
     }
 
-    /// Adopts the accounts that the store has returned.
-    package func accountsRead(_ accounts: [DigestUser], askedFor subjects: [UserSubject], now: Moment) {
-        for removed in registrar.adopt(accounts, askedFor: subjects) { upstreamUserRemoved(removed, now: now) }
-    }
-
     private func asking(_ user: AddressOfRecord, now: Moment) -> LoginVerdict {
         askSources(now: now)
         return .asking(user)

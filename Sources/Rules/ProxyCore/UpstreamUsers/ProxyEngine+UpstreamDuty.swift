@@ -40,28 +40,17 @@ extension ProxyEngine {
 
     // MARK: The search
 
-    /// Searches all users of the store whom this node must register.
-    func searchUpstreamUsers(now: Moment) {
-        guard upstreamUsers.agent.isActive else { return }
-        upstreamUsers.search.begin(at: registeringDomains.isEmpty ? nil : now.instant)
-        armDuties()
-    }
-
+    /// Handles the timer of the search and of the ceiling.
     func upstreamSearchDue(now: Moment) {
         if let due = upstreamUsers.ceilingDue, due <= now.instant {
             upstreamUsers.ceilingDue = nil
             act(.readRegisterCeiling)
         }
-        guard let question = upstreamUsers.search.due(.withPush(of: registeringDomains), now: now) else { return }
+        guard let question = upstreamUsers.search.due(.withPush(of: upstreamUsers.registeringDomains), now: now) else {
+            return
+        }
         if question.after == nil { changeUpstreamUsers(now: now) { agent, _, _ in agent.beginPass() } }
         act(.findContacts(question))
-    }
-
-    /// The domains whose users are registered at a PBX.
-    private var registeringDomains: [ByteString] {
-        upstreamUsers.numbers.compactMap { number in
-            upstreamUsers.pbxs[number].registers ? upstreamUsers.pbxs[number].domain : nil
-        }
     }
 
     /// Registers the users of one page. After the last page, the engine reads the users whom the search has not found.
@@ -91,7 +80,7 @@ extension ProxyEngine {
             if let aor = upstreamUsers.aor(of: user) { readUpstreamUser(aor) }
         }
         let next = now.instant + max(ContactSearch.passPause, length)
-        upstreamUsers.search.begin(at: registeringDomains.isEmpty ? nil : next)
+        upstreamUsers.search.begin(at: upstreamUsers.registeringDomains.isEmpty ? nil : next)
     }
 
     /// Reads the accounts of users whom the search has found, before their first REGISTER.
@@ -125,17 +114,6 @@ extension ProxyEngine {
 
     // MARK: Users at other nodes
 
-    private func account(of aor: AddressOfRecord) -> UserSubject {
-        .account(name: aor.user, realm: access.digest.realm(for: aor.host).account)
-    }
-
-    /// Reads a user who may have changed at another node.
-    func readUpstreamUser(_ aor: AddressOfRecord) {
-        if case .asks(let question) = registrar.reads.hold(.upstreamUser(aor), concerning: withAccount(of: aor)) {
-            act(.readUsers(question, waiting: nil))
-        }
-    }
-
     /// Compares a user, as the store has the user now, with the registration at the PBX.
     func upstreamUserRead(_ aor: AddressOfRecord, now: Moment) {
         guard upstreamUsers.agent.isActive, let user = upstreamUsers.user(aor) else { return }
@@ -146,14 +124,6 @@ extension ProxyEngine {
         }
         // The user was removed, and the contacts stay.
         changeUpstreamUsers(now: now) { $0.userEnded(user, .userRemoved, now: $1, into: &$2) }
-    }
-
-    /// Reads the password for a REGISTER.
-    func readPassword(for order: RegisterOrder, of aor: AddressOfRecord) {
-        upstreamUsers.asked[aor] = .read(order)
-        if case .asks(let question) = registrar.reads.hold(.upstreamPassword(aor), concerning: [account(of: aor)]) {
-            act(.readUsers(question, waiting: nil))
-        }
     }
 
     /// Sends the REGISTER that waited for the password.

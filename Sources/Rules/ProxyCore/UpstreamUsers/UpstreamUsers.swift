@@ -61,7 +61,7 @@ package struct UpstreamUsers {
     var search = ContactSearch()
     /// When the ceiling of CSeq numbers is read again, after the store did not answer.
     var ceilingDue: Instant?
-    /// Whether a whole pass of the search has ended since this node got the duties.
+    /// Whether the search has read all contacts once since this node got the duties.
     var hasSearched = false
 
     static let removedLimit = 1000
@@ -136,6 +136,9 @@ package struct UpstreamUsers {
 
     /// The indices in ``pbxs`` of the PBXs that the settings still name.
     package var numbers: [Int] { pbxs.indices.filter { !pbxs[$0].isRetired } }
+
+    /// The domains whose users are registered at a PBX.
+    var registeringDomains: [ByteString] { numbers.compactMap { pbxs[$0].registers ? pbxs[$0].domain : nil } }
 
     /// The index in ``pbxs`` of the PBX at which the registration client registers the users of a domain.
     package func number(of registrations: UpstreamNumber) -> Int? {

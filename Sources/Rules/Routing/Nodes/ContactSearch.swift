@@ -82,9 +82,9 @@ package struct ContactSearch {
     ///
     /// - Parameters:
     ///   - last: the last contact of the page; `nil` if the page has the end of all contacts.
-    ///   - pause: how much longer than usual the search pauses before the next page.
+    ///   - pause: the additional pause before the next page.
     ///   - now: the present time.
-    /// - Returns: the length of the pass if it has ended; the next pass begins only after ``begin(at:)``.
+    /// - Returns: the length of the pass, if this page was the last one. The next pass begins only after ``begin(at:)``.
     package mutating func answered(last: DeviceID?, pause: Duration, now: Instant) -> Duration? {
         guard let pass else { return nil }
         guard let last else {
