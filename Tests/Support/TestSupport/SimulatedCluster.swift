@@ -295,6 +295,21 @@ package final class SimulatedCluster {
         queues[queue, default: []].append(effect)
     }
 
+    /// Lets the store work for a node, and tells the node the answer later.
+    private func ask<Answer>(
+        _ node: Int, _ work: @escaping () -> Answer, answer: @escaping (ProxyEngine, Answer, Moment) -> Void
+    ) {
+        add(
+            { [self] in
+                let found = work()
+                add(
+                    { [self] in
+                        answer(engines[node], found, now)
+                        take(from: node)
+                    }, to: .answers(node))
+            }, to: .store(node))
+    }
+
     package func take(from node: Int) {
         while true {
             let actions = engines[node].takeActions()
@@ -316,37 +331,25 @@ package final class SimulatedCluster {
             read(question.ticket, question.subjects, waiting: waiting, of: node)
         case .userLookedUp(let ticket, let isFresh): looks.append((ticket, isFresh))
         case .findNodes(let aor):
-            add(
-                { [self] in
-                    let names = isStoreAway ? [] : (waiting[aor] ?? []).filter { $0 != node }.sorted().map { "n\($0)" }
-                    add(
-                        { [self] in
-                            engines[node].nodesFound(waitingFor: aor, names, now: now)
-                            take(from: node)
-                        }, to: .answers(node))
-                }, to: .store(node))
+            ask(node) { [self] in
+                isStoreAway ? [] : (waiting[aor] ?? []).filter { $0 != node }.sorted().map { "n\($0)" }
+            } answer: {
+                $0.nodesFound(waitingFor: aor, $1, now: $2)
+            }
         case .findContacts(let question): search(question, of: node)
         case .storeRegisterCeiling(let ceiling):
-            add(
-                { [self] in
-                    guard !isStoreAway else { return }
-                    registerCeiling = ceiling
-                    add(
-                        { [self] in
-                            engines[node].registerCeilingStored(ceiling, now: now)
-                            take(from: node)
-                        }, to: .answers(node))
-                }, to: .store(node))
+            ask(node) { [self] in
+                if !isStoreAway { registerCeiling = ceiling }
+                return !isStoreAway
+            } answer: {
+                if $1 { $0.registerCeilingStored(ceiling, now: $2) }
+            }
         case .readRegisterCeiling:
-            add(
-                { [self] in
-                    let ceiling = isStoreAway ? nil : registerCeiling
-                    add(
-                        { [self] in
-                            engines[node].registerCeilingRead(ceiling, now: now)
-                            take(from: node)
-                        }, to: .answers(node))
-                }, to: .store(node))
+            ask(node) { [self] in
+                isStoreAway ? nil : registerCeiling
+            } answer: {
+                $0.registerCeilingRead($1, now: $2)
+            }
         case .endWaiting(let users):
             add({ [self] in for aor in users { waiting[aor]?.remove(node) } }, to: .store(node))
         case .journal(let change):
@@ -419,16 +422,12 @@ package final class SimulatedCluster {
     }
 
     private func search(_ question: ContactSearch.Question, of node: Int) {
-        add(
-            { [self] in
-                pages += 1
-                let page = isStoreAway ? nil : disk.page(question)
-                add(
-                    { [self] in
-                        engines[node].contactsFound(question, page, now: now)
-                        take(from: node)
-                    }, to: .answers(node))
-            }, to: .store(node))
+        ask(node) { [self] in
+            pages += 1
+            return isStoreAway ? nil : disk.page(question)
+        } answer: {
+            $0.contactsFound(question, $1, now: $2)
+        }
     }
 
     private func send(_ bytes: [UInt8], on flow: Flow, from node: Int) {
